@@ -184,7 +184,7 @@ def test_where_an_address_lies_is_known():
         """
         mov.u32 %r1, s; mov.u32 %r2, s; cvt.u64.u32 %rd8, %r2;
         cvta.shared.u64 %rd8, %rd8; mapa.u64 %rd7, %rd8, 1;
-        getctarank.u32 %r2, %rd8; getctarank.u64 %r3, %rd7;
+        getctarank.u64 %r2, %rd8; getctarank.u64 %r3, %rd7;
         mapa.shared::cluster.u32 %r4, %r1, 1; getctarank.shared::cluster.u32 %r5, %r4;
         isspacep.shared %p1, %rd7; selp.u32 %r6, 1, 0, %p1;
         isspacep.shared::cta %p2, %rd8; selp.u32 %r7, 1, 0, %p2;

@@ -698,7 +698,7 @@ except KeyboardInterrupt:
     ],
 )
 def test_a_member_mask_of_64_bits(body):
-    with pytest.raises(PTXSyntaxError, match="a member mask has 32 bits: %rd1 has not"):
+    with pytest.raises(PTXSyntaxError, match=r"%rd1 is \.b64 where it takes \.u32"):
         per_thread(body)
 
 

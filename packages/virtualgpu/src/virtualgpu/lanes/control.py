@@ -1,7 +1,6 @@
-"""Decoding of what is neither data nor plain memory: addresses, barriers, votes, calls.
+"""Lines of what is neither data nor plain memory: addresses, barriers, votes, calls.
 
-:func:`emit` adds the lines for such an instruction to a block, or answers False where the
-instruction is data for the table of operations.
+:func:`emit` adds the lines for such an instruction to a block.
 """
 
 from __future__ import annotations
@@ -13,71 +12,77 @@ from typing import Any
 import numpy as np
 
 from virtualgpu import operations
-from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.lanes import clusters, stack, warp_exchange
 from virtualgpu.lanes.emitter import Emitter
-from virtualgpu.lanes.families import asynchronous, tensor, texture_decode
+from virtualgpu.lanes.families import asynchronous, tensor, textures
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.intrinsics import INTRINSICS, vprintf, watched_vprintf
 from virtualgpu.lanes.warp_sync import exchange
 from virtualgpu.memory import windows
-from virtualgpu.operations.types import DTYPES
-from virtualgpu.program.site import SPACES
-from virtualgpu.program.steps import Barrier, Call, Step
-from virtualgpu.ptx import Instruction, Register
+from virtualgpu.program.steps import Barrier, Call, Formed, Step
+from virtualgpu.ptx import Immediate, Instruction, Register
+from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import traits
 
 U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
-_CLUSTER_BARRIER = {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}
 
 
 def emit(emitter: Emitter, step: Step) -> None:
     """Add the lines of a step that is neither data nor plain memory."""
     instruction = step.instruction
-    handler = _HANDLERS.get(instruction.opcode)
-    if handler is not None:
-        handler(emitter, instruction)
-    elif traits(instruction).family != "hint":  # a hint does nothing that a program can see
+    if isinstance(step, Formed):
+        handler = _HANDLERS.get(instruction.opcode)
+        if handler is not None:
+            handler(emitter, step)
+    elif instruction.opcode in ("bra", "brx"):
+        for one in step.sources:
+            emitter.result = emitter.get(one, BOOL if instruction.opcode == "bra" else U32)
+    elif instruction.opcode == "call":
+        for one in step.sources:  # an address of a function
+            emitter.result = emitter.get(one, U64)
+    elif traits(instruction).family == "fence":
+        _fence(emitter, instruction)
+    elif traits(instruction).family not in ("hint", "control"):
         operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # refuses it
 
 
-def _nothing(emitter: Emitter, instruction: Instruction) -> None:
-    """No effect that a program can see."""
-
-
-def _branch(emitter: Emitter, instruction: Instruction) -> None:
-    if instruction.guard is not None:
-        emitter.result = emitter.get(instruction.guard[0], BOOL)
-
-
-def _indexed(emitter: Emitter, instruction: Instruction) -> None:
-    emitter.result = emitter.get(instruction.operands[0], U32)
-
-
-def _cvta(emitter: Emitter, instruction: Instruction) -> None:
+def _cvta(emitter: Emitter, step: Formed) -> None:
     """``cvta``: to and from generic addresses (PTX ISA, "cvta")."""
-    modifiers = instruction.modifiers
-    target, source = instruction.operands
-    space = next((m.split(":")[0] for m in modifiers if m.split(":")[0] in SPACES), None)
-    if space is None:
-        raise UnsupportedInstruction(instruction.name)
-    width = DTYPES[modifiers[-1]]
-    value = emitter.get(source, U64)
-    function = windows.within if "to" in modifiers else windows.generic
-    value = f"{emitter.put(partial(function, space=space), 'f')}({value})"
-    emitter.set(target, emitter.cast(value, U64, width), width)
+    to, space, _ = step.words
+    function = windows.within if to else windows.generic
+    call = emitter.put(partial(function, space=space.split(":")[0]), "f")
+    value = emitter.get(step.sources[0], U64)
+    emitter.give(
+        step.targets[0], emitter.cast(f"{call}({value})", U64, step.results[0]), step.results[0]
+    )
 
 
-def _isspacep(emitter: Emitter, instruction: Instruction) -> None:
-    target, source = instruction.operands
-    space = instruction.modifiers[0].split(":")[0]
-    value = emitter.get(source, U64)
-    if space == "shared":
-        function = partial(clusters.is_shared, instruction.modifiers[0] == "shared:cluster")
+def _isspacep(emitter: Emitter, step: Formed) -> None:
+    (space,) = step.words
+    value = emitter.get(step.sources[0], U64)
+    if space.startswith("shared"):
+        function = partial(clusters.is_shared, space == "shared:cluster")
         test = f"{emitter.put(function, 'f')}(group, {value})"
     else:
-        test = f"{emitter.put(partial(windows.reaches, space=space), 'f')}({value})"
-    emitter.set(target, test, BOOL)
+        test = f"{emitter.put(partial(windows.reaches, space=space.split(':')[0]), 'f')}({value})"
+    emitter.give(step.targets[0], test, BOOL)
+
+
+def _mapa(emitter: Emitter, step: Formed) -> None:
+    function = partial(clusters.mapped, not step.words[0], step.instruction)
+    address, rank = step.sources
+    values = f"group, {emitter.get(address, U64)}, {emitter.get(rank, U32)}"
+    _give_address(emitter, step, f"{emitter.put(function, 'f')}({values})")
+
+
+def _give_address(emitter: Emitter, step: Formed, value: str) -> None:
+    (dtype,) = step.results
+    emitter.give(step.targets[0], emitter.cast(value, U64, dtype), dtype)
+
+
+def _getctarank(emitter: Emitter, step: Formed) -> None:
+    function = emitter.put(partial(clusters.rank_of, not step.words[0], step.instruction), "f")
+    emitter.give(step.targets[0], f"{function}(group, {emitter.get(step.sources[0], U64)})", U32)
 
 
 def _fence(emitter: Emitter, instruction: Instruction) -> None:
@@ -93,20 +98,10 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
     emitter.lines.append(f" {emitter.put(fence, 'f')}(group)")
 
 
-def _barrier(emitter: Emitter, instruction: Instruction) -> None:
-    """``bar.warp.sync`` and ``barrier.cluster``."""
-    modifiers, operands = instruction.modifiers, list(instruction.operands)
-    if "warp" in modifiers:
-        emitter.block.warp_mask = _mask(emitter, operands[0])
-        return
-    if "cluster" in modifiers:
-        if (
-            not {"arrive", "wait"} & set(modifiers)
-            or operands
-            or not set(modifiers) <= _CLUSTER_BARRIER
-        ):
-            raise UnsupportedInstruction(instruction.name)
-        return  # no operands: lanes.clusters
+def _barrier(emitter: Emitter, step: Formed) -> None:
+    """``bar.warp.sync`` and ``barrier.cluster``, which has no operands: lanes.clusters."""
+    if "warp" in step.instruction.modifiers:
+        emitter.block.warp_mask = _mask(emitter, step.sources[0])
 
 
 def barrier(emitter: Emitter, step: Barrier) -> None:
@@ -126,14 +121,13 @@ def barrier(emitter: Emitter, step: Barrier) -> None:
     emitter.result = f"({number}, {threads}, {predicate})"
 
 
-def _mask(emitter: Emitter, operand: Any) -> int | np.ndarray:
+def _mask(emitter: Emitter, operand: Operand) -> int | np.ndarray:
     """Return a member mask's slot or value, so that it can be read before the block runs."""
     if isinstance(operand, Register):
         slot = emitter.program.register(emitter.code, operand)
-        if emitter.program.dtypes[slot].itemsize != 4:
-            raise PTXSyntaxError(f"a member mask has 32 bits: {operand.name} has not")
         emitter.read(slot)
         return int(slot)
+    assert isinstance(operand, Immediate)
     return np.array([operand.value & 0xFFFF_FFFF], U32)
 
 
@@ -155,43 +149,36 @@ def _announce(emitter: Emitter, instruction: Instruction) -> None:
     emitter.lines.append(f" {emitter.put(met, 'f')}(group)")
 
 
-def _synchronised(emitter: Emitter, instruction: Instruction, operands: list[Any]) -> str:
-    """Bring the lanes together; an expression for their member masks."""
-    if "sync" not in instruction.modifiers:
-        raise UnsupportedInstruction(f"{instruction.name}: without .sync it is gone since sm_70")
-    mask = operands.pop()
+def _exchanged(emitter: Emitter, step: Formed, function: Callable[..., Any]) -> str:
+    """Bring the lanes of the mask together; a call that exchanges their values."""
+    *values, mask = step.sources
     emitter.block.warp_mask = _mask(emitter, mask)
-    _announce(emitter, instruction)
-    named: str = emitter.get(mask, U32)
-    return named
+    _announce(emitter, step.instruction)
+    arguments = ["group", emitter.get(mask, U32)]
+    arguments += [emitter.get(one, dtype) for one, dtype in zip(values, step.kinds, strict=False)]
+    return f"{emitter.put(partial(exchange, function), 'f')}({', '.join(arguments)})"
 
 
-def _vote(emitter: Emitter, instruction: Instruction) -> None:
-    target, source, *rest = instruction.operands
-    mask = _synchronised(emitter, instruction, rest)
-    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
-    function = emitter.put(partial(exchange, partial(warp_exchange.vote, mode)), "f")
-    have = U32 if mode == "ballot" else BOOL
-    emitter.set(target, f"{function}(group, {mask}, {emitter.get(source, BOOL)})", have)
+def _vote(emitter: Emitter, step: Formed) -> None:
+    call = _exchanged(emitter, step, partial(warp_exchange.vote, step.words[0]))
+    emitter.give(step.targets[0], call, step.results[0])
 
 
-def _shuffle(emitter: Emitter, instruction: Instruction) -> None:
-    target, a, b, c, *rest = instruction.operands
-    mask = _synchronised(emitter, instruction, rest)
-    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
-    function = emitter.put(partial(exchange, partial(warp_exchange.shuffle, mode)), "f")
-    emitter.lines.append(
-        f" shuffled, inside, given = {function}(group, {mask}, {emitter.get(a, U32)}, "
-        f"{emitter.get(b, U32)}, {emitter.get(c, U32)})"
-    )
+def _shuffle(emitter: Emitter, step: Formed) -> None:
+    (mode,) = step.words
+    call = _exchanged(emitter, step, partial(warp_exchange.shuffle, mode))
+    emitter.lines.append(f" shuffled, inside, given = {call}")
     if mode in ("idx", "bfly"):
         # A sum by `down`, or a scan by `up`, reads past the lanes that take part as a rule, and
         # drops what it read.
-        tell = emitter.put(partial(_tell_ungiven, instruction), "f")
+        tell = emitter.put(partial(_tell_ungiven, step.instruction), "f")
         emitter.lines.append(f" {tell}(group, given)")
-    emitter.set(target, "shuffled", U32)
-    if instruction.second is not None:
-        emitter.set(instruction.second, "inside", BOOL)
+    _give(emitter, step, "shuffled", "inside")
+
+
+def _give(emitter: Emitter, step: Formed, *names: str) -> None:
+    for slot, name, dtype in zip(step.targets, names, step.results, strict=False):
+        emitter.give(slot, name, dtype)
 
 
 def _tell_ungiven(instruction: Instruction, group: Group, given: np.ndarray) -> None:
@@ -200,61 +187,30 @@ def _tell_ungiven(instruction: Instruction, group: Group, given: np.ndarray) -> 
             observer.shuffled_nothing(group, instruction, np.flatnonzero(~given))
 
 
-def _match(emitter: Emitter, instruction: Instruction) -> None:
-    target, a, *rest = instruction.operands
-    mask = _synchronised(emitter, instruction, rest)
-    dtype = DTYPES[instruction.modifiers[-1]]
-    if "any" in instruction.modifiers:
-        function = emitter.put(partial(exchange, warp_exchange.match_any), "f")
-        emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", U32)
+def _match(emitter: Emitter, step: Formed) -> None:
+    if step.words[0] == "any":
+        emitter.give(step.targets[0], _exchanged(emitter, step, warp_exchange.match_any), U32)
         return
-    function = emitter.put(partial(exchange, warp_exchange.match_all), "f")
-    emitter.lines.append(f" matched, agree = {function}(group, {mask}, {emitter.get(a, dtype)})")
-    emitter.set(target, "matched", U32)
-    if instruction.second is not None:
-        emitter.set(instruction.second, "agree", BOOL)
+    emitter.lines.append(f" matched, agree = {_exchanged(emitter, step, warp_exchange.match_all)}")
+    _give(emitter, step, "matched", "agree")
 
 
-def _redux(emitter: Emitter, instruction: Instruction) -> None:
-    target, a, *rest = instruction.operands
-    mask = _synchronised(emitter, instruction, rest)
-    dtype = DTYPES[instruction.modifiers[-1]]
-    if dtype.kind == "f":
-        raise UnsupportedInstruction(instruction.name)
-    mode = next(m for m in instruction.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
-    function = emitter.put(partial(exchange, partial(warp_exchange.reduce, mode)), "f")
-    emitter.set(target, f"{function}(group, {mask}, {emitter.get(a, dtype)})", dtype)
+def _redux(emitter: Emitter, step: Formed) -> None:
+    call = _exchanged(emitter, step, partial(warp_exchange.reduce, step.words[0]))
+    emitter.give(step.targets[0], call, step.results[0])
 
 
-def _elect(emitter: Emitter, instruction: Instruction) -> None:
-    target, *rest = instruction.operands
-    mask = _synchronised(emitter, instruction, rest)
-    function = emitter.put(partial(exchange, warp_exchange.elect), "f")
-    emitter.lines.append(f" leader, chosen = {function}(group, {mask})")
-    emitter.set(target, "leader", U32)
-    if instruction.second is not None:
-        emitter.set(instruction.second, "chosen", BOOL)
+def _elect(emitter: Emitter, step: Formed) -> None:
+    emitter.lines.append(f" leader, chosen = {_exchanged(emitter, step, warp_exchange.elect)}")
+    _give(emitter, step, "leader", "chosen")
 
 
-def _activemask(emitter: Emitter, instruction: Instruction) -> None:
-    function = emitter.put(warp_exchange.activemask, "f")
-    emitter.set(instruction.operands[0], f"{function}(group)", U32)
+def _activemask(emitter: Emitter, step: Formed) -> None:
+    emitter.give(step.targets[0], f"{emitter.put(warp_exchange.activemask, 'f')}(group)", U32)
 
 
-def _nanosleep(emitter: Emitter, instruction: Instruction) -> None:
+def _nanosleep(emitter: Emitter, step: Formed) -> None:
     emitter.lines.append(f" group.waited = {ALL}")
-
-
-def _breakpoint(emitter: Emitter, instruction: Instruction) -> None:
-    """``brkpt`` stops in a debugger; without one a device goes on."""
-
-
-def _call(emitter: Emitter, instruction: Instruction) -> None:
-    """Emit a call of another function, to which the SIMT loop passes the parameters."""
-    call = emitter.block.call
-    if call is not None and call.target is None:
-        target = next(o for o in instruction.operands if isinstance(o, Register))
-        emitter.result = emitter.get(target, U64)
 
 
 def provided(emitter: Emitter, step: Call) -> None:
@@ -275,35 +231,12 @@ def provided(emitter: Emitter, step: Call) -> None:
         emitter.write_slot(slot, f"{call}.astype({emitter.dtype(declared)})", declared)
 
 
-def _mapped(emitter: Emitter, instruction: Instruction) -> None:
-    """Decode ``mapa`` and ``getctarank`` (PTX ISA, "mapa", "getctarank")."""
-    *space, kind = instruction.modifiers
-    if space not in ([], ["shared:cluster"]) or kind not in ("u32", "u64"):
-        raise UnsupportedInstruction(instruction.name)
-    target, source, *rest = instruction.operands
-    dtype = DTYPES[kind]
-    value = emitter.get(source, U64)
-    if instruction.opcode == "mapa":
-        function = partial(clusters.mapped, not space, instruction)
-        call = f"{emitter.put(function, 'f')}(group, {value}, {emitter.get(rest[0], U32)})"
-        emitter.set(target, emitter.cast(call, U64, dtype), dtype)
-    else:
-        function = partial(clusters.rank_of, not space, instruction)
-        emitter.set(target, f"{emitter.put(function, 'f')}(group, {value})", U32)
-
-
-_HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
-    "bra": _branch,
-    "brx": _indexed,
-    "ret": _nothing,
-    "exit": _nothing,
-    "trap": _nothing,
-    "brkpt": _breakpoint,
-    "call": _call,
+# Of what is not here (pmevent, setmaxnreg, griddepcontrol) nothing is to be seen.
+_HANDLERS: dict[str, Callable[[Emitter, Formed], None]] = {
     "cvta": _cvta,
     "isspacep": _isspacep,
-    "membar": _fence,
-    "fence": _fence,
+    "mapa": _mapa,
+    "getctarank": _getctarank,
     "bar": _barrier,
     "barrier": _barrier,
     "vote": _vote,
@@ -313,19 +246,16 @@ _HANDLERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "elect": _elect,
     "activemask": _activemask,
     "nanosleep": _nanosleep,
-    "pmevent": _nothing,
-    "mapa": _mapped,
-    "getctarank": _mapped,
     "cp": asynchronous.copy,
     "mbarrier": asynchronous.barrier,
     "mma": tensor.multiply,
     "wmma": tensor.fragments,
     "ldmatrix": tensor.rows,
     "stmatrix": tensor.rows,
-    "tex": texture_decode.texture,
-    "suld": texture_decode.surface,
-    "sust": texture_decode.surface,
-    "setmaxnreg": asynchronous.registers,
-    "griddepcontrol": asynchronous.dependents,
-    **dict.fromkeys(sorted(stack.OPCODES), stack.emit),
+    "tex": textures.emit,
+    "suld": textures.emit,
+    "sust": textures.emit,
+    "alloca": stack.emit,
+    "stacksave": stack.emit,
+    "stackrestore": stack.emit,
 }

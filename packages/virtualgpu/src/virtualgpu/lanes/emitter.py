@@ -115,11 +115,9 @@ class Emitter:
             )
         if have.itemsize != want.itemsize:
             middle = UNSIGNED[want.itemsize]
-            if have == np.float16:  # of a register of 16 bits: none is declared as a float of them
-                bits = UNSIGNED[2]
+            if have.kind == "f":
+                bits = UNSIGNED[have.itemsize]
                 return self.cast(f"{name}.view({self.dtype(bits)})", bits, want)
-            if have.kind not in "uib":
-                raise PTXSyntaxError(f"{a_or_an(have)} value where {want} is wanted")
             return self.cast(f"{name}.astype({self.dtype(middle)})", middle, want)
         if want.kind == "b":
             return f"({name} != 0)"

@@ -9,23 +9,22 @@ the frames of its functions grow up from 0; a thread has MAX_LOCAL bytes for bot
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from virtualgpu.errors import Location, MemoryAccessError, PTXSyntaxError, VirtualGPUError
+from virtualgpu.errors import Location, MemoryAccessError, VirtualGPUError
 from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import MAX_LOCAL, STACK_TOP
-from virtualgpu.operations.types import DTYPES
-from virtualgpu.ptx import Immediate, Instruction, Register
+from virtualgpu.program.steps import Formed
+from virtualgpu.ptx import Immediate
 from virtualgpu.wording import many
 
 LEAST_ALIGN = 8  # bytes; PTX ISA, "alloca": what is guaranteed without a third operand
-MOST_ALIGN = 1 << 23
+U64 = np.dtype("u8")
 
 
 def _fail(
@@ -119,67 +118,21 @@ def leaving(group: Group) -> None:
         group.wave.stack_used[group.lanes] = at_entry(group)
 
 
-def emit(emitter: Emitter, instruction: Instruction) -> None:
+def emit(emitter: Emitter, step: Formed) -> None:
     """Add the lines of one of the three to the block of ``emitter``."""
-    name, operands = instruction.opcode, instruction.operands
-    if len(instruction.modifiers) != 1 or instruction.modifiers[0] not in ("u32", "u64"):
-        raise PTXSyntaxError(f"{name}.u32 or {name}.u64: {instruction.name}")
-    dtype = DTYPES[instruction.modifiers[0]]
-    at = emitter.program.location(instruction.source)
-    _FORMS[name](emitter, operands, dtype, at)
-
-
-def _count(operands: tuple[Any, ...], least: int, most: int, form: str) -> None:
-    if not least <= len(operands) <= most:
-        raise PTXSyntaxError(f"{many(len(operands), 'operand')} where it takes {form}")
-
-
-def _register(emitter: Emitter, operand: Any, dtype: np.dtype) -> None:
-    """PTX ISA: operands have the instruction's own type."""
-    if isinstance(operand, Register):
-        slot = emitter.program.register(emitter.code, operand)
-        if emitter.program.dtypes[slot].itemsize != dtype.itemsize:
-            raise PTXSyntaxError(
-                f"{operand.name} should have the instruction's {8 * dtype.itemsize} bits"
-            )
-
-
-def _alloca(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location) -> None:
-    _count(operands, 2, 3, "a pointer, a size and an alignment")
-    align = operands[2] if len(operands) == 3 else Immediate(LEAST_ALIGN)
-    value = align.value if isinstance(align, Immediate) and align.type is None else 0
-    if not 0 < value <= MOST_ALIGN or value & (value - 1):
-        raise PTXSyntaxError(
-            f"alloca's alignment is a power of two up to {MOST_ALIGN}, written out"
-        )
-    for operand in operands[:2]:
-        _register(emitter, operand, dtype)
-    function = emitter.put(partial(allocate, at, max(value, LEAST_ALIGN)), "f")
-    size = emitter.cast(emitter.get(operands[1], dtype), dtype, np.dtype("u8"))
-    emitter.set(
-        operands[0], emitter.cast(f"{function}(group, {size})", np.dtype("u8"), dtype), dtype
-    )
-
-
-def _stacksave(emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location) -> None:
-    _count(operands, 1, 1, "a register for the pointer")
-    _register(emitter, operands[0], dtype)
-    call = f"{emitter.put(pointer, 'f')}(group)"
-    emitter.set(operands[0], emitter.cast(call, np.dtype("u8"), dtype), dtype)
-
-
-def _stackrestore(
-    emitter: Emitter, operands: tuple[Any, ...], dtype: np.dtype, at: Location
-) -> None:
-    _count(operands, 1, 1, "the pointer that stacksave gave")
-    _register(emitter, operands[0], dtype)
-    saved = emitter.cast(emitter.get(operands[0], dtype), dtype, np.dtype("u8"))
-    emitter.lines.append(f" {emitter.put(partial(restore, at), 'f')}(group, {saved})")
-
-
-_FORMS: dict[str, Callable[[Emitter, tuple[Any, ...], np.dtype, Location], None]] = {
-    "alloca": _alloca,
-    "stacksave": _stacksave,
-    "stackrestore": _stackrestore,
-}
-OPCODES = frozenset(_FORMS)
+    at = emitter.program.location(step.instruction.source)
+    values = [
+        emitter.cast(emitter.get(one, dtype), dtype, U64)
+        for one, dtype in zip(step.sources[:1], step.kinds, strict=False)
+    ]
+    align = step.sources[1] if len(step.sources) > 1 else Immediate(LEAST_ALIGN)
+    function = {
+        "alloca": partial(allocate, at, max(getattr(align, "value", 0), LEAST_ALIGN)),
+        "stacksave": pointer,
+        "stackrestore": partial(restore, at),
+    }[step.instruction.opcode]
+    call = f"{emitter.put(function, 'f')}({', '.join(['group', *values])})"
+    if step.targets:
+        emitter.give(step.targets[0], emitter.cast(call, U64, step.results[0]), step.results[0])
+    else:
+        emitter.lines.append(f" {call}")

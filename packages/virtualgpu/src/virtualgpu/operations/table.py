@@ -27,7 +27,8 @@ _REQUIRED: Any = object()
 class Operation:
     """One data operation: no memory, no control flow.
 
-    ``function`` takes one NumPy array per source operand, of the dtypes in ``sources`` and of
+    ``source_types`` and ``destination_types`` are PTX types. ``function`` takes one NumPy array per
+    source operand, of the dtypes in ``sources`` and of
     shape ``(n,)`` or ``(1,)`` (a value that is the same in all lanes), and returns one array of
     the broadcast shape, or a tuple where ``destinations`` has several. With ``carry_in`` the
     condition code ``CC.CF`` follows as a last argument, with ``carry_out`` it is the last
@@ -40,12 +41,25 @@ class Operation:
     """
 
     function: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
-    sources: tuple[np.dtype, ...]
-    destinations: tuple[np.dtype, ...]
+    source_types: tuple[str, ...]
+    destination_types: tuple[str, ...]
     carry_in: bool = False
     carry_out: bool = False
     section: str = ""
     body: Results | None = None  # what the function computes, as an expression
+
+    @property
+    def sources(self) -> tuple[np.dtype, ...]:
+        return _dtypes(self.source_types)
+
+    @property
+    def destinations(self) -> tuple[np.dtype, ...]:
+        return _dtypes(self.destination_types)
+
+
+@cache
+def _dtypes(types: tuple[str, ...]) -> tuple[np.dtype, ...]:
+    return tuple(DTYPES[one] for one in types)
 
 
 Factory = Callable[["Form"], Operation]
@@ -214,8 +228,8 @@ class Form:
         """Return an operation made from a function on arrays, such as a NumPy ufunc."""
         return Operation(
             function,
-            tuple(DTYPES[t] for t in sources),
-            tuple(DTYPES[t] for t in destinations),
+            tuple(sources),
+            tuple(destinations),
             carry_in,
             carry_out,
             body=UFUNCS.get(function),

@@ -1,7 +1,7 @@
 """Decoder from PTX instructions to steps (:mod:`.steps`), with operands and targets.
 
-What a malformed instruction is told stands here too, but for the operands that only the newer
-families understand (:mod:`virtualgpu.lanes.families`).
+What a malformed instruction is told stands here too. Which operands an instruction takes is said
+by its operation, by its site, or by its form (:mod:`.forms`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import numpy as np
 
 from virtualgpu import operations
 from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction, VirtualGPUError
-from virtualgpu.operations.types import REGISTER_DTYPES
+from virtualgpu.operations.types import DTYPES, REGISTER_DTYPES
+from virtualgpu.program import forms, operand_types
+from virtualgpu.program.forms import form_of
 from virtualgpu.program.intrinsics import PROVIDED
+from virtualgpu.program.operand_types import mismatch
 from virtualgpu.program.program import Block, Program
 from virtualgpu.program.site import Site, site_of
 from virtualgpu.program.speculation import predicates
@@ -24,6 +27,7 @@ from virtualgpu.program.steps import (
     Barrier,
     Call,
     Data,
+    Formed,
     MemoryAccess,
     Move,
     Parameter,
@@ -37,6 +41,12 @@ from virtualgpu.wording import many
 
 S = TypeVar("S", bound=Step)
 
+# What :mod:`.forms` has; the barriers of a block are steps of their own.
+_FORMED = {
+    *("address", "barrier", "cluster", "copy", "idle", "matrix", "mbarrier", "stack", "texture"),
+    "warp",
+}
+
 
 def decode(program: Program, block: Block) -> None:
     """Set a block's ``steps``, and which registers it reads from those before it and writes.
@@ -49,6 +59,8 @@ def decode(program: Program, block: Block) -> None:
     for instruction in block.instructions:
         with decoding(program, instruction):
             decoder = _Decoder(program, block, instruction)
+            if instruction.guard is not None:
+                decoder.check(instruction.guard[0], "pred")
             step = decoder.step()
             if condition := program.wanted.get(id(instruction)):
                 step.reads |= decoder.registers([*map(Register, predicates(condition))])
@@ -90,19 +102,13 @@ class _Decoder:
             return self.move()
         if opcode.family == "barrier" and not {"warp", "cluster"} & set(instruction.modifiers):
             return self.barrier()
+        if opcode.family in _FORMED:
+            return self.formed()
         if opcode.family == "data" or not opcode.name:
             return self.data()
         if opcode.family == "control":
             return self.control()
-        operands = instruction.operands
-        # Forms of one opcode differ, as wmma.load and wmma.store do: an address is not written.
-        result = has_result(instruction) and bool(operands) and not isinstance(operands[0], Address)
-        targets = (
-            [one for one in (*items(operands[0]), instruction.second) if isinstance(one, Register)]
-            if result
-            else []
-        )
-        return self.made(Step, targets, operands[result:])
+        return self.made(Step, (), instruction.operands)  # a fence, or a hint
 
     def made(
         self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand], **more: Any
@@ -114,6 +120,15 @@ class _Decoder:
             reads=self.registers(sources),
             **more,
         )
+
+    def check(self, operand: Operand, *wanted: str, wider: bool = False) -> str:
+        """Return which of some PTX types an operand has. Raises PTXSyntaxError."""
+        registers = self.code.function.registers
+        return operand_types.check(registers, self.instruction, operand, *wanted, wider=wider)
+
+    def check_base(self, address: Address) -> None:
+        if isinstance(address.base, Register):
+            self.check(address.base, "u64", "u32", "u16")
 
     def slot(self, operand: Operand) -> int | None:
         if not isinstance(operand, Register):
@@ -156,6 +171,11 @@ class _Decoder:
             raise PTXSyntaxError(
                 f"{instruction.name} takes {many(len(operation.sources), 'operand')}"
             )
+        types = (*operation.destination_types, *operation.source_types)
+        for operand, type_ in zip((*targets, *sources), types, strict=True):
+            if isinstance(operand, Symbol) and operand.name != "WARP_SZ":
+                raise mismatch(instruction, f"{operand_types.shown(operand)} is no register")
+            self.check(operand, type_, wider=instruction.opcode == "cvt")
         step = self.made(Data, targets, sources, operation=operation)
         if operation.carry_in or operation.carry_out:
             carry = self.program.slot(self.code, "%cc", np.dtype("?"))
@@ -182,7 +202,94 @@ class _Decoder:
                 )
         if wide and isinstance(source, Immediate):
             raise PTXSyntaxError("mov.b128 of a literal: put two of .b64 together")
+        for operand in (source, target):
+            if isinstance(operand, Vector):
+                size = dtype.itemsize // len(operand.items)
+                for one in operand.items:
+                    self.check(one, f"b{8 * size}")
+            elif not wide:
+                self.check(operand, instruction.modifiers[-1])
         return self.made(Move, items(target), items(source), dtype=dtype)
+
+    # -- instructions by their form ------------------------------------------------------------
+
+    def formed(self) -> Formed:
+        instruction = self.instruction
+        form = form_of(instruction.opcode, instruction.modifiers)
+        given, pairs = list(instruction.operands), []
+        if traits(instruction).family == "texture" and (instruction.second or len(given) != 2):
+            operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # says what there is
+        if form.results:
+            if not given:
+                raise mismatch(instruction, "it has no operands")
+            pairs.append((form.results[0], given.pop(0)))
+        if instruction.second is not None:
+            if len(form.results) < 2:
+                raise mismatch(instruction, "it has no second result")
+            pairs.append((form.results[1], instruction.second))
+        made = [one for wanted, operand in pairs for one in self.typed(wanted, operand)]
+        spare = len(given) - sum(not wanted.optional for wanted in form.sources)
+        if not 0 <= spare <= sum(wanted.optional for wanted in form.sources):
+            raise mismatch(instruction, f"it has {many(len(instruction.operands), 'operand')}")
+        sources: list[tuple[Operand, np.dtype]] = []
+        for wanted in form.sources:
+            if wanted.optional and not spare:
+                continue
+            spare -= wanted.optional
+            sources += self.typed(wanted, given.pop(0))
+        return self.made(
+            Formed,
+            [operand for operand, _ in made],
+            [operand for operand, _ in sources],
+            words=form.words,
+            results=tuple(dtype for _, dtype in made),
+            kinds=tuple(dtype for _, dtype in sources),
+            fragments=form.fragments,
+        )
+
+    def typed(self, wanted: forms.Operand, operand: Operand) -> list[tuple[Operand, np.dtype]]:
+        """Return the registers, literals or addresses of one operand, each with its dtype."""
+        instruction = self.instruction
+        if wanted.numbers is not None:
+            number = operand.value if isinstance(operand, Immediate) else -1
+            if number < 0 or (wanted.numbers and number not in wanted.numbers):
+                listed = ", ".join(map(str, sorted(wanted.numbers)[:8]))
+                why = "a number that is written out goes there"
+                raise mismatch(instruction, f"{why}: {listed}" if listed else why)
+            return [(operand, np.dtype("i8"))]
+        if wanted.parts:
+            parts = items(operand) if isinstance(operand, Vector) else ()
+            if len(parts) != len(wanted.parts):
+                raise mismatch(
+                    instruction,
+                    f"[object, {{coordinates}}] with {many(len(wanted.parts) - 1, 'coordinate')}",
+                )
+            for one, type_ in zip(parts, wanted.parts, strict=True):
+                # Of several coordinates the sizes count alone, as for ptxas.
+                bits = f"b{8 * DTYPES[type_].itemsize}"
+                self.check(one, type_ if len(parts) == 2 else bits)
+            return [(one, DTYPES[type_]) for one, type_ in zip(parts, wanted.parts, strict=True)]
+        if not wanted.types:
+            if not isinstance(operand, Address):
+                raise mismatch(
+                    instruction, f"{operand_types.shown(operand)} where it takes an address"
+                )
+            self.check_base(operand)
+            return [(operand, np.dtype("u8"))]
+        if wanted.types == ("_",) and operand != Register("_"):
+            raise mismatch(instruction, "at another block's barrier it returns no state")
+        parts = items(operand) if wanted.count else (operand,)
+        if wanted.count and len(parts) != wanted.count:
+            raise mismatch(
+                instruction, f"{many(len(parts), 'register')} where it takes {wanted.count}"
+            )
+        wider = traits(instruction).family == "texture"
+        return [
+            (one, DTYPES[self.check(one, *wanted.types, wider=wider)])
+            if one != Register("_")
+            else (one, DTYPES.get(wanted.types[0], np.dtype("u8")))
+            for one in parts
+        ]
 
     # -- memory --------------------------------------------------------------------------------
 
@@ -195,6 +302,7 @@ class _Decoder:
         self.check_values(site, targets, given)
         if not isinstance(where, Address):
             raise PTXSyntaxError(f"expected an address, found {where}")
+        self.check_base(where)
         targets = [item for operand in targets for item in items(operand)]
         values = [item for operand in given for item in items(operand)]
         base = where.base
@@ -239,6 +347,11 @@ class _Decoder:
                 else f"{many(len(given), 'value')} where {instruction.name} takes {wanted}: "
                 f"{instruction.text[:80]}"
             )
+        # Of a vector's elements the sizes count alone, as for ptxas.
+        type_ = f"b{8 * site.dtype.itemsize}" if site.width > 1 else instruction.modifiers[-1]
+        for operand in (*targets, *given):
+            for one in items(operand):
+                self.check(one, type_, wider=site.kind != "atomic")
         moved = [*targets, *given] if site.kind != "atomic" or site.width > 1 else targets
         for operand in moved:
             parts = len(items(operand))
@@ -282,20 +395,18 @@ class _Decoder:
     # -- control -------------------------------------------------------------------------------
 
     def barrier(self) -> Barrier:
-        instruction, modifiers = self.instruction, set(self.instruction.modifiers)
-        operands = list(instruction.operands)
-        target = [operands.pop(0)] if "red" in modifiers else []
-        predicate = operands.pop() if target else None
-        mode = next((m for m in ("popc", "and", "or") if m in modifiers), "") if target else ""
-        number, count = [*operands, None, None][:2]
-        sources = [one for one in (number, count, predicate) if one is not None]
-        return self.made(
-            Barrier,
-            target,
-            sources,
+        step, modifiers = self.formed(), self.instruction.modifiers
+        sources = list(step.sources)
+        predicate = sources.pop() if "red" in modifiers else None
+        number, count = [*sources, None][:2]
+        return Barrier(
+            instruction=self.instruction,
+            targets=step.targets,
+            sources=step.sources,
+            reads=step.reads,
             number=number,
             count=count,
-            mode=mode,
+            mode=next((m for m in ("popc", "and", "or") if m in modifiers), ""),
             predicate=predicate,
             onward="arrive" in modifiers,
         )
@@ -306,6 +417,7 @@ class _Decoder:
         if instruction.opcode == "bra":
             return self.made(Step, (), () if instruction.guard is None else instruction.guard[:1])
         if instruction.opcode == "brx":
+            self.check(operands[0], "u32")
             return self.made(Step, (), operands[:1])
         if instruction.opcode != "call":
             return self.made(Step, (), ())

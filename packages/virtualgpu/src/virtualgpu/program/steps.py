@@ -3,8 +3,8 @@
 A block's :class:`Step`\\ s are what both back ends and all analyses read: the interpreter
 (:mod:`virtualgpu.lanes.emit`), native code (:mod:`virtualgpu.native`), liveness, loops, the order
 that atomics tell. What a data instruction computes is its operation (:mod:`virtualgpu.operations`);
-what a memory instruction reaches is its :class:`.Site`. Instructions of the newer families
-(:mod:`virtualgpu.lanes.families`) are plain steps: operands, registers, no more.
+what a memory instruction reaches is its :class:`.Site`; what the other families take is their
+form (:mod:`.forms`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from virtualgpu.operations import Operation
+from virtualgpu.program.fragments import Fragment
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
 from virtualgpu.ptx.module import Operand
@@ -70,6 +71,20 @@ class Parameter(Step):
 
     dtype: np.dtype
     offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Formed(Step):
+    """An instruction of the other families, by its form (:mod:`.forms`).
+
+    It has its words (empty where one is missing), the dtypes of its results and sources, and the
+    fragments of a matrix instruction.
+    """
+
+    words: tuple[str, ...]
+    results: tuple[np.dtype, ...]
+    kinds: tuple[np.dtype, ...]
+    fragments: tuple[Fragment, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)

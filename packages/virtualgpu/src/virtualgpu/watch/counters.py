@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from virtualgpu.lanes.families.fragments import Shape
+from virtualgpu.program.fragments import Shape
 from virtualgpu.ptx.opcodes import traits
 from virtualgpu.wording import many
 

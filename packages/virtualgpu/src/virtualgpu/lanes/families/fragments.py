@@ -10,109 +10,42 @@ for ``wmma`` it leaves that open, and here a matrix of more rows or columns is t
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from virtualgpu.lanes.wave import WARP
-
-_ELEMENTS = {
-    "f16": "u2",
-    "bf16": "u2",
-    "tf32": "u4",
-    "f32": "u4",
-    "f64": "u8",
-    "s8": "i1",
-    "u8": "u1",
-    "s32": "i4",
-}
+from virtualgpu.program.fragments import Fragment, Shape
 
 
-class Shape(NamedTuple):
-    """A is m × k, B is k × n, C and D are m × n."""
+def gather(fragment: Fragment, words: np.ndarray) -> np.ndarray:
+    """Return the matrices of warps from their lanes' registers.
 
-    m: int
-    n: int
-    k: int
-
-    @classmethod
-    def of(cls, modifier: str) -> Shape | None:
-        """``m16n8k16``; None where it is no shape."""
-        found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", modifier)
-        return found and cls(*map(int, found.groups()))
-
-    def __str__(self) -> str:
-        return f"m{self.m}n{self.n}k{self.k}"
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """Distribution of the matrix ``role`` (a, b or c) of a PTX type over a warp.
-
-    ``registers`` says how many a lane has: of 64 bits for f64, else of 32.
+    Registers have shape (warps · 32, registers).
     """
-
-    role: str
-    shape: Shape
-    type: str
-    registers: int
-
-    @property
-    def word(self) -> np.dtype:
-        """A register's bits."""
-        return np.dtype("u8" if self.type == "f64" else "u4")
-
-    @property
-    def element(self) -> np.dtype:
-        """An element's bits; an integer as itself."""
-        return np.dtype(_ELEMENTS[self.type])
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Rows and columns."""
-        m, n, k = self.shape
-        return {"a": (m, k), "b": (k, n), "c": (m, n)}[self.role]
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of a lane's registers."""
-        return self.registers * self.word.itemsize
-
-    @property
-    def places(self) -> np.ndarray:
-        """Return the element, in row-major order, that each lane holds in each place."""
-        return _places(self.role, self.shape, self.word.itemsize // self.element.itemsize)
-
-    def gather(self, words: np.ndarray) -> np.ndarray:
-        """Return the matrices of warps from their lanes' registers.
-
-        Registers have shape (warps · 32, registers).
-        """
-        places = self.places
-        elements = np.ascontiguousarray(words).view(self.element)[:, : places.shape[1]]
-        matrices = np.empty((len(words) // WARP, places.size), self.element)
-        matrices[:, places.ravel()] = elements.reshape(matrices.shape)
-        return matrices.reshape(-1, *self.size)
-
-    def scatter(self, matrices: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the lanes' registers, one array each.
-
-        They come from the matrices of warps, shape (warps, rows, columns).
-        """
-        places = self.places
-        elements = matrices.reshape(len(matrices), -1)[:, places.ravel()]
-        words = elements.reshape(-1, places.shape[1]).view(self.word).T
-        return tuple(words[i % len(words)].copy() for i in range(self.registers))
+    places = _places_of(fragment)
+    elements = np.ascontiguousarray(words).view(fragment.element)[:, : places.shape[1]]
+    matrices = np.empty((len(words) // WARP, places.size), fragment.element)
+    matrices[:, places.ravel()] = elements.reshape(matrices.shape)
+    return matrices.reshape(-1, *fragment.size)
 
 
-def registers_of(role: str, shape: Shape, type_: str) -> int:
-    """Return how many registers of a lane hold its part, each element once."""
-    fragment = Fragment(role, shape, type_, 0)
-    rows, columns = fragment.size
-    return rows * columns * fragment.element.itemsize // (WARP * fragment.word.itemsize)
+def scatter(fragment: Fragment, matrices: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the lanes' registers, one array each.
+
+    They come from the matrices of warps, shape (warps, rows, columns).
+    """
+    places = _places_of(fragment)
+    elements = matrices.reshape(len(matrices), -1)[:, places.ravel()]
+    words = elements.reshape(-1, places.shape[1]).view(fragment.word).T
+    return tuple(words[i % len(words)].copy() for i in range(fragment.registers))
+
+
+def _places_of(fragment: Fragment) -> np.ndarray:
+    """Return the element, in row-major order, that each lane holds in each place."""
+    return _places(
+        fragment.role, fragment.shape, fragment.word.itemsize // fragment.element.itemsize
+    )
 
 
 @lru_cache(maxsize=128)

@@ -20,12 +20,13 @@ import numpy as np
 from virtualgpu import operations
 from virtualgpu.errors import BarrierError, MemoryAccessError, MisalignedAddressError
 from virtualgpu.lanes import access
-from virtualgpu.lanes.families.fragments import Fragment
+from virtualgpu.lanes.families.fragments import gather, scatter
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.warp_exchange import lane_ids
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.memory import windows
 from virtualgpu.operations.formats import NAN_16, NAN_F32, NAN_F64
+from virtualgpu.program.fragments import Fragment
 from virtualgpu.program.site import Site
 
 _FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -81,14 +82,14 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
     check_warps(product.site, group)
     held = iter(words)
     a, b, c = (
-        one.gather(np.stack([group.spread(next(held)) for _ in range(one.registers)], 1))
+        gather(one, np.stack([group.spread(next(held)) for _ in range(one.registers)], 1))
         for one in (product.a, product.b, product.c)
     )
     if product.d.type == "s32":
         total = a.astype(np.int64) @ b.astype(np.int64) + c
         if product.saturated:
             total = total.clip(-(1 << 31), (1 << 31) - 1)
-        return product.d.scatter(total.astype(np.int32))
+        return scatter(product.d, total.astype(np.int32))
     a, b, c = (
         _FLOATS[one.type](bits).astype(np.float64)
         for one, bits in zip((product.a, product.b, product.c), (a, b, c), strict=True)
@@ -99,7 +100,7 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
             c = np.asarray(fma(a[:, :, k, None], b[:, None, k, :], c))
         bits = np.ascontiguousarray(c).view(product.d.element)
         bits[np.isnan(c)] = NAN_F64
-        return product.d.scatter(bits)
+        return scatter(product.d, bits)
     total = _aligned_sum(product, a, b, c)
     to = product.d.type
     convert = operations.lookup("cvt", ("rn" if to == "f16" else "rz", to, "f64"), 1, 1).function
@@ -108,7 +109,7 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
     if to == "f32":
         beyond = np.abs(total) >= 2.0**128
         bits[beyond] = np.where(total[beyond] < 0, 0xFF800000, 0x7F800000)
-    return product.d.scatter(bits)
+    return scatter(product.d, bits)
 
 
 def _aligned_sum(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -183,7 +184,7 @@ def load_tile(
         pieces.append(_turned(words, group.count // WARP))
         _moved(group, part)
     matrices = np.concatenate(pieces, 1).view(fragment.element).reshape(-1, tile.lines, tile.length)
-    return fragment.scatter(matrices if tile.by_rows else matrices.swapaxes(1, 2))
+    return scatter(fragment, matrices if tile.by_rows else matrices.swapaxes(1, 2))
 
 
 def store_tile(
@@ -191,7 +192,7 @@ def store_tile(
 ) -> None:
     """``wmma.store``: the inverse."""
     pieces = _pieces(tile, group, address, stride)
-    matrices = tile.fragment.gather(np.stack([group.spread(one) for one in words], 1))
+    matrices = gather(tile.fragment, np.stack([group.spread(one) for one in words], 1))
     if not tile.by_rows:
         matrices = matrices.swapaxes(1, 2)
     values = np.ascontiguousarray(matrices).reshape(len(matrices), -1).view(np.uint32)
