@@ -104,6 +104,14 @@ def test_inplace_methods_leave_shared_memory_alone(cudf, cupy):
     assert array.get().tolist() == [3, 1, 3]
 
 
+def test_methods_without_inplace_refuse_it(cudf):
+    series = cudf.Series([-1, 2])
+    for method in (series.abs, series.head, series.cumsum):
+        with pytest.raises(TypeError, match="inplace"):
+            method(inplace=True)
+    assert series.to_numpy().tolist() == [-1, 2]
+
+
 def test_a_shallow_copy_is_copied_on_the_first_write(cudf):
     series = cudf.Series([1, 2], index=["a", "b"])
     shallow = series.copy(deep=False)

@@ -8,9 +8,8 @@ import pandas as pd
 
 from ._missing import no_attribute
 from ._names import CAT, DT, STR
-from ._refused import refuse
 from ._texts import OF_ONE_TEXT
-from ._wrapping import PANDAS_NAME, unwrap, wrap
+from ._wrapping import PANDAS_NAME, call, wrap
 
 
 class Accessor:
@@ -30,12 +29,9 @@ class Accessor:
             return self._given(name, getattr(self._there(), PANDAS_NAME.get(name, name)))
         if name in self._methods:
             function = getattr(self._there(), name)
-
-            def method(*args, **kwargs):
-                refuse(self._name, name, function, args, kwargs)
-                return self._given(name, function(*unwrap(args), **unwrap(kwargs)))
-
-            return method
+            return lambda *args, **kwargs: self._given(
+                name, call(self._name, name, function, args, kwargs)
+            )
         raise no_attribute(self, name, self._names_there, f"cudf.Series.{self._name}")
 
     def __dir__(self):

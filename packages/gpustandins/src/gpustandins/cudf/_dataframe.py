@@ -25,6 +25,7 @@ from ._rolling import give_windows
 from ._series import Series
 from ._wrapping import (
     WRAPPED,
+    call,
     give_methods,
     give_properties,
     pandas_method,
@@ -395,8 +396,8 @@ class DataFrame(HostCopies, Frame):
             return self._half_join(
                 right, how, *args[1:], **{key: one for key, one in kwargs.items() if key != "how"}
             )
-        refuse("DataFrame", "merge", pd.DataFrame.merge, (self, right, *args), kwargs)
-        return wrap(self._as_pandas(True).merge(unwrap(right, True), *args, **kwargs))
+        merge = self._as_pandas(True).merge
+        return call("DataFrame", "merge", merge, (right, *args), kwargs, True)
 
     def agg(self, aggs, axis=None):
         """Aggregate columns by names; of several, columns or rows come sorted as in cuDF."""
@@ -428,9 +429,8 @@ class DataFrame(HostCopies, Frame):
         return pandas_method(name)(self, *args, **kwargs)
 
     def update(self, other, *args, **kwargs) -> None:
-        refuse("DataFrame", "update", pd.DataFrame.update, (self, other, *args), kwargs)
         frame = self._as_pandas(True).copy()
-        frame.update(unwrap(other, True), *args, **kwargs)
+        call("DataFrame", "update", frame.update, (other, *args), kwargs, True)
         self._write(wrap(frame))
 
     def items(self) -> Iterator[tuple]:

@@ -16,7 +16,7 @@ from ._frame import Frame
 from ._index import Index
 from ._refused import refuse
 from ._series import Series
-from ._wrapping import unwrap, wrap
+from ._wrapping import call, unwrap, wrap
 
 
 def from_pandas(obj, nan_as_null: bool = True):
@@ -63,11 +63,6 @@ def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False
     )
 
 
-def merge(left, right, *args, **kwargs) -> DataFrame:
-    """As ``left.merge(right, ...)``; cuDF promises no order of the rows."""
-    return left.merge(right, *args, **kwargs)
-
-
 def date_range(
     start=None, end=None, periods=None, freq=None, tz=None, normalize=False, name=None, closed=None
 ):
@@ -80,8 +75,7 @@ def _as_in_pandas(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def made(*args, **kwargs):
-        refuse("cudf", function.__name__, function, args, kwargs)
-        return wrap(function(*unwrap(args), **unwrap(kwargs)))
+        return call("cudf", function.__name__, function, args, kwargs)
 
     return made
 
@@ -101,17 +95,17 @@ def unique(values):
     return values.unique() if isinstance(values, Frame) else Series(values).unique()
 
 
-def melt(frame, *args, **kwargs):
-    return frame.melt(*args, **kwargs)
+def _method(name: str) -> Callable:
+    """Return a function that calls its first argument's method of that name."""
+
+    def function(frame, *args, **kwargs):
+        return getattr(frame, name)(*args, **kwargs)
+
+    function.__name__, function.__doc__ = name, f"As ``DataFrame.{name}``."
+    return function
 
 
-def pivot(data, *, columns, index=None, values=None):
-    arguments = {"index": index, "values": values}
-    return data.pivot(columns=columns, **{k: v for k, v in arguments.items() if v is not None})
-
-
-def pivot_table(data, *args, **kwargs):
-    return data.pivot_table(*args, **kwargs)
+melt, merge, pivot, pivot_table = map(_method, ("melt", "merge", "pivot", "pivot_table"))
 
 
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):

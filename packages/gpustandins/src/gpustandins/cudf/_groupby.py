@@ -6,9 +6,8 @@ import copy
 
 from ._missing import no_attribute
 from ._names import GROUPBY
-from ._refused import refuse
 from ._rolling import REDUCTIONS, nans_as_nulls
-from ._wrapping import unwrap, wrap
+from ._wrapping import call, unwrap, wrap
 
 METHODS = frozenset(
     (
@@ -73,9 +72,9 @@ class GroupBy:
             function = getattr(grouped, name)
 
             def method(*args, **kwargs):
-                refuse("GroupBy", name, function, args, kwargs)
-                named_kwargs = {key: named(one) for key, one in unwrap(kwargs).items()}
-                return wrap(function(*map(named, unwrap(args)), **named_kwargs))
+                args = [named(one) for one in unwrap(args)]
+                kwargs = {key: named(one) for key, one in unwrap(kwargs).items()}
+                return call("GroupBy", name, function, args, kwargs)
 
             return method
         if name in ("collect", "unique"):

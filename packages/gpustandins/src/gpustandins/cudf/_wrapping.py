@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Callable
@@ -76,17 +77,29 @@ def has_both(thing) -> bool:
 _PANDAS_CHANGES = getattr(pd.errors, "PandasChangeWarning", FutureWarning)
 
 
+def call(owner: str, name: str, function: Callable, args=(), kwargs=None, with_nulls: bool = False):
+    """Return what pandas' ``function`` gives as cuDF's ``owner.name``, for the stand-in's objects.
+
+    Raises NotImplementedError for arguments that cuDF does not take.
+    """
+    kwargs = kwargs or {}
+    refuse(owner, name, function, args, kwargs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", _PANDAS_CHANGES)
+        return wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
+
+
 def pandas_method(name: str, with_nulls: bool = False) -> Callable:
     """Return a method that does the same as pandas' method of that name."""
 
     def method(self, *args, **kwargs):
-        inplace = kwargs.pop("inplace", False)
         asked = self.nans_to_nulls() if name in _NAN_IS_MISSING and has_both(self) else self
-        function = getattr(asked._as_pandas(with_nulls), name)
-        refuse(type(self).__name__, name, function, args, {**kwargs, "inplace": inplace})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", _PANDAS_CHANGES)
-            result = wrap(function(*unwrap(args, with_nulls), **unwrap(kwargs, with_nulls)))
+        function, owner = getattr(asked._as_pandas(with_nulls), name), type(self).__name__
+        inplace = False
+        if "inplace" in kwargs and "inplace" in inspect.signature(function).parameters:
+            inplace = kwargs.pop("inplace")
+            refuse(owner, name, function, (), {"inplace": inplace})
+        result = call(owner, name, function, args, kwargs, with_nulls)
         if inplace:
             self._take(result)
             return None
