@@ -1,5 +1,7 @@
-"""Rows 77, 78, 81 and 92 to 96 of the threats: about single exercises, so known-wrong answers of
-the projects are the attempts. The project's solution is graded beside each.
+"""Rows 77, 78, 81, 92 to 96 and 105 to 110 of the threats.
+
+They are about single exercises, so known-wrong answers of the projects are the attempts. The
+project's solution is graded beside each.
 """
 
 from __future__ import annotations
@@ -87,3 +89,62 @@ def test_threat_95_one_thread_computes_all_in_a_compilers_kernels(tmp_path):
 )
 def test_threat_96_blocks_of_one_thread(id, name, tmp_path):
     graded(ProjectClass(id, tmp_path), [name])
+
+
+def test_threat_105_functions_of_the_tests_replaced(tmp_path):
+    graded(
+        ProjectClass("04_a_compiler", tmp_path),
+        [
+            "compiles-in-every-call-and-replaces-the-counter",
+            "no-derivatives-and-replaces-what-asks-for-them",
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("id", "names"),
+    [
+        (
+            "01_fill_a_histogram",
+            [
+                "lane-0-bins-the-values-of-its-warp",
+                "lane-0-counts-for-its-warp-in-local-memory",
+                "lane-0-bins-beside-lanes-that-look-busy",
+            ],
+        ),
+        ("02_area_by_sampling", ["lane-0-mixes-for-its-warp"]),
+        ("03_z_mass", ["lane-0-bins-the-masses-of-its-warp"]),
+    ],
+)
+def test_threat_106_one_lane_works_for_its_warp(id, names, tmp_path):
+    graded(ProjectClass(id, tmp_path), names)
+
+
+@pytest.mark.parametrize(
+    ("id", "names"),
+    [
+        (
+            "01_fill_a_histogram",
+            ["counts-in-small-launches-behind-a-decoy", "golf-by-one-block-behind-a-decoy"],
+        ),
+        ("02_area_by_sampling", ["draws-in-small-blocks-behind-a-decoy"]),
+    ],
+)
+def test_threat_107_a_launch_for_show(id, names, tmp_path):
+    graded(ProjectClass(id, tmp_path), names)
+
+
+def test_threats_108_and_109_public_constants_and_the_courses_own_result(tmp_path):
+    graded(
+        ProjectClass("03_z_mass", tmp_path), ["the-z-is-a-constant", "asks-the-courses-reference"]
+    )
+
+
+def test_threat_110_idle_threads_where_nothing_is_counted(tmp_path):
+    graded(
+        ProjectClass("03_z_mass", tmp_path),
+        [
+            "two-threads-in-three-are-idle-where-nothing-is-counted",
+            "one-thread-in-two-is-idle-where-nothing-is-counted",
+        ],
+    )

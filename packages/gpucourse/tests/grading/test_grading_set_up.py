@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from gpucourse.grading.contract import Call, PropertyFailed
 from gpucourse.grading.oracle.grader import grade
 from gpucourse.grading.oracle.set_up import SetUp
+from gpucourse.grading.sandbox import cells
 from gpucourse.grading.submission.assignment import Assignment
+from gpucourse.grading.testing.notebook_judge import NotebookJudge
 from gpucourse.grading.verdict import GRADED
 from grading_toy import notebook_of, setup, solution, submitted, test_cell
 
@@ -99,3 +105,29 @@ def test_cells_behind_an_answers_own_function_are_none():
     made = assignment()
     assert SetUp(made).behind("double") == []
     assert [cell.grade_id for cell in SetUp(made).behind("twice")] == ["asking"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("return wanted(values)", True),
+        ("return list(map(lambda one: wanted(one), values))", True),
+        ("return mine(values)", True),
+        ("return helper(values)", True),
+        ("return 2 * values", False),
+        ("return given(values)", False),
+        ("return np.sum(values)", False),
+    ],
+)
+def test_notebook_refuses_the_courses_own_result(answer, told):
+    namespace: dict = {}
+    cells.run(f"{START}\n\ndef given(values):\n    return values\n", "start", namespace)
+    helper = "mine = wanted\n\n\ndef helper(values):\n    return wanted(values)\n\n\n"
+    cells.run(f"{helper}def double(values):\n    {answer}\n", "double", namespace)
+    judge = NotebookJudge(lambda: namespace)
+    asked = Call("double", (np.ones(3),), where="host")
+    if not told:
+        judge.call(asked)
+        return
+    with pytest.raises(PropertyFailed, match="'wanted' is the course's own"):
+        judge.call(asked)
