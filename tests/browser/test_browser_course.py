@@ -121,7 +121,7 @@ def lecture(welcome: Tab) -> Tab:
 
 def test_a_lecture_runs_as_a_whole_and_its_checks_say_what_is_missing(lecture: Tab):
     panel = lecture.page.locator(".jp-NotebookPanel:visible")
-    prompts = panel.locator(".jp-CodeCell .jp-InputPrompt").all_text_contents()
+    prompts = panel.locator(".jp-CodeCell .jp-InputArea-prompt").all_text_contents()
     assert len(prompts) > 10
     assert all(re.fullmatch(r"\[\d+\]:", prompt.strip()) for prompt in prompts), prompts
     # Starters are not answers: each check says ✗, none passes, and nothing else has gone wrong.
@@ -146,7 +146,9 @@ def project(lecture: Tab) -> Tab:
     answer = tab.cell("def bin_index(")
     tab.into(answer)
     tab.menu("Run", "Run All Above Selected Cell")
-    tab.wait_for_cells(tab.cell("def draw(counts"))
+    tab.wait_for_cells(
+        answer.locator("xpath=preceding-sibling::*[contains(@class, 'CodeCell')][1]")
+    )
     answer.locator(".cm-line", has_text="raise NotImplementedError()").click()
     expect(answer.locator(".cm-editor.cm-focused")).to_be_visible()
     tab.page.keyboard.press("End")
@@ -187,7 +189,7 @@ def test_its_tests_pass_with_a_tick(project: Tab):
 
 @pytest.fixture(scope="module")
 def validated(project: Tab) -> Tab:
-    """nbgrader's Validate has run the notebook; its dialogue is open."""
+    """Validate has graded the notebook; its dialogue is open."""
     project.save()
     project.page.get_by_role("button", name="Validate").click()
     expect(project.dialog()).to_contain_text("Validation Results")
@@ -195,10 +197,13 @@ def validated(project: Tab) -> Tab:
     return project
 
 
-def test_validate_names_what_is_not_written_yet_and_nothing_else(validated: Tab):
+def test_validate_shows_the_table_of_grade(validated: Tab):
     said = validated.dialog().inner_text()
-    assert "is not written yet" in said
-    assert "fill_private" in said and "bin-inside" not in said
+    assert "4 of 33 points" in said and "The following cell failed" not in said
+    assert re.search(r"✓ test-bin-inside +│ +2/2", said), said
+    assert re.search(r"✗ test-fill-private +│ +0/3 +│ .*nothing is written in", said), said
+    table = validated.dialog().locator("pre").last
+    assert table.evaluate("e => e.scrollWidth <= e.clientWidth"), "lines of the table are cut"
     validated.page.keyboard.press("Escape")
     expect(validated.dialog()).to_have_count(0)
 

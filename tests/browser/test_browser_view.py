@@ -129,6 +129,23 @@ def test_names_of_lectures_are_read_in_full(tab: Tab, width: int) -> None:
     assert names.evaluate_all(cut) == []
 
 
+def test_a_narrow_window_gives_its_room_to_an_opened_notebook(tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 820, "height": 800})
+    tab.open()
+    expect(tab.page.locator("#filebrowser")).to_be_visible()
+    tab.page.locator(".jp-DirListing-itemText", has_text="welcome.ipynb").dblclick()
+    expect(tab.cells().first).to_be_visible()
+    tab.wait_for_kernel("welcome.ipynb")
+    tab.picture("view-narrow")
+    expect(tab.page.locator("#filebrowser")).to_be_hidden()
+    editor = tab.page.locator(".jp-CodeCell .cm-content").first
+    letters = "e => e.clientWidth / (parseFloat(getComputedStyle(e).fontSize) * 0.6)"
+    assert editor.evaluate(letters) > 72
+    tab.page.locator(".jp-SideBar.jp-mod-left .lm-TabBar-tab").first.click()
+    expect(tab.page.locator("#filebrowser")).to_be_visible()
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def ran(tab: Tab, name: str) -> Locator:
     cell = tab.cells().nth(list(CELLS).index(name))
     tab.run(cell)

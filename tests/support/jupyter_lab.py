@@ -255,7 +255,10 @@ class Tab:
         """The first code cell whose text has this in it; the same one when its text changes."""
         code = self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
         expect(code.filter(has_text=containing).first).to_be_attached()
-        texts = code.locator(".jp-InputArea-editor").all_text_contents()
+        # A folded cell has no editor.
+        texts = code.evaluate_all(
+            "all => all.map(e => e.querySelector('.jp-InputArea-editor')?.textContent ?? '')"
+        )
         return code.nth(next(n for n, text in enumerate(texts) if containing in text))
 
     def menu(self, *names: str) -> None:
@@ -273,7 +276,7 @@ class Tab:
 
     def start_cell(self, cell: Locator) -> None:
         """Click into the cell and press Shift-Enter; a number beside it then is this run's."""
-        cell.locator(".jp-InputPrompt").evaluate("prompt => { prompt.textContent = '' }")
+        cell.locator(".jp-InputArea-prompt").evaluate("prompt => { prompt.textContent = '' }")
         self.into(cell)
         self.page.keyboard.press("Shift+Enter")
 
@@ -289,7 +292,7 @@ class Tab:
 
     def wait_for_cells(self, last: Locator) -> None:
         """``last`` has a number, and so no cell before it waits any more."""
-        expect(last.locator(".jp-InputPrompt")).to_contain_text(_NUMBER, timeout=2 * PATIENCE)
+        expect(last.locator(".jp-InputArea-prompt")).to_contain_text(_NUMBER, timeout=2 * PATIENCE)
 
     def write(self, cell: Locator, text: str) -> None:
         """Replace a cell's text by another, at once; returns when it counts as not saved yet.

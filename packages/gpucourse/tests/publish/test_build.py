@@ -441,6 +441,25 @@ def test_starters_keep_the_code_around_them_valid(source: str, starter: str):
     assert notebooks.starter_source(source) == starter
 
 
+DRAWN = "figure, axes = canvas(7, 2)\n" + "axes.plot(x, y)\n" * 9
+
+
+@pytest.mark.parametrize(
+    ("source", "folded"),
+    [
+        (DRAWN, True),
+        ("%matplotlib inline\nx = 3\n" + DRAWN, True),
+        ("def draw(axes):\n" + "    pass\n" * 9, True),
+        (DRAWN.replace("axes.plot(x, y)\n", "", 1), False),
+        (DRAWN + "y = kernel(x)\n" * 4, False),
+        ("y = kernel(x)\n" * 20, False),
+        ("this is no Python\n" + DRAWN, False),
+    ],
+)
+def test_long_code_that_only_draws_is_folded(source: str, folded: bool):
+    assert notebooks.draws(source) is folded
+
+
 def test_regions_know_their_place_and_indent():
     source = "a\n  ### BEGIN SOLUTION\n  b\n  ### END SOLUTION"
     (region,) = find_regions(source)

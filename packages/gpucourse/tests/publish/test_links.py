@@ -80,11 +80,17 @@ def test_the_repository_has_no_dead_link(repository: Path):
 
 
 def test_each_section_of_a_notebook_has_an_anchor_of_the_name_that_links_use():
-    sources = ["# Title\n\n## A `b`, c?", "```\n## no heading\n```\n## Again\n\ntext", "### Again"]
+    sources = [
+        "# Title\n\n## A `b`, c?",
+        "```\n## no heading\n```\n## Again\n\ntext",
+        "### Again",
+        "### BEGIN SOLUTION\nwords\n### END SOLUTION",
+    ]
     with_anchors = anchored(sources)
     assert with_anchors == [
         '# Title\n\n<a id="a-b-c"></a>\n## A `b`, c?',
         '```\n## no heading\n```\n<a id="again"></a>\n## Again\n\ntext',
         '<a id="again-1"></a>\n### Again',
+        sources[3],
     ]
     assert [without_anchors(text) for text in with_anchors] == sources

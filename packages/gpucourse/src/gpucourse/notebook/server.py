@@ -3,9 +3,11 @@
 Kernels that start in the course's folder load :mod:`gpucourse.notebook.ready`. No other does: the
 environment may serve other notebooks too, and its owner's settings of IPython stay as they are.
 
-Checks of lectures are no tests of nbgrader's: its button *Validate* (the class is
-``nbgrader.validator.Validator``) told an untouched lecture "Success! Your notebook passes all the
-tests." Here a check that found a mistake counts as a cell that failed.
+The button *Validate* (nbgrader's; the class is ``nbgrader.validator.Validator``) runs a whole
+notebook before it says anything, then shows the code of the cells that failed. A project whose
+tests are here is graded instead, and the dialogue shows the table of ``gpucourse grade``. Checks of
+lectures are no tests of nbgrader's: it told an untouched lecture "Success! Your notebook passes all
+the tests." Here a check that found a mistake counts as a cell that failed.
 
 JupyterLab notes in a notebook which Python ran it as soon as it is opened, and saves that: a clone
 of the course would differ from its origin for having been read. In the course's own notebooks that
@@ -16,7 +18,10 @@ widget" where it now shows the question's other form, text to unfold.
 
 from __future__ import annotations
 
+import html
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 
 #: An option of IPython's kernel.
 READY = "--InteractiveShellApp.extra_extensions=gpucourse.notebook.ready"
+#: Width of the table of grades in letters, as the dialogue has room for.
+COLUMNS = 92
 #: The page whose outputs are of now.
 WELCOME = "welcome.ipynb"
 
@@ -94,7 +101,31 @@ def _prepare(manager: ContentsManager) -> None:
 
 
 class ChecksToo(Validator):
-    """nbgrader's validator, to which a check that does not pass is a cell that failed."""
+    """nbgrader's validator, which grades a project, and to which a check is a test."""
+
+    def validate(self, filename: str) -> dict[str, list[dict[str, str]]]:
+        """Return what the dialogue shows: nothing where all is right."""
+        # The grader is imported when it is asked for: a server without it is smaller.
+        from gpucourse.grading.commands.grade_notebook import ALL_POINTS, find_source
+
+        try:
+            find_source(Path(filename))
+        except LookupError:  # a lecture, or a handout, which has no hidden tests
+            return super().validate(filename)
+        graded = subprocess.run(
+            [sys.executable, "-m", "gpucourse", "grade", filename],
+            cwd=Path(filename).parent,
+            env={**os.environ, "COLUMNS": str(COLUMNS), "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+        )
+        if graded.returncode == ALL_POINTS:
+            return {}
+        # The dialogue has a line and a text of HTML for each cell that failed; for a text of this
+        # class the page leaves its words "The following cell failed" away.
+        title, _, table = f"{graded.stdout}{graded.stderr}".strip().partition("\n")
+        table = f'<span class="gpuc-grades">{html.escape(table)}</span>'
+        return {"failed": [{"source": title, "error": table}]}
 
     def _get_failed_cells(self, nb: NotebookNode) -> list[NotebookNode]:
         failed = super()._get_failed_cells(nb)

@@ -64,6 +64,8 @@ def _places(path: Path, _changed: int) -> set[str]:
     return found
 
 
+#: The marks of an answer are headings to Markdown.
+_REGIONS = ("BEGIN SOLUTION", "END SOLUTION")
 _ANCHOR = re.compile(r'^<a id="[^"]+"></a>\n(?=#)', re.MULTILINE)
 
 
@@ -80,7 +82,7 @@ def anchored(sources: Iterable[str]) -> list[str]:
     found: set[str] = set()
 
     def anchor(heading: re.Match[str]) -> str:
-        if heading["code"]:
+        if heading["code"] or heading["words"] in _REGIONS:
             return heading[0]
         name = _free(slug(heading["words"]), found)
         found.add(name)

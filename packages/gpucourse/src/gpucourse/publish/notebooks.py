@@ -209,7 +209,36 @@ def _tags(cell: Cell) -> dict:
     if SET_UP in cell.tags:
         return {"jupyter": {"source_hidden": True}}
     tags = [*cell.tags, RAISES] if cell.raises else [*cell.tags]
-    return {"tags": tags} if tags else {}
+    metadata: dict = {"tags": tags} if tags else {}
+    if cell.kind == "code" and cell.role is None and "exercise" not in tags and draws(cell.source):
+        metadata["jupyter"] = {"source_hidden": True}
+    return metadata
+
+
+#: Names by which a lesson's code draws.
+_DRAWING = {"Picture", "axes", "canvas", "figure", "plt", "show_figure"}
+#: Lines of drawing from which on they are folded, and how many times the rest they are.
+_LONG, _MOSTLY = 10, 3
+
+
+def draws(source: str) -> bool:
+    """Return True if a cell is ten lines of drawing or more, and little else.
+
+    A reader of such a cell looks at its picture; JupyterLab shows the code at a click.
+    """
+    drawing = rest = 0
+    try:
+        statements = ast.parse(_without_magics(source)).body
+    except SyntaxError:
+        return False
+    for statement in statements:
+        names = {getattr(node, "id", getattr(node, "arg", None)) for node in ast.walk(statement)}
+        lines = (statement.end_lineno or statement.lineno) - statement.lineno + 1
+        if names & _DRAWING:
+            drawing += lines
+        else:
+            rest += lines
+    return drawing >= max(_LONG, _MOSTLY * rest)
 
 
 def _nbgrader_metadata(cell: Cell) -> dict:
@@ -359,11 +388,14 @@ def _need(course: Course, need: str) -> str:
     return _("the project “{title}”").format(title=lesson.title)
 
 
+def _without_magics(source: str) -> str:
+    return re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE)
+
+
 def _is_python(source: str) -> bool:
     """Return True if a cell's code parses; magics and shell lines count as ``pass``."""
-    plain = re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE)
     try:
-        ast.parse(plain)
+        ast.parse(_without_magics(source))
     except SyntaxError:
         return False
     return True

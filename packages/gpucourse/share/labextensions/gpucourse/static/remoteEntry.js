@@ -14,6 +14,9 @@ body { --jp-sidebar-min-width: 290px; }
 }
 .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
 .jp-RenderedMarkdown > p:has(> a[data-jupyter-id]:only-child:empty) { margin: 0; }
+#validation-message:has(.gpuc-grades) > div > p { display: none; }
+.jp-RenderedText pre:has(> .gpuc-grades) { overflow-wrap: normal; white-space: pre; line-height: 1.2; }
+.jp-Dialog-content:has(.gpuc-grades) { max-width: 95vw; }
 .jp-Notebook .cm-editor.jp-mod-readOnly.cm-focused::after {
   content: "locked: try things in a cell of your own (Esc, then B)";
   padding: 0 0.4em; color: var(--jp-ui-font-color1); background: var(--jp-layout-color2);
@@ -75,6 +78,16 @@ function goToSection(app, path, fragment) {
     window.addEventListener(moved, stop, { capture: true, once: true });
 }
 
+// Beside the list of files a window of 820 pixels leaves 430 to a notebook, which cuts its code: the
+// list folds as a notebook is opened there (its icon at the left brings it back).
+const opened = new WeakSet();
+
+function makeRoom(shell, widget) {
+  if (!widget?.context?.path.endsWith(".ipynb") || opened.has(widget)) return;
+  opened.add(widget);
+  if (window.innerWidth < 1000) shell.collapseLeft?.();
+}
+
 // The steps of a picture are radio buttons (gpucourse.views.page.stepper).
 const STEPS = ".gpuc-steps > input[type=radio]";
 
@@ -82,8 +95,10 @@ function activate(app) {
   const sheet = document.createElement("style");
   sheet.textContent = STYLE + readable();
   document.head.append(sheet);
-  app.shell.currentChanged?.connect((_, { newValue }) =>
-    unsavedByReading(newValue?.context?.model));
+  app.shell.currentChanged?.connect((shell, { newValue }) => {
+    unsavedByReading(newValue?.context?.model);
+    makeRoom(shell, newValue);
+  });
   // A click in an output gives the notebook the focus; here the button keeps it.
   window.addEventListener("click", (event) => {
     const button = event.target.closest?.(".gpuc-steps > .scale > label")?.control;
