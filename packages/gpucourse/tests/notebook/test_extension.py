@@ -16,6 +16,7 @@ from gpucourse.notebook import extension
 from gpucourse.system import device
 from gpucourse.system.device import DeviceInfo, NoGPU
 from notebook_cells import run_cells
+from virtualgpu.errors import Location
 
 H200 = DeviceInfo("NVIDIA H200", False, (9, 0), 150 * 10**9, "570.86.15", "12.8")
 NONE = DeviceInfo("Virtual GPU (CPU)", True, (9, 0), reason="no NVIDIA driver here")
@@ -335,3 +336,22 @@ def test_a_cell_that_fails_and_defines_nothing_more_takes_no_tick_away(scratch):
         "result = out.getvalue()"
     )
     assert "✓ passed" in in_ipython(code)["result"]
+
+
+def test_what_a_long_launch_says_leaves_with_its_cell(monkeypatch: pytest.MonkeyPatch):
+    said: list[str] = []
+    place = SimpleNamespace(update=lambda shown: said.append(str(shown)))
+
+    def show(shown: object, where: object = None) -> object:
+        assert where in (None, place)
+        place.update(shown)
+        return place
+
+    monkeypatch.setattr("gpucourse.exercises.outcomes.show", show)
+    monkeypatch.setattr("gpucourse.learner.records.asked_by_a_learner", lambda: True)
+    for seconds in (5, 10):
+        extension.still_running(Location("fill"), seconds)
+    assert said[-1] == "kernel fill after 10 s: still running; ■ stops it"
+    for _ in range(2):
+        extension.no_longer_running()
+    assert said[2:] == [""]

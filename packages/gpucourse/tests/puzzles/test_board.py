@@ -89,7 +89,16 @@ def test_a_folder_that_cannot_be_written_stops_no_check(tmp_path: Path):
 
 def test_the_board_shows_bytes_and_leaves_the_time_open(monkeypatch, path: Path):
     monkeypatch.setattr(board, "place", lambda: path)
-    board.enter("l/add", Entry("x", 1234), path)
-    text = board.view("l", [PUZZLE], {"add": 1000}).text
+    board.enter("l/add", Entry("x", 1234), path, ours=1000)
+    text = board.view("l", [PUZZLE]).text
     assert "1 of 1 solved" in text and "1,234 (ours 1,000)" in text and " ms" not in text
     assert json.loads(path.read_text())["l/add"]["shortest"] is None
+
+
+def test_the_solution_s_bytes_stay_where_a_check_does_not_count_them(monkeypatch, path: Path):
+    monkeypatch.setattr(board, "place", lambda: path)
+    board.enter("l/add", Entry("x", 1234), ours=1000)
+    board.enter("l/add", Entry("y", 1200))
+    assert "1,200 (ours 1,000)" in board.view("l", [PUZZLE]).text
+    path.write_text(path.read_text().replace('"ours": 1000', '"ours": "many"'))
+    assert "ours" not in board.view("l", [PUZZLE]).text

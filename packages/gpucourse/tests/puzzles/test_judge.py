@@ -13,7 +13,7 @@ import virtualgpu
 from gpucourse.course.puzzles import Answer, Puzzle
 from gpucourse.exercises.checks import CheckFailed, Lesson
 from gpucourse.exercises.outcomes import describe_error
-from gpucourse.puzzles import judge
+from gpucourse.puzzles import causes, judge
 from gpucourse.puzzles.inputs import draw, library_bytes
 from gpucourse.puzzles.picture import draw_spec
 from gpucourse.system.device import device
@@ -279,3 +279,54 @@ def test_no_processors_time_is_taken():
 
     assert device().virtual
     assert clock.gpu() is None and clock.kernel_ms(PUZZLE, None) is None
+
+
+POLYNOMIAL = replace(
+    PUZZLE,
+    name="polynomial",
+    spec="out = np.polyval(a, b)",
+    kernel=(
+        "@cuda.jit\ndef polynomial(a, b, out):\n    i = cuda.grid(1)\n"
+        "    ### BEGIN SOLUTION\n    if i < b.size:\n        value = 0.0\n"
+        "        for k in range(a.size):\n            value = value * b[i] + a[k]\n"
+        "        out[i] = value\n    ### END SOLUTION"
+    ),
+    inputs={"a": "small(number(2, 6))", "b": "small(n)"},
+    share={"accesses": "len(a) + 4"},
+)
+BY_VALUE = (
+    "i = cuda.grid(1)\nif i < b.size:\n    value = 0.0\n    for one in a:\n"
+    "        value = value * b[i] + one\n    out[i] = value"
+)
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "body", "said"),
+    [
+        (POLYNOMIAL, BY_VALUE, r"line 7 .* reads `b\[i\]` anew in each round of its loop: 20,480"),
+        (
+            POLYNOMIAL,
+            BY_VALUE.replace("value * b[i]", "value * x").replace(
+                "    value = 0.0\n", "    value, x = 0.0, b[i]\n"
+            ),
+            None,
+        ),
+        (
+            PUZZLE,
+            "i = cuda.grid(1)\nif i < a.size:\n    out[i] = 0\n"
+            "    out[i] = out[i] + factor * a[i] + b[i]",
+            r"line 5 .* makes 4,096 of the writes",
+        ),
+        (
+            PUZZLE,
+            "i = cuda.grid(1)\nn = a.size\nwide = 64\nif n % wide == 0:\n"
+            "    i = i % (n // wide) * wide + i // (n // wide)\n"
+            "if i < n:\n    out[i] = factor * a[i] + b[i]",
+            r"line 9 .* touches 12,288 sectors, and its numbers would fill 1,536: let the threads",
+        ),
+    ],
+)
+def test_a_kernel_that_costs_more_is_told_why(puzzle: Puzzle, body: str, said: str | None):
+    answer = kernel(body, puzzle)
+    told = causes.why(judge.judge(puzzle, answer), answer)
+    assert re.search(said, told) if said else told == "", told

@@ -68,6 +68,13 @@ class _Hints:
         return {"text/plain": self.text, "text/html": self.markup}
 
 
+class Said(str):
+    """A text that a notebook shows as it reads, without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def show(shown: object, place: Any = None) -> Any:
     """Display in a notebook, print anywhere else.
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import virtualgpu
 from gpucourse.exercises.bounds import progress
-from gpucourse.exercises.outcomes import show
+from gpucourse.exercises.outcomes import Said, show
 from gpucourse.system.language import _
 
 #: Seconds of silence that a check may keep.
@@ -45,18 +45,11 @@ class Waiting:
             self.say(said)
 
     def say(self, what: str) -> None:
-        self.place = show(_Said(what), self.place)
+        self.place = show(Said(what), self.place)
 
     def end(self, outcome: object) -> None:
         """Show the outcome in the place of what was said."""
         show(outcome, self.place)
-
-
-class _Said(str):
-    """Shown as it reads, without quotes."""
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 _now: Waiting | None = None

@@ -86,6 +86,7 @@ def make_ready(shell: InteractiveShell) -> list[str]:
     shell.events.register("pre_run_cell", _follow_theme)
     after_import("matplotlib", figures.follow_theme)
     tell_of_long_launches(still_running)
+    shell.events.register("post_run_cell", no_longer_running)
     quiet_commands(shell)
     shell.display_formatter.formatters["text/plain"].for_type_by_name(  # type: ignore[union-attr]
         "jaxlib._jax", "Device", _show_jax_device
@@ -107,6 +108,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
         shell.events.unregister("pre_run_cell", _follow_theme)
     figures.undo()
     tell_of_long_launches(None)
+    if no_longer_running in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", no_longer_running)
     shell.__dict__.pop("system", None)
     without_pycuda.withdraw()
     deactivate()
@@ -259,15 +262,36 @@ def _show_jax_device(its: Any, printer: Any, cycle: bool) -> None:
 STOPS_IT = "; ■ stops it"
 
 
+#: Where a learner's page says how long a launch has been running, while its cell runs.
+_running: list[Any] = []
+
+
 def still_running(location: Location, seconds: float) -> None:
-    """Say where a launch is that has taken so many seconds."""
+    """Say where a launch is that has taken so many seconds.
+
+    Red text would stay below a cell that went well: on a learner's page the words are replaced each
+    time, and leave with the end of the cell.
+    """
     place = location.place().split("\n")[0]  # native code does not know it
-    print(
+    said = (
         f"kernel {location.kernel} after {seconds:.0f} s: "
-        f"still {f'in {place}' if place else 'running'}{STOPS_IT}",
-        file=sys.stderr,
-        flush=True,
+        f"still {f'in {place}' if place else 'running'}{STOPS_IT}"
     )
+    from gpucourse.exercises.outcomes import Said, show
+    from gpucourse.learner import records
+
+    if records.asked_by_a_learner():
+        _running[:] = [show(Said(said), *_running)]
+    else:
+        print(said, file=sys.stderr, flush=True)
+
+
+def no_longer_running(result: object = None) -> None:
+    """Take back what :func:`still_running` said, at the end of a cell."""
+    if _running:
+        from gpucourse.exercises.outcomes import Said
+
+        _running.pop().update(Said(""))
 
 
 def defined(shell: InteractiveShell, result: ExecutionResult) -> bool:

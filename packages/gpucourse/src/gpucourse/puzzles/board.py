@@ -38,10 +38,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Winners of one puzzle: fewest bytes and shortest time, by one kernel or two."""
+    """Winners of one puzzle: fewest bytes and shortest time, by one kernel or two.
+
+    ``ours`` are the bytes that the solution moved when it was last counted.
+    """
 
     fewest: Entry
     shortest: Entry | None = None
+    ours: int | None = None
 
     @property
     def parted(self) -> bool:
@@ -65,14 +69,19 @@ def read(path: Path | None = None) -> dict[str, Winners]:
     for name, one in items:
         with suppress(TypeError, KeyError, AttributeError):
             fewest, shortest = Entry(**one["fewest"]), one["shortest"]
-            winners = Winners(fewest, Entry(**shortest) if shortest else None)
+            ours = one.get("ours")
+            winners = Winners(
+                fewest,
+                Entry(**shortest) if shortest else None,
+                ours if isinstance(ours, int) else None,
+            )
             if _is_entry(fewest) and (winners.shortest is None or _is_timed(winners.shortest)):
                 lesson, _, puzzle = name.partition("/")
                 found[f"{renamed.today(lesson)}/{puzzle}"] = winners
     return found
 
 
-def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
+def enter(name: str, entry: Entry, path: Path | None = None, *, ours: int | None = None) -> Winners:
     """Take a kernel in; the winners with it. A time without a GPU's name does not count."""
     path = path or place()
     board = read(path)
@@ -84,7 +93,9 @@ def enter(name: str, entry: Entry, path: Path | None = None) -> Winners:
         shortest is None or shortest.gpu != entry.gpu or entry.ms < shortest.ms  # type: ignore[operator]
     ):
         shortest = entry
-    board[name] = winners = Winners(fewest, shortest)
+    if ours is None and known:
+        ours = known.ours
+    board[name] = winners = Winners(fewest, shortest, ours)
     with suppress(OSError):  # a check must not fail because a disk is full
         kept = {key: asdict(one) for key, one in board.items()}
         write_atomically(path, json.dumps(kept, indent=1) + "\n")
@@ -111,18 +122,15 @@ def _is_timed(one: Entry) -> bool:
 # -- showing ------------------------------------------------------------------------------------
 
 
-def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
-    """Return the board of a lesson.
-
-    ``ours`` are the bytes that a solution moved, where it was counted.
-    """
+def view(lesson: str, puzzles: Iterable[Puzzle]) -> View:
+    """Return the board of a lesson."""
     board = read()
     lines, cells = [], []
     solved = 0
     for puzzle in puzzles:
         winners = board.get(f"{lesson}/{puzzle.name}")
         solved += winners is not None
-        row = _row(winners, ours.get(puzzle.name))
+        row = _row(winners)
         lines.append(f"  {puzzle.name:24}{row[0]:>16}{row[1]:>16}  {row[2]}")
         cells.append(
             f"<tr><td>{escape(puzzle.heading)}</td>"
@@ -146,12 +154,12 @@ def view(lesson: str, puzzles: Iterable[Puzzle], ours: dict[str, int]) -> View:
     return View(box(head(title), table, note(said)), "\n".join([title, *lines, said]))
 
 
-def _row(winners: Winners | None, ours: int | None) -> tuple[str, str, str]:
+def _row(winners: Winners | None) -> tuple[str, str, str]:
     if winners is None:
         return "–", "–", ""
     fewest, quick = winners.fewest, winners.shortest
     bytes_ = f"{fewest.bytes:,}" + (
-        " " + _("(ours {bytes:,})").format(bytes=ours) if ours is not None else ""
+        " " + _("(ours {bytes:,})").format(bytes=winners.ours) if winners.ours is not None else ""
     )
     return (
         bytes_,

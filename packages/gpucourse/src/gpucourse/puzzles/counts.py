@@ -28,8 +28,12 @@ def view(
     ms: float | None,
     library_ms: float | None,
     gpu: str | None,
+    cause: str = "",
 ) -> View:
-    """Return counts beside the solution's, the time beside the library's, and a question."""
+    """Return counts beside the solution's, the time beside the library's, and a question.
+
+    ``cause`` says why this kernel costs more than the solution.
+    """
     named = _rows()
     heads = ["", _("yours"), *([_("ours")] if judged.ours else [])]
     table = [
@@ -41,9 +45,11 @@ def view(
         heads.append(_("CuPy's"))
         for row in table:
             row.append(f"{judged.library:,}" if row[0] == named["bytes"] else "")
-    notes = [_("Counted on the virtual GPU, {case}.").format(case=judged.case)]
+    notes = [cause] if cause else []
+    counted = _("Counted on the virtual GPU, {case}.").format(case=judged.case)
     if judged.mine.global_atomics:
-        notes[0] += " " + _("An atomic counts as one sector.")
+        counted += " " + _("An atomic counts as one sector.")
+    notes.append(counted)
     if ms is not None:
         beside = "" if library_ms is None else _("; CuPy's lines {ms:.3g} ms").format(ms=library_ms)
         notes.append(

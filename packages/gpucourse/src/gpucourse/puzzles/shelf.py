@@ -12,7 +12,7 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import show
 from gpucourse.exercises.predictions import predictions
 from gpucourse.learner import records
-from gpucourse.puzzles import board, clock, counts, judge
+from gpucourse.puzzles import board, causes, clock, counts, judge
 from gpucourse.puzzles.picture import draw_spec
 from gpucourse.views.page import View
 from gpucourse.views.race import race
@@ -59,15 +59,7 @@ def puzzles(id: str) -> Shelf:
 
     def show_board() -> View:
         """Return the winners of this notebook's puzzles."""
-        return board.view(
-            id,
-            known.values(),
-            {
-                name: judge.moved(one.ours)
-                for name, one in judge.latest.items()
-                if one.ours is not None
-            },
-        )
+        return board.view(id, known.values())
 
     return Shelf(check, lesson.hint, predictions(id), picture, replay, show_board)
 
@@ -88,8 +80,10 @@ def _cost(id: str, judged: judge.Judged, kernel: Any) -> View:
     winners = None
     if records.asked_by_a_learner():
         mine = board.entry(kernel, judge.moved(judged.mine), ms, gpu)
-        winners = board.enter(f"{id}/{judged.puzzle.name}", mine)
-    return counts.view(judged, winners, ms, clock.library_ms(judged.puzzle), gpu)
+        ours = None if judged.ours is None else judge.moved(judged.ours)
+        winners = board.enter(f"{id}/{judged.puzzle.name}", mine, ours=ours)
+    cause = causes.why(judged, kernel)
+    return counts.view(judged, winners, ms, clock.library_ms(judged.puzzle), gpu, cause)
 
 
 def _known(puzzles: dict[str, Puzzle], name: str) -> Puzzle:
