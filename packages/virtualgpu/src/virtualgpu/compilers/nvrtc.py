@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from virtualgpu import logs
 from virtualgpu.compilers.headers import include_paths
 from virtualgpu.compilers.messages import explain, of_the_source
 from virtualgpu.errors import VirtualGPUError
@@ -119,7 +120,8 @@ def compile_cuda(
     try:
         for expression in names:
             checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+        with logs.timed("CUDA C++ %s compiled by NVRTC", name):
+            (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
         log = re.sub(r"/cuda-[0-9a-f]{12}/", "", log)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:

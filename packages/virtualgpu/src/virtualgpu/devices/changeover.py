@@ -39,6 +39,7 @@ def natively(launch: Launch, first: int) -> bool:
     """
     asked = os.environ.get("VIRTUALGPU_NATIVE")
     if asked == "0":
+        launch.interpreted = "VIRTUALGPU_NATIVE=0"
         return False
     program = launch.program
     if asked != "always":
@@ -49,6 +50,7 @@ def natively(launch: Launch, first: int) -> bool:
         if work + ahead < min(LOADING, _compiling(launch)) or (
             work + (ahead if first or _is_like_the_last(launch) else 0) < _price(launch)
         ):
+            launch.interpreted = "too little work to repay compiling"
             launch.reconsider_at = math.inf
             if not first and program.repeats and _may_begin_again(launch):
                 before = Snapshot(launch.memory, written=bool(launch.observers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import operator
 import sys
@@ -34,6 +35,7 @@ from virtualgpu.launch.limits import (
     MULTIPROCESSORS,
     blocks_per_multiprocessor,
 )
+from virtualgpu.logs import logger
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.program.program import Program
 from virtualgpu.program.shared_layout import SharedLayout
@@ -132,6 +134,8 @@ class Launch:
         self.reconsider_at, self.reconsider = math.inf, self.goes_on
         self.began_again = False
         self._before = program.work
+        self.native_from: int | None = None  # the block from which on native code ran
+        self.interpreted = ""  # why native code did not, for the log
         self.place: Location | None = None  # where native code was when it was interrupted
         self.lost: BaseException | None = None  # raised where no Python code could take it
         self.kernel = program.display
@@ -145,7 +149,7 @@ class Launch:
         self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
         self.explicit_cluster = (cluster or function.required_cluster) is not None
         if self.explicit_cluster:
-            self.native = None  # it knows no clusters
+            self.native, self.interpreted = None, "its blocks are in clusters"
         self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
@@ -343,6 +347,7 @@ class Launch:
     def run(self) -> None:
         for observer in self.observers:
             observer.launch_started(self)
+        start = time.perf_counter()
         try:
             with np.errstate(all="ignore"):
                 self._run()
@@ -355,6 +360,8 @@ class Launch:
             stop.add_note(f"stopped in {place}")
             raise
         finally:
+            if logger.isEnabledFor(logging.INFO):
+                self._log(time.perf_counter() - start)
             self._free_own()
             if self.lines:
                 sys.stdout.write("".join(self.lines))
@@ -372,6 +379,15 @@ class Launch:
             self.run_waves(self.native)
         if self.native is not None and self.work:  # native code alone tells nothing of the work
             self.program.latest = self.grid, self.block, self.parameters, self.work
+
+    def _log(self, seconds: float) -> None:
+        by = "native code" if self.native_from == 0 else "the interpreter"
+        if self.native_from:
+            by += f", from block {self.native_from} on by native code"
+        elif self.native_from is None:
+            by += f" ({self.interpreted})" if self.interpreted else ""
+        shape = f"{self.grid}, {self.block}"
+        logger.info("kernel %s[%s] ran on %s in %.3f s", self.kernel, shape, by, seconds)
 
     def _forget(self) -> None:
         """Reset the work done so far; the time goes on."""
@@ -401,6 +417,7 @@ class Launch:
         for number in self.schedule.waves(count):
             first = int(number) * per_wave
             if native is not None and not waiting and native(self, first):
+                self.native_from = first
                 return
             wave = Wave(self, first, min(per_wave, self.blocks - first))
             self.unstarted -= wave.blocks

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 
+from virtualgpu import logs
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Lockstep
@@ -39,14 +40,19 @@ def natively(launch: Launch, first: int = 0) -> bool:
 
 def _natively(launch: Launch, first: int) -> bool:
     if not isinstance(launch.schedule, Lockstep) or not math.isinf(launch.budget.instructions):
+        launch.interpreted = "a schedule or a limit of instructions is set"
         return False
     found = [observer.has_found() for observer in launch.observers]
     if found and None not in found:
         if any(found) and launch.program.watching is None:
             launch.program.watching = "faults have been found in it"
-        return not any(found) and _checked(launch, first)
+        checked = not any(found) and _checked(launch, first)
+        if not checked:
+            launch.interpreted = _reason(launch.program.watching)
+        return checked
     counts = bool(launch.observers)
     if counts and not _can_be_counted(launch.observers):
+        launch.interpreted = "its observers follow every instruction"
         return False
     start = time.thread_time()
     kernel = _kernel(launch.program, counts)
@@ -56,6 +62,7 @@ def _natively(launch: Launch, first: int) -> bool:
         or kernel.record.local_size > MAX_LOCAL
         or (kernel.record.grid_barrier and not launch.cooperative)
     ):
+        launch.interpreted = _reason(launch.program.counting if counts else launch.program.native)
         return False
     run = (SideBySide if kernel.record.parked else Run)(launch, kernel)
     if counts:
@@ -66,6 +73,11 @@ def _natively(launch: Launch, first: int) -> bool:
         if run.counts is not None:
             launch.observers[0].counted(kernel, run.counts)
     return True
+
+
+def _reason(known: object) -> str:
+    """Return why a program has no native code, in words for the log."""
+    return f"native code refuses it: {known}" if isinstance(known, str) else "memory is too small"
 
 
 def _checked(launch: Launch, first: int) -> bool:
@@ -150,9 +162,11 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
             from virtualgpu.native.kernel import build  # 20 ms that a kernel on disk never needs
 
             try:
-                known = build(program, variant)
+                with logs.timed("native code of kernel %s (%s) compiled", program.display, variant):
+                    known = build(program, variant)
             except (Refused, UnsupportedInstruction) as refusal:
                 known = str(refusal) or "refused"
+                logs.logger.info("native code refuses kernel %s: %s", program.display, known)
             record.keep(program, variant, known)
         return known if isinstance(known, str) else NativeKernel(program, known)
     except Exception as error:  # an unforeseen form: the interpreter knows it

@@ -34,6 +34,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
+from virtualgpu import logs
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
@@ -252,7 +253,8 @@ def _managed_init(module):
 def _kernel_init(original):
     def __init__(self, py_func, argtypes, *args, **kwargs):
         line_information.now.kernel = True
-        original(self, py_func, argtypes, *args, **kwargs)
+        with logs.timed("kernel %s compiled by Numba", py_func.__name__):
+            original(self, py_func, argtypes, *args, **kwargs)
         kernel_names[self.entry_name] = py_func.__name__
         self._arrays = array_names.register(
             self.entry_name, arguments.array_parameters(py_func, self.argument_types)

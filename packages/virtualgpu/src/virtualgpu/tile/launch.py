@@ -21,6 +21,7 @@ from virtualgpu.errors import (
     VirtualGPUError,
 )
 from virtualgpu.launch.limits import MAX_GRID, Budget
+from virtualgpu.logs import logger
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.tile import access, events
 from virtualgpu.tile.blocks import Block
@@ -82,6 +83,7 @@ class TileLaunch:
     def run(self) -> None:
         for watcher in self.watchers:
             watcher.started(self)
+        start = time.perf_counter()
         try:
             with np.errstate(all="ignore"):
                 self._run()
@@ -90,6 +92,8 @@ class TileLaunch:
                 watcher.failed(self, error)
             raise
         finally:
+            words = "tile kernel %s%s ran on the interpreter of Tile IR in %.3f s"
+            logger.info(words, self.kernel, self.grid, time.perf_counter() - start)
             if self._printed:
                 sys.stdout.write("".join(self._printed))
                 sys.stdout.flush()
