@@ -141,6 +141,7 @@ class Program:
         self.orderless: bool | None = None
         self.ordering: tuple[bool, bool] | None = None
         self.retries: frozenset[int] | None = None  # see `program.compare_and_swap_loops`
+        self.mixes: bool | None = None  # see `program.mixed_atomics`
         self.scalars: Any = None  # see `program.scalar_loads`
         self.travels: Any = None  # see `program.travelling`
         self.volatile: Any = None  # see `program.volatile_uses`

@@ -156,7 +156,7 @@ class _Flow:
             if len(made) == 1 and isinstance(made[0], Parameter):
                 at = made[0].targets.index(slot) * made[0].dtype.itemsize
                 self.names[slot] = ("parameter", made[0].offset + at)
-            elif len(made) == 1 and isinstance(made[0], Data | Move) and len(made[0].targets) == 1:
+            elif len(made) == 1 and len(made[0].targets) == 1 and _computes(made[0]):
                 name = made[0].instruction.name
                 parts = tuple(map(self._operand, made[0].sources))
                 self.names[slot] = hash((name, parts)) if own not in parts else own
@@ -253,6 +253,10 @@ class _Flow:
             if more <= found:
                 return found
             found |= more
+
+
+def _computes(step: Step) -> bool:
+    return isinstance(step, Data | Move) or step.instruction.opcode == "cvta"
 
 
 def _writes(step: Step) -> bool:

@@ -255,6 +255,7 @@ def check(
     kind: int,
     stamp: int,
     narrow: int,
+    mixed: int,
     first: int,
     threads: int,
     floor: int,
@@ -372,7 +373,7 @@ def check(
                     )
             if has_strong:
                 # -- strong accesses conflict with plain ones, and with strong ones of another
-                #    block where the scope of one is its block
+                #    block where the scope of one is its block, and of another size (`mixed`)
                 record = strong_writes[granule]
                 mask = 0
                 if exact:
@@ -381,6 +382,7 @@ def check(
                     (record >> TIME) > floor
                     and (
                         kind < 2
+                        or mixed
                         or (
                             (record & NARROW_BIT or narrow)
                             and widened(record, me, start, threads) == 3

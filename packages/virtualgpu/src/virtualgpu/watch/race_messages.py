@@ -176,6 +176,11 @@ def _remedy(launch, first: Party, second: Party) -> str:
             f"put {_barrier(launch, first, second)} between, or make the "
             f"{'write' if plain.writes else 'read'} beside the atomic atomic too"
         )
+    if kinds == {"atomic"} and first.access.size != second.access.size:
+        return (
+            f"atomics of {first.access.size} and of {second.access.size} bytes are not one step "
+            "for each other; use one size for these bytes"
+        )
     if kinds == {"atomic"}:
         return "an atomic whose scope is the block does not reach other blocks; use gpu scope"
     if _tested(launch, first.access, second.access):

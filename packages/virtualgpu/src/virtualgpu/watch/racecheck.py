@@ -13,6 +13,7 @@ the form in which the writer of a kernel meets them:
   the letter of the model that is also true of two volatile accesses; CUDA C++ calls them a race,
   and a lost update stays one. So ``volatile`` is passed over for flags alone
   (:mod:`~virtualgpu.program.volatile_uses`): data read by it, and two stores by it, need an order.
+- Two atomics of different sizes race where they overlap.
 - What a thread did before a fence (``threadfence``) and then an atomic is ordered before what
   another thread does that saw this atomic's result and then passed a fence
   (:mod:`.release_acquire`).
@@ -35,6 +36,7 @@ from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.program.compare_and_swap_loops import retried_loads
+from virtualgpu.program.mixed_atomics import mixes_sizes, unit
 from virtualgpu.program.program import Program
 from virtualgpu.program.scalar_loads import scalar_loads
 from virtualgpu.program.volatile_uses import VolatileUses, volatile_uses
@@ -88,6 +90,7 @@ class Racecheck(RaceOrder):
         self.races.launch_started(launch)
         self.exact, fences = _ordering(launch.program)
         self.messages = Messages(self) if fences else None
+        self.mixes = mixes_sizes(launch.program)
         self.scalars = scalar_loads(launch.program)
         self.volatile = volatile_uses(launch.program)
         self.one_store = ONE_STORE in launch.program.entry_code.function.pragmas
@@ -291,6 +294,7 @@ class Racecheck(RaceOrder):
             kind,
             stamp,
             narrow,
+            self.mixes and access.kind == "atomic",
             state.first,
             state.wave.threads,
             floor,
@@ -337,6 +341,8 @@ class Racecheck(RaceOrder):
             real &= (older != self._site(access)) | (kinds != race_loop.WRITES)
         if retried := retried_loads(self.launch.program):
             real &= ~self._retried(access, older, retried)
+        if self.mixes and access.kind == "atomic":
+            real &= self._mixed(state, access, older, kinds, lanes[found[0]], records)
         if self.scalars:
             real &= ~self._of_one_program(state, access, older, lanes[found[0]], records)
         if self.volatile.stores:
@@ -357,6 +363,20 @@ class Racecheck(RaceOrder):
         if access.kind == "atomic":
             return np.array([id(self.sites[one].instruction) in retried for one in older])
         return np.zeros(len(older), bool)
+
+    def _mixed(self, state, access, older, kinds, lanes, records) -> np.ndarray:
+        """Return False where two atomics are of one size, and the scope of each holds the other."""
+        size, narrow = unit(access.instruction, access.size), access.scope == "cta"
+        apart = (records >> race_loop.SCOPE & 3) == 3
+        thread = records & race_loop.MAXIMUM_THREAD
+        block = state.wave.first + state.wave.block_of[lanes]
+        apart |= thread // state.wave.threads != block
+        near = apart & ((records & race_loop.NARROW_BIT != 0) | narrow)
+        others = [self.sites[one] for one in older]
+        sizes = np.array(
+            [one.kind == "atomic" and unit(one.instruction, one.size) != size for one in others]
+        )
+        return (kinds != race_loop.STRONG_WRITES) | near | sizes
 
     def _of_one_program(self, state, access, older, lanes, records) -> np.ndarray:
         """Return where a Triton program stores a scalar that it has loaded itself.

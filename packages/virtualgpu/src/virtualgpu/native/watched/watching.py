@@ -25,6 +25,7 @@ from virtualgpu.native.watched import accesses, clock, neighbours
 from virtualgpu.native.watched.granules import Kind
 from virtualgpu.native.watched.rules import LARGEST, Grain
 from virtualgpu.operations.expression import Value
+from virtualgpu.program.mixed_atomics import mixes_sizes
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import MemoryAccess, Step
 from virtualgpu.program.volatile_uses import volatile_uses
@@ -41,6 +42,8 @@ def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
 
     Raises Refused where order comes from more than barriers of whole blocks and warps.
     """
+    if mixes_sizes(program):
+        raise Refused("atomics of several sizes, under check()")
     sizes: dict[str, int] = dict.fromkeys(("global", "shared", "local"), 1 << LARGEST)
     strong = warps = False
     for step in (step for some in steps for step in some):
