@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import threading
 
 import pytest
 
 import virtualgpu
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
+    ),
+    pytest.mark.filterwarnings("ignore:CUDA initialization"),  # where the virtual GPU is off
+]
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def test_tensors_are_made_on_the_device_and_stay_there(torch):
         x + 1,
         x * torch.tensor(2.0),
         x[1:],
-        x.T,
+        x[None].T,
         x.data,
         x.to(torch.float64),
         torch.cat([x, x]),
@@ -97,5 +101,31 @@ def test_deactivation_gives_pytorch_its_own_answers_back(torch):
     virtualgpu.deactivate()
     assert not torch.cuda.is_available()
     assert not torch.nn.Parameter(torch.zeros(1)).is_cuda
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.zeros(1, device="cuda")
+
+
+def test_deactivation_leaves_modes_of_others_in_place(torch):
+    from torch.overrides import TorchFunctionMode
+
+    called = []
+
+    class Mine(TorchFunctionMode):
+        def __torch_function__(self, function, kinds, args=(), kwargs=None):
+            called.append(function)
+            return function(*args, **(kwargs or {}))
+
+    with Mine():
+        virtualgpu.deactivate()
+        torch.zeros(1)
+    assert called == [torch.zeros]
+    torch.zeros(1)
+    assert called == [torch.zeros]
+
+
+def test_deactivation_in_another_thread_ends_the_answers_in_all(torch):
+    other = threading.Thread(target=virtualgpu.deactivate)
+    other.start()
+    other.join()
     with pytest.raises((RuntimeError, AssertionError)):
         torch.zeros(1, device="cuda")

@@ -46,12 +46,27 @@ def remove() -> None:
     """Undo :func:`install`; tensors made until then are CPU tensors."""
     forget("torch")
     while _mode:
-        mode = _mode.pop()
-        with contextlib.suppress(AssertionError, IndexError):
-            mode.__exit__(None, None, None)
+        _leave(_mode.pop())
     while _saved:
         owner, name, value = _saved.pop()
         setattr(owner, name, value)
+
+
+def _leave(mode: Any) -> None:
+    """Take the mode off PyTorch's stack, also from under modes that were entered later.
+
+    Each thread has a stack. In another one than the mode's it stays where it is, and passes every
+    call on.
+    """
+    from torch import overrides
+
+    stack = overrides._get_current_function_mode_stack()
+    above = stack[stack.index(mode) + 1 :] if mode in stack else stack
+    if len(above) < len(stack):
+        for _ in range(len(above) + 1):
+            overrides._pop_mode()
+        for one in above:
+            overrides._push_mode(one)
 
 
 def is_installed() -> bool:
@@ -60,12 +75,17 @@ def is_installed() -> bool:
 
 
 def _adapt(torch: ModuleType) -> None:
-    if _mode or torch.cuda.is_available():
+    with warnings.catch_warnings():  # PyTorch warns of the driver that it does not find
+        warnings.simplefilter("ignore", UserWarning)
+        has_gpu = torch.cuda.is_available()
+    if _mode or has_gpu:
         return
     from torch.overrides import TorchFunctionMode
 
     class OnTheVirtualGPU(TorchFunctionMode):
         def __torch_function__(self, function, kinds, args=(), kwargs=None):
+            if self not in _mode:  # switched off by another thread
+                return function(*args, **(kwargs or {}))
             return _called(torch, function, args, kwargs or {})
 
     mode = OnTheVirtualGPU()
