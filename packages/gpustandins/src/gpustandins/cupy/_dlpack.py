@@ -55,18 +55,23 @@ def _delete(address):
     _given.pop(address, None)
 
 
+# Made once: a signal's handler may interrupt what is made while a capsule ends.
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _capsules)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _capsules)
+)
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DELETER)(
+    ("PyCapsule_New", _capsules)
+)
+
+
 @_DELETER
 def _end(capsule):
     """Free what no consumer took from a capsule."""
-    valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-        ("PyCapsule_IsValid", _capsules)
-    )
-    if valid(capsule, _NAME):
-        _delete(
-            ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-                ("PyCapsule_GetPointer", _capsules)
-            )(capsule, _NAME)
-        )
+    if _is_valid(capsule, _NAME):
+        _delete(_pointer(capsule, _NAME))
 
 
 def _capsule(array: ndarray):
@@ -93,10 +98,7 @@ def _capsule(array: ndarray):
     )
     address = ctypes.addressof(held)
     _given[address] = held, shape, strides, array
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DELETER)(
-        ("PyCapsule_New", _capsules)
-    )
-    return new(address, _NAME, _end)
+    return _new(address, _NAME, _end)
 
 
 class _Described:
