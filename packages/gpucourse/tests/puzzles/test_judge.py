@@ -261,7 +261,7 @@ def test_no_line_of_a_picture_runs_across_the_numbers_of_another_array():
         markup = draw_spec(replace(PUZZLE, spec=spec)).markup
         tops = sorted({float(y) for y in re.findall(r'<rect [^>]* y="([\d.]+)"', markup)})
         lines = re.findall(r'<line x1="\S+" y1="([\d.]+)" x2="\S+" y2="([\d.]+)"', markup)
-        assert len(tops) == 3 and lines
+        assert len(tops) == 5 and lines  # three arrays, the frames of blocks, the threads
         for start, end in lines:
             assert not any(float(start) < top < float(end) for top in tops), spec
 
@@ -330,3 +330,31 @@ def test_a_kernel_that_costs_more_is_told_why(puzzle: Puzzle, body: str, said: s
     answer = kernel(body, puzzle)
     told = causes.why(judge.judge(puzzle, answer), answer)
     assert re.search(said, told) if said else told == "", told
+
+
+def test_the_picture_shows_the_threads_and_blocks_that_write():
+    view = draw_spec(replace(PUZZLE, picture=(6, 4)))
+    assert "out[2] is written by thread 2 of block 0." in view.text
+    assert "out[4] is written by thread 0 of block 1. 2 of 8 threads write no result." in view.text
+    assert ">block 1<" in view.markup and ">threads<" in view.markup
+    stripped = PUZZLE.kernel.replace(
+        "    if i < a.size:\n        out[i] = factor * a[i] + b[i]\n", ""
+    )
+    bare = draw_spec(replace(PUZZLE, picture=(6, 4), kernel=stripped))
+    assert ">threads<" not in bare.markup and "is written by" not in bare.text
+
+
+def test_the_picture_counts_the_threads_that_share_a_result():
+    body = "    cuda.atomic.add(out, 0, a[cuda.grid(1)])\n"
+    total = replace(
+        PUZZLE,
+        name="total",
+        spec="out = np.array([a.sum()])",
+        kernel="@cuda.jit\ndef total(a, out):\n    ### BEGIN SOLUTION\n"
+        + body
+        + "    ### END SOLUTION",
+        inputs={"a": "whole(n)"},
+        start={"out": "np.zeros(1, np.float32)"},
+        picture=(8, 4),
+    )
+    assert "out[0] is written by 8 threads, thread 0 of block 0 first." in draw_spec(total).text

@@ -1,11 +1,13 @@
-"""Picture of a puzzle: arrays in, arrays out, and which numbers make which.
+"""Picture of a puzzle: arrays in, arrays out, which numbers make which, and the threads below.
 
 One function draws them all. Where a result comes from is not told to it: each number of the inputs
-is changed in turn, and the line of NumPy says which results change with it.
+is changed in turn, and the line of NumPy says which results change with it. Which threads write
+which results, a launch of the solution says.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +16,9 @@ import numpy as np
 from gpucourse.course.puzzles import Puzzle
 from gpucourse.puzzles.inputs import Case, spec
 from gpucourse.puzzles.judge import pictured
+from gpucourse.puzzles.writers import Threads, writers
 from gpucourse.system.language import _
-from gpucourse.views.page import ORANGE, SKY, View, box, head, label, rect, svg
+from gpucourse.views.page import ORANGE, SKY, View, box, head, label, note, rect, svg
 
 #: Width and height of a cell, the room for an array's name, and between two arrays.
 _WIDE, _HIGH, _NAME, _GAP = 36, 24, 96, 34
@@ -30,7 +33,7 @@ Sources = dict[tuple[str, Index], list[tuple[str, Index]]]
 def draw_spec(puzzle: Puzzle) -> View:
     """Draw the puzzle's example: its arrays, two coloured results, and their sources."""
     case = pictured(puzzle)
-    sources = _sources(case)
+    sources, threads = _sources(case), writers(case)
     chosen = _chosen(case, sources)
     places, height, width = _layout(case)
     fills: dict[tuple[str, str, Index], str] = {}
@@ -40,14 +43,24 @@ def draw_spec(puzzle: Puzzle) -> View:
     parts = [*_lines(places, sources, chosen)]
     for (side, name), (top, array) in places.items():
         parts += _array(side, name, array, top, fills, sources)
-    alt = _words(case, sources, chosen)
+    row, below, wide = _thread_row(places, threads, chosen, height)
+    if len(case.block) > 1:  # a row would show its first threads alone: the words say who writes
+        row, below, wide = [], 0, 0
+    parts += row
+    written = " ".join(_written(case, threads, chosen))
+    alt = f"{_words(case, sources, chosen)} {written}".rstrip()
     scalars = [
         f"{name} = {value}"
         for name, value in case.values.items()
         if not isinstance(value, np.ndarray)
     ]
     return View(
-        box(head(puzzle.spec, *scalars), svg(width, height, parts, alt)), f"{puzzle.spec}\n{alt}"
+        box(
+            head(puzzle.spec, *scalars),
+            svg(max(width, wide), height + below, parts, alt),
+            note(written),
+        ),
+        f"{puzzle.spec}\n{alt}",
     )
 
 
@@ -177,6 +190,97 @@ def _array(
         )
         if _shape(array)[0] == 1 and array.ndim == 1:
             yield label(x + _WIDE / 2 - 1, y + _HIGH + 8, place[0], 9, "middle", 'class="dim"')
+
+
+#: Width of a thread's box, and how many are drawn.
+_THREAD, _THREADS = 26, 16
+
+
+def _thread_row(
+    places, threads: Threads, chosen: list[tuple[str, Index]], top: float
+) -> tuple[list[str], float, float]:
+    """Return the row of threads below the arrays, its height and the width up to its end.
+
+    A frame goes round each block, a colour is that of the result that the thread writes, and what
+    writes nothing is faint.
+    """
+    count = min(threads.count, _THREADS)
+    if not count or len(threads.of) == 0:
+        return [], 0, 0
+    parts = [label(_NAME - 8, top + 34, _("threads"), 13, "end", 'font-weight="600"')]
+    colours = {
+        thread: colour
+        for colour, result in zip(_FILLS, chosen, strict=False)
+        for thread in threads.of.get(result, ())
+    }
+    for colour, result in zip(_FILLS, chosen, strict=False):
+        above, array = places["out", result[0]]
+        if _shape(array)[0] > 1 or any(below > above for below, _ in places.values()):
+            continue  # the line would run across numbers; the colours say it alone
+        x, y = _corner(array, above, result[1])
+        for thread in threads.of.get(result, ()):
+            if thread < count:
+                parts.append(
+                    f'<line x1="{x + _WIDE / 2 - 1:g}" y1="{y + _HIGH + 11:g}" '
+                    f'x2="{_NAME + thread * _THREAD + _THREAD / 2 - 1:g}" y2="{top + 16:g}" '
+                    f'stroke="{colour}" stroke-width="2"/>'
+                )
+    for block in range(-(-count // threads.per_block)):
+        first = block * threads.per_block
+        inside = min(threads.per_block, count - first)
+        left = _NAME + first * _THREAD
+        frame = 'fill="none" stroke="currentColor" stroke-opacity="0.6" rx="3"'
+        parts.append(rect(left - 2, top + 16, inside * _THREAD, 26, frame))
+        parts.append(
+            label(left, top + 54, _("block {number}").format(number=block), 10, "start", "")
+        )
+    for thread in range(count):
+        x = _NAME + thread * _THREAD
+        fill = colours.get(thread)
+        faint = 0.12 if thread in threads.busy else 0.02
+        style = f'fill="{fill}"' if fill else f'fill="currentColor" fill-opacity="{faint}"'
+        parts.append(rect(x, top + 19, _THREAD - 4, 20, f'{style} rx="2"'))
+        ink = 'class="ink"' if fill else "" if thread in threads.busy else 'class="dim"'
+        number = thread % threads.per_block
+        parts.append(label(x + _THREAD / 2 - 2, top + 33, number, 10, "middle", ink))
+    end = _NAME + count * _THREAD + 8
+    if threads.count > count:
+        more = _("… {count:,} in all").format(count=threads.count)
+        parts.append(label(end, top + 33, more, 10, "start", 'class="dim"'))
+        end += 80
+    return parts, 60, end
+
+
+def _written(case: Case, threads: Threads, chosen: list[tuple[str, Index]]) -> Iterator[str]:
+    """Yield sentences on who writes the chosen results, and on threads that write nothing."""
+    block, grid = case.block, case.grid
+    for name, place in chosen:
+        writing = threads.of.get((name, place), ())
+        for thread in writing[:1]:
+            said = _("{result} is written by thread {thread} of block {block}.")
+            if writing[1:]:
+                said = _(
+                    "{result} is written by {count} threads, thread {thread} of block {block} "
+                    "first."
+                )
+            yield said.format(
+                result=f"{name}[{_place(place)}]",
+                thread=_within(thread % threads.per_block, block),
+                block=_within(thread // threads.per_block, grid),
+                count=len(writing),
+            )
+    if threads.busy and (idle := threads.count - len(threads.busy)):
+        yield _("{idle:,} of {count:,} threads write no result.").format(
+            idle=idle, count=threads.count
+        )
+
+
+def _within(number: int, shape: tuple[int, ...]) -> str:
+    """Return a thread's or block's number, as (x, y) where the shape has several dimensions."""
+    if math.prod(shape) == shape[0]:
+        return str(number)
+    index = np.unravel_index(number, shape[::-1])[::-1]
+    return f"({', '.join(str(int(one)) for one in index)})"
 
 
 def _number(value: Any) -> str:

@@ -1,0 +1,69 @@
+"""The threads of a puzzle's picture: which of them writes which element, from the solution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gpucourse.puzzles.inputs import Case
+from gpucourse.puzzles.judge import compiled
+from virtualgpu.api import trace
+
+Element = tuple[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The threads of a launch, numbered through the grid.
+
+    ``per_block`` of them make a block, ``count`` the launch. ``of`` has the threads that write an
+    element, ``busy`` those that write any.
+    """
+
+    count: int = 0
+    per_block: int = 1
+    of: dict[Element, list[int]] = field(default_factory=dict)
+    busy: frozenset[int] = frozenset()
+
+
+def writers(case: Case) -> Threads:
+    """Launch the solution on the picture's case and return who writes; nothing without it."""
+    from numba import cuda
+
+    if not case.puzzle.solved:
+        return Threads()
+    with trace() as written:  # on the virtual GPU, where there is a real one too
+        there = [
+            cuda.to_device(value) if isinstance(value, np.ndarray) else value
+            for value in case.arguments()
+        ]
+        _kernel(case.puzzle.solution, case.puzzle.name)[case.grid, case.block](*there)
+    of: dict[Element, list[int]] = {}
+    busy: set[int] = set()
+    for name, array in zip(case.puzzle.parameters, there, strict=True):
+        if name not in case.expected:
+            continue
+        start = array.device_ctypes_pointer.value
+        for step in written.launches[-1].accesses("global"):
+            if step.kind == "load" or step.addresses is None:
+                continue
+            for thread, address in zip(step.threads.tolist(), step.addresses.tolist(), strict=True):
+                for byte in range(0, step.size, array.dtype.itemsize):
+                    at = (address + byte - start) // array.dtype.itemsize
+                    if 0 <= at < array.size:
+                        place = tuple(map(int, np.unravel_index(at, array.shape)))
+                        known = of.setdefault((name, place), [])
+                        if thread not in known:
+                            known.append(thread)
+                        busy.add(thread)
+    per_block = math.prod(case.block)
+    return Threads(math.prod(case.grid) * per_block, per_block, of, frozenset(busy))
+
+
+@cache
+def _kernel(text: str, name: str) -> Any:
+    return compiled(text, name)
