@@ -36,7 +36,10 @@ class Travels:
         self.companions: dict[int, tuple[int, int]] = {}
 
     def only(self, instruction: Instruction, unwritten: bytes) -> bool:
-        """Return True if the bytes of a load that are 1 in ``unwritten`` are stored at most."""
+        """Return True if the bytes of a load that are 1 in ``unwritten`` are stored at most.
+
+        A load of which nothing is used at all counts as a use.
+        """
         key = (id(instruction), unwritten)
         if key not in self.known:
             self.known[key] = self._follow(instruction, unwritten)
@@ -106,6 +109,8 @@ class Travels:
         if id(instruction) not in self.loads:
             return False
         code, load = self.loads[id(instruction)]
+        if not any(self.readers.get(slot) for slot in load.writes):
+            return False
         each = load.site.dtype.itemsize
         bits: dict[int, int] = {}
         todo = []
