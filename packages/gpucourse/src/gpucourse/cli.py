@@ -146,7 +146,7 @@ def grade(
     except NotInTheCourse as unknown:
         raise typer.BadParameter(str(unknown)) from None
     if not scheduler:
-        notebooks = [what] if what.is_file() else what.glob("source/*/*.ipynb")
+        notebooks = [what] if what.is_file() else fork_server.with_work(what)
         fork_server.warm_up([__name__, *fork_server.heavy_imports(notebooks)])
     if what.is_file():
         from gpucourse.grading.commands import grade_notebook
@@ -229,7 +229,7 @@ def regrade(
     """Grade submissions again; manual grades and comments stay."""
     from gpucourse.grading.oracle import fork_server
 
-    fork_server.warm_up([__name__, *fork_server.heavy_imports(course.glob("source/*/*.ipynb"))])
+    fork_server.warm_up([__name__, *fork_server.heavy_imports(fork_server.with_work(course))])
     from gpucourse.grading.commands import grade_class
 
     raise typer.Exit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import subprocess
 import sys
@@ -121,6 +122,36 @@ def test_what_the_course_imports_is_imported_before_the_forks(source):
             ]
         )
     assert "ValueError" not in str(there.notices) and "ValueError" in str(absent.notices)
+
+
+def test_imports_of_cells_that_only_show_something_cost_no_server(source, tmp_path):
+    notebook = json.loads(source.read_text())
+    shown = {"cell_type": "code", "metadata": {}, "source": "import matplotlib.pyplot"}
+    assert fork_server.heavy_imports([_written(tmp_path, "a", notebook, shown)]) == ["vector"]
+    graded = shown | {"metadata": {"nbgrader": {"locked": True}}}
+    found = fork_server.heavy_imports([_written(tmp_path, "b", notebook, graded)])
+    assert found == ["vector", "matplotlib.pyplot"]
+
+
+def test_imports_of_assignments_without_work_cost_no_server(tmp_path):
+    for name in ("one", "two"):
+        _written(tmp_path / "source" / name, name, {"cells": []})
+    assert {path.stem for path in fork_server.with_work(tmp_path)} == {"one", "two"}
+    (tmp_path / "submitted" / "ann" / "two").mkdir(parents=True)
+    assert [path.stem for path in fork_server.with_work(tmp_path)] == ["two"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cells": [3]}', '{"cells": [{"metadata": 1}]}'])
+def test_a_file_that_is_no_notebook_imports_nothing(tmp_path, content):
+    (tmp_path / "odd.ipynb").write_text(content)
+    assert fork_server.heavy_imports([tmp_path / "odd.ipynb"]) == []
+
+
+def _written(folder, name, notebook, *more):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.ipynb"
+    path.write_text(json.dumps(notebook | {"cells": [*notebook["cells"], *more]}))
+    return path
 
 
 @pytest.mark.parametrize("disaster", ["die", "raise", "chatter"])

@@ -30,6 +30,7 @@ from gpucourse.grading.classes.batch import FloorError, Grader, Job, copied, ide
 from gpucourse.grading.classes.classroom import Classroom
 from gpucourse.grading.classes.similarity import PUBLISHED, Pair, alike
 from gpucourse.grading.limits import limits_from
+from gpucourse.grading.oracle.fork_server import with_work
 from gpucourse.grading.sandbox.file_system import SandboxError
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.verdict import Verdict, as_text
@@ -114,7 +115,7 @@ class Class:
             limits=self.limits,
             workers=workers,
             unsafe=unsafe,
-            sources=self.root.glob("source/*/*.ipynb"),
+            sources=with_work(self.root),
         )
 
     def assignments(self) -> list[str]:
