@@ -165,6 +165,8 @@ def test_integers_divide_as_in_c(ga):
     equal(i / ga.to_gpu(np.array([2, 2, 0], np.int32)), np.array([-3, 3, -1], np.int32))
     with pytest.raises(struct.error, match="astype"):
         i / 2
+    with pytest.raises(ZeroDivisionError):  # of Python: 1 / 0 comes first
+        ga.ones(2, np.float32) / 0
 
 
 def test_comparisons_give_the_arrays_own_type(ga, x):

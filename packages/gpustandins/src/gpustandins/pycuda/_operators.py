@@ -167,8 +167,7 @@ def _divide_by(x: cupy.ndarray, y: Any) -> cupy.ndarray:
             "required argument is not an integer (PyCUDA multiplies an integer "
             "array by 1 / number: convert it with .astype first)"
         )
-    with np.errstate(all="ignore"):
-        return x * (np.float64(1) / y if isinstance(y, float | int) else 1 / y)
+    return x * (1 / y)
 
 
 def _power(x, y):
