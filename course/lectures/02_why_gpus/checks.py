@@ -22,14 +22,14 @@ START = 4e-6
 @exercise(
     "in-flight",
     hints=(
-        "The idea: while one answer is on its way, for `latency` seconds, the memory could have "
-        "delivered `latency * bandwidth` bytes. So many must be under way.",
+        "The idea: while one answer is on its way, for `latency` seconds, the memory could have delivered "
+        "`latency * bandwidth` bytes. That many must be under way.",
         "The shape: those bytes, divided by the bytes that each thread waits for, rounded up: "
         "`math.ceil(…)`.",
     ),
 )
 def in_flight(threads_needed):
-    """Latency times bandwidth, shared among the threads."""
+    """The number of threads is latency times bandwidth, divided by the bytes of each thread."""
     random = np.random.default_rng(11)
     for latency, bandwidth, bytes_each in (
         (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
@@ -116,7 +116,7 @@ class CountingFerry:
 
     @contextmanager
     def noticing(self):
-        """Count what is fetched past the ferry: from the stand-in's arrays, a GPU's tell nobody."""
+        """Count what is fetched without the ferry. Only the stand-in's arrays can tell, not a GPU's."""
         import cupy as cp
 
         if not virtualgpu.answers():
@@ -139,14 +139,14 @@ class CountingFerry:
 @exercise(
     "ferry",
     hints=(
-        "The idea: carry `heat` there before the loop and back after it. Inside the loop there is "
-        "only an array on the device; its `max()` is one too, of a single number.",
+        "The idea: transfer `heat` to the device before the loop and back after it. Inside the loop there "
+        "is only an array on the device. Its `max()` is also an array on the device, with a single number.",
         "The shape: `d_heat = ferry.there(heat)`; in the loop `d_heat = smooth(d_heat)` and "
         "`hottest[step] = ferry.back(…)`; after it `heat = ferry.back(d_heat)`.",
     ),
 )
 def ferry(relax):
-    """Right, and all temperatures crossed once each way."""
+    """The temperatures are right, and all of them crossed once in each direction."""
     random = np.random.default_rng(12)
     for n, steps in ((100, 7), (1, 3), (2, 2), (33, 1), (31, 0), (1000, 20)):
         heat = random.uniform(0, 100, n)
@@ -168,28 +168,27 @@ def ferry(relax):
             f"{case}, the answers are right, but only {many(carrier.bytes, 'byte')} went by the ferry"
             + (f", and {carrier.past:,} past it: float(…), .get() and .item() carry too"
                if carrier.past else ""),
-            look="the work belongs on the device: ferry.there() and ferry.back() carry it",
+            look="do the work on the device: ferry.there() and ferry.back() transfer the array",
         )
         require(
             carrier.bytes <= allowed,
             f"{case}, the answers are right, but {many(carrier.bytes, 'byte')} crossed in "
             f"{carrier.trips} trips where {allowed:,} would do",
-            look="what is carried inside the loop?",
+            look="what is transferred inside the loop?",
         )
         # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
         require(
             carrier.past <= 8 * steps,
             f"{case}, the answers are right, but {many(carrier.past, 'byte')} crossed past the ferry",
-            look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` carry too: find the maximum "
-            "on the device, and bring back that one number",
+            look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` also transfer data: find the "
+                 "maximum on the device, and bring back that one number",
         )
         ran = len(listed) + len(profile.launches)
         in_one_kernel = profile.counters.flops >= 3 * n * steps  # two sums and a product each
         require(
             ran >= steps or in_one_kernel or not virtualgpu.answers(),  # a real GPU keeps no list
             f"{case}, the answers are right, but the device did {many(ran, 'operation')} for "
-                f"{many(steps, 'step')}: "
-            "NumPy worked them out on the host",
+            f"{many(steps, 'step')}: NumPy computed them on the host",
             look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
         )
     _require_carried(relax, random)
@@ -263,13 +262,13 @@ def _judge_heat(answer, heat, steps, case):
 @exercise(
     "crossover",
     hints=(
-        "The idea: every element brings in `cpu_each - gpu_each` seconds; together they must pay "
-        "for the starts. What if they bring in nothing?",
+        "The idea: every element saves `cpu_each - gpu_each` seconds, and together they must pay for the "
+        "starts. What if they save nothing?",
         "The shape: `if gain <= 0: return None`, else `math.ceil(starts * START / gain)`.",
     ),
 )
 def crossover(answer):
-    """The size where the elements have paid for the starts, or None."""
+    """The size from which the elements pay for the starts is right, and None where there is no such size."""
     random = np.random.default_rng(13)
     for starts, gpu_each, cpu_each in (
         (4, 1.575e-9, 5e-10), (4, 4e-10, 1.13e-9), (400, 1e-9, 1e-9), (103, 7e-9, 4.007e-7),
@@ -284,8 +283,8 @@ def crossover(answer):
         if cpu_each <= gpu_each:
             require(
                 got is None,
-                f"{case}, it says {got}; but the GPU loses at any size",
-                look="who gains with each further element?",
+                f"{case}, it says {got}, but the GPU loses at any size",
+                look="which of the two gains with each further element?",
             )
             continue
         expected = math.ceil(starts * START / (cpu_each - gpu_each))

@@ -190,7 +190,7 @@ def notes_them_in_a_list(ferry, heat, steps):
 # --- crossover ----------------------------------------------------------------------------------
 
 
-@wrong("crossover", "GPU loses at any size.*who gains")
+@wrong("crossover", "GPU loses at any size.*which of the two gains")
 def always_a_size(starts, gpu_each, cpu_each):
     if gpu_each == cpu_each:
         return 10**9

@@ -21,14 +21,14 @@ from gpucourse.wording import many
 @exercise(
     "fold",
     hints=(
-        "The idea: it is `fold` with another last line. Thread `i` compares its own value with "
-        "the one `half` further on, if there is one among the first `n`.",
+        "The idea: write `fold` with another last line. Thread `i` compares its own value with the one "
+        "`half` further on, if there is one among the first `n`.",
         "The shape: `half = (n + 1) // 2`; if `i + half < n`, and if `values[i + half]` is closer "
         "to the target (`abs(… - target)`), then `values[i] = values[i + half]`.",
     ),
 )
 def fold(kernel):
-    """The closest one came out on top, for every length."""
+    """The closest value is the result, for every length that was tried."""
     random = np.random.default_rng(9)
     for length in filter(None, LENGTHS):
         for winner in sorted({0, length // 2, length - 1}):
@@ -84,15 +84,15 @@ def _judge_level(folded, before, n, target, case):
 @exercise(
     "block-max",
     hints=(
-        "The idea: `block_sums` with `max` in place of `+`. What must a loose thread put into its "
-        "place, so that it never wins, not even among negative values?",
-        "The shape: fill (`-math.inf` for a loose thread), barrier, `n = cuda.blockDim.x`, fold "
-        "while `n > 1` with a barrier at the end of each level and outside of the `if`, and let "
-        "thread 0 write `maxima[cuda.blockIdx.x]`.",
+        "The idea: `block_sums` with `max` in place of `+`. What must a thread without a value put into "
+        "its slot, so that it is never the largest, not even among negative values?",
+        "The shape: fill (`-math.inf` for a thread without a value), barrier, `n = cuda.blockDim.x`, fold "
+        "while `n > 1` with a barrier at the end of each level and outside of the `if`, and let thread 0 "
+        "write `maxima[cuda.blockIdx.x]`.",
     ),
 )
 def block_max(kernel):
-    """The largest of every block, by a fold, and no race in the orders that were tried."""
+    """The largest value of every block is right, by a fold, without a race in the orders that were tried."""
     counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
     random = np.random.default_rng(10)
     for threads, high in ((128, -10.0), (96, -10.0), (33, -10.0), (1, -10.0), (64, 90.0)):

@@ -14,14 +14,14 @@ from gpucourse.wording import many
 @exercise(
     "estimate",
     hints=(
-        "The idea: each thread has an estimate of its own, four times its hits by its points. π is "
-        "their mean; how far they scatter tells how far the mean may be off.",
+        "The idea: each thread has its own estimate, four times its hits divided by its points. π is their "
+        "mean, and their scatter tells how far the mean may be off.",
         "The shape: `each = 4 * hits / points`, `each.mean()`, and `each.std(ddof=1)` divided by "
         "the root of the number of threads.",
     ),
 )
 def estimate(estimate):
-    """π, and an error that falls with the root of the number of threads."""
+    """π is right, and its error falls with the square root of the number of threads."""
     random = np.random.default_rng(71)
     for threads, points in ((2, 10), (129, 64), (4096, 64), (1009, 200)):
         hits = random.binomial(points, math.pi / 4, threads)
@@ -52,14 +52,14 @@ def estimate(estimate):
 @exercise(
     "counter",
     hints=(
-        "The idea: number the draws, not the threads. Two draws for each point: which two numbers "
-        "can only point `i` have?",
+        "The idea: number the draws, not the threads. Each point needs two draws. Which two numbers belong "
+        "only to point `i`?",
         "The shape: in the loop of `fill`, `random(key, 2 * i)` for x and `random(key, 2 * i + 1)` "
         "for y.",
     ),
 )
 def counter(kernel):
-    """The same points for every launch, and no number twice."""
+    """Every launch gives the same points, and no number occurs twice."""
     key = np.uint64(99)
     shapes = ((2, 64), (1, 32), (3, 33), (9, 128))
     for n in LENGTHS:
@@ -178,7 +178,7 @@ def _drawn(values, key):
     ),
 )
 def chi_square(chi_square_z):
-    """Near zero for good numbers, large for bad ones, negative for those too even."""
+    """z is near zero for good numbers, large for bad ones, and negative for numbers that are too even."""
     random = np.random.default_rng(72)
     cases = {
         "uniform numbers": random.random(1009),
@@ -217,6 +217,6 @@ def chi_square(chi_square_z):
 def _require_as_given(given, before, name, case):
     require(
         np.array_equal(given, before),
-        f"{case}, the answer is right, but `{name}` has changed, which is there to be read",
+        f"{case}, the answer is right, but `{name}` has changed, which is an input",
         look=f"`{name} *= …`, `{name}[…] = …` and `{name}.sort()` change it: make a new array",
     )

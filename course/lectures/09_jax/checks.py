@@ -24,7 +24,7 @@ from gpucourse.wording import many
     ),
 )
 def pad(mean):
-    """Right for every n, rubbish or not, from one compilation."""
+    """The mean is right for every n, whatever follows the n values, from one compilation."""
     import jax
 
     traced, compiled = _counting(mean)
@@ -64,12 +64,12 @@ def pad(mean):
     hints=(
         "The idea: the bin is the whole number below the value. Make sure that values outside add "
         "nothing, wherever they would land.",
-        "The shape: `inside = (metres >= 0) & (metres < bins)`; the bin of what is outside may be "
-        "0, for you add `inside` as a number: `counts.at[k].add(inside.astype(jnp.int32))`.",
+        "The shape: `inside = (metres >= 0) & (metres < bins)`; the bin of what is outside may be 0, "
+        "because you add `inside` as a number: `counts.at[k].add(inside.astype(jnp.int32))`.",
     ),
 )
 def at_add(landing_counts):
-    """Every value in its bin, and none from outside."""
+    """Every value is in its bin, and no value outside was counted."""
     import jax
     import jax.numpy as jnp
 
@@ -118,7 +118,7 @@ def at_add(landing_counts):
     ),
 )
 def vmap(table, distance):
-    """Angles down, speeds across, and `distance` traced once."""
+    """Rows are angles, columns are speeds, and `distance` was traced once."""
     import jax
     import jax.numpy as jnp
 
@@ -166,14 +166,14 @@ def vmap(table, distance):
 @exercise(
     "aim",
     hints=(
-        "The idea: `jax.value_and_grad(distance)` gives the distance and its slope at an angle. "
-        "One Newton step moves the angle by what is missing, divided by the slope.",
+        "The idea: `jax.value_and_grad(distance)` gives the distance and its derivative at an angle. One "
+        "Newton step moves the angle by the missing distance, divided by the derivative.",
         "The shape: a function `newton(_, angle)` that returns `angle - (metres - target) / "
         "slope`, and `jax.lax.fori_loop(0, 12, newton, angle)`.",
     ),
 )
 def aim(aim, distance):
-    """Every target hit to a millimetre or two, on the flat side."""
+    """Every target is hit to a millimetre or two, with the flatter of the two throws."""
     import jax
     import jax.numpy as jnp
 
@@ -190,7 +190,7 @@ def aim(aim, distance):
     require(
         missed[worst] < 0.01,
         f"aimed at {targets[worst]:.1f} m, the ball comes down {missed[worst]:.2f} m away",
-        look="how far off it is, divided by the slope there, twelve times; and which sign?",
+        look="the error divided by the derivative, twelve times; and with which sign?",
     )
     require(
         float(angles.max()) < 0.75,
@@ -203,7 +203,7 @@ def aim(aim, distance):
         f"with 20 m/s and a target at 12 m, the ball comes down at {slower:.2f} m",
         look="does it use the speed that it is given?",
     )
-    require(slopes, "every target is hit, but nothing asks for the slope of `distance`",
+    require(slopes, "every target is hit, but nothing computes the derivative of `distance`",
             look="Newton's steps: `jax.grad(distance)` or `jax.value_and_grad(distance)`")
 
 

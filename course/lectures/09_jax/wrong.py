@@ -205,8 +205,8 @@ def by_the_formula(target, speed):
 
 
 wrong("vmap", "one element comes after the other")(in_loops_of_jax, distance)
-wrong("aim", "nothing asks for the slope")(halves, distance)
-wrong("aim", "nothing asks for the slope")(by_the_formula, distance)
+wrong("aim", "nothing computes the derivative")(halves, distance)
+wrong("aim", "nothing computes the derivative")(by_the_formula, distance)
 
 
 wrong("pad", "shape|size|broadcast", "made for 64 elements")(

@@ -29,7 +29,7 @@ COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2
     ),
 )
 def owners(function):
-    """Every muon has its event, also behind empty ones and in slices."""
+    """Every muon has its event, also after empty events and in slices."""
     for counts in (*COUNTS, *np.random.default_rng(101).integers(0, 4, (3, 50))):
         for start in (0, 1460):
             offsets = start + np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -70,7 +70,7 @@ def owners(function):
     ),
 )
 def clean_pairs(function):
-    """Good muons, exactly two of them in every event, of opposite charge."""
+    """Every event that is kept has exactly two good muons, of opposite charge."""
     plus, minus, soft, outside = (30.0, 0.5, 1), (25.0, -2.0, -1), (20.0, 0.1, -1), (40.0, -2.3, 1)
     cases = {
         "two good muons": ([plus, minus], True),
@@ -155,7 +155,7 @@ def _clue(event: list, found: list) -> str:
     ),
 )
 def count_pairs(kernel):
-    """The number of opposite pairs of every event, whatever the grid."""
+    """The number of opposite pairs is right for every event and every grid."""
     charges = [[1, -1], [], [1, 1], [-1], [1, -1, 1], [-1, -1, -1], [1, -1, 1, -1, -1]]
     cases = [charges, [[]], [[1] * 20 + [-1] * 21, [], [-1, 1]], []]
     cases.append(_sample(500, 103).charge.to_list())
@@ -199,7 +199,7 @@ def count_pairs(kernel):
     ),
 )
 def fill_hard(kernel):
-    """Every kept muon in its place, in order, without an atomic and without a gap."""
+    """Every kept muon is in its place, in order, without an atomic and without a gap."""
     random = np.random.default_rng(104)
     for counts in (*COUNTS, random.integers(0, 5, 300)):
         momenta = [random.choice([5.0, 12.0, 20.0, 35.0, 50.0], n).tolist() for n in counts]

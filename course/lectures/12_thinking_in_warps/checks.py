@@ -29,7 +29,7 @@ from gpucourse.wording import many
     ),
 )
 def lane_turns(count):
-    """Useful and paid: the difference is what divergence costs."""
+    """Both counts are right: their difference is what divergence costs."""
     random = np.random.default_rng(11)
     for n in LENGTHS:
         work = random.poisson(1.4, n)
@@ -66,7 +66,7 @@ def lane_turns(count):
     ),
 )
 def turn(kernel):
-    """Transposed, for any size, side by side in both directions and without a conflict."""
+    """The table is transposed for every size, with reads and writes side by side and without a bank conflict."""
     random = np.random.default_rng(12)
     for rows, columns in ((40, 64), (32, 32), (1, 1), (31, 33), (33, 31), (1, 65), (65, 1)):
         table = random.uniform(1.0, 99.0, (rows, columns)).astype(np.float32)
@@ -111,15 +111,15 @@ def turn(kernel):
 @exercise(
     "warp-max",
     hints=(
-        "The idea: every lane must shuffle, so guard the value: a thread beyond the end brings "
-        "minus infinity. Then fold with `max` in place of `+`.",
+        "The idea: every lane must shuffle, so guard the value: a thread beyond the end contributes minus "
+        "infinity. Then fold with `max` in place of `+`.",
         "The shape: `mine = values[i] if i < values.size else -math.inf`; in the loop over 16, 8, "
         "4, 2, 1: `mine = max(mine, cuda.shfl_down_sync(ALL, mine, k))`; lane 0 writes "
         "`maxima[i // 32]`.",
     ),
 )
 def warp_max(kernel):
-    """The largest of every warp, by shuffles alone, whatever the length."""
+    """The largest value of every warp is right for every length, by shuffles alone."""
     random = np.random.default_rng(13)
     for threads, high, scale in (
         (64, -10.0, 1.0), (32, -10.0, 1.0), (128, -10.0, 1.0), (64, -10.0, 1e306), (64, 90.0, 1.0),
@@ -157,7 +157,7 @@ def warp_max(kernel):
     require(
         not counts.shared_loads and not counts.global_atomics and not counts.shared_stores,
         "the maxima are right, but they were not found by shuffles alone",
-        look="no shared memory and no atomics: the lanes hand each other their values",
+        look="no shared memory and no atomics: the lanes pass each other their values",
     )
     require(
         counts.global_loads <= 128,
@@ -172,16 +172,16 @@ def warp_max(kernel):
 @exercise(
     "occupancy",
     hints=(
-        "The idea: work out for each limit how many *blocks* it lets in, rounding down; the "
-        "smallest decides. For the registers: how many warps fit into one part, times four parts, "
-        "and how many whole blocks are that?",
+        "The idea: compute for each limit how many *blocks* it allows, rounding down. The smallest number "
+        "decides. For the registers: how many warps fit into one part, times four parts, and how many "
+        "whole blocks are that?",
         "The shape: `of_a_warp = (32 * registers + 255) // 256 * 256`, then "
         "`4 * (16_384 // of_a_warp) // warps` blocks by registers, `233_472 // (shared + 1024)` "
         "by shared memory, 32 at most; `min` of all, times `warps`.",
     ),
 )
 def occupancy(resident_warps):
-    """Every limit is kept, and no block is left out that would fit."""
+    """Every limit is respected, and every block that fits is counted."""
     for threads, registers, shared, limit in (
         (1024, 32, 0, "64 warps at most"),
         (192, 32, 0, "a block fits whole or not at all"),
@@ -220,15 +220,15 @@ def occupancy(resident_warps):
 @exercise(
     "tiled-matmul",
     hints=(
-        "The idea: keep the loop and its two barriers for every thread. Guard each of the two "
-        "loads by itself (they leave the matrix at different places), and the final store.",
+        "The idea: keep the loop and its two barriers for every thread. Guard each of the two loads by "
+        "itself (they reach the edge of the matrix at different places), and the final store.",
         "The shape: `tile_a[y, x] = a[row, start + x] if row < a.shape[0] and start + x < "
         "a.shape[1] else 0`, likewise for `tile_b` with `start + y` and `column`; the sum as "
         "before; an `if` around the store.",
     ),
 )
 def tiled_matmul(kernel):
-    """Right for every shape, through shared memory, with both barriers."""
+    """The product is right for every shape, through tiles in shared memory."""
     random = np.random.default_rng(55)
     for rows, inner, columns in ((17, 33, 31), (16, 16, 16), (1, 1, 1), (5, 40, 20), (40, 3, 7)):
         # Small numbers of halves: products are exact in any order.

@@ -35,7 +35,7 @@ BLOCK = 128
     ),
 )
 def offsets(function):
-    """Where each list begins, and where the last one ends."""
+    """The offsets say where each list begins, and where the last one ends."""
     for counts in ([2, 0, 3, 1], [0, 0], [5], [], [1] * 40, [0, 4, 0], [300, 70_000, 5_000_000_000]):
         counts = np.array(counts, np.int64)
         found = np.asarray(function(counts.copy()))
@@ -59,15 +59,15 @@ def offsets(function):
 @exercise(
     "scan-blocks",
     hints=(
-        "The idea: `show_steps` without `seen`, and with a guard. A loose thread puts a 0 into "
-        "its place and takes part: it must reach every barrier.",
+        "The idea: `show_steps` without `seen`, and with a guard. A thread without a value puts a 0 into "
+        "its slot and takes part, because it must reach every barrier.",
         "The shape: fill, barrier; `while distance < THREADS:` read `left`, barrier, add, "
         "barrier, double the distance; guarded, `sums[i] = tile[t]`; the block's last thread "
         "writes `totals`.",
     ),
 )
 def scan_blocks(kernel):
-    """Every block's running sum and total, in every order."""
+    """Every block's running sum and total are right, in every order that was tried."""
     random = np.random.default_rng(21)
     for n in (129, 128, 0, 1, 33, 127, 300):
         values = random.integers(-9, 100, n) * (1 if n % 2 else 2**32)  # some are beyond int32
@@ -97,14 +97,14 @@ def scan_blocks(kernel):
 @exercise(
     "scan",
     hints=(
-        "The idea: `scan(d_totals)` is how much all blocks *up to and with* each one have. A "
-        "block needs what those *before* it have: the entry of its left neighbour.",
+        "The idea: `scan(d_totals)` is the sum of all blocks *up to and including* each one. A block needs "
+        "the sum of those *before* it, which is the entry of its left neighbour.",
         "The shape: `if blocks > 1:` launch a kernel in which every thread of block b > 0 adds "
         "`totals[cuda.blockIdx.x - 1]` to its element, with `scan(d_totals)` as the totals.",
     ),
 )
 def scan(function):
-    """The running sum of all, at every length, in every order."""
+    """The running sum is right at every length, in every order that was tried."""
     from numba import cuda
 
     random = np.random.default_rng(22)
@@ -177,13 +177,13 @@ def _on_host(answer: object, left: Left) -> np.ndarray:
 @exercise(
     "compact",
     hints=(
-        "The idea: `ends[i]` counts the kept ones up to and with me. So I'm number `ends[i]`, "
-        "and numbers begin at 1.",
+        "The idea: `ends[i]` counts the kept values up to and including this one. So this value is number "
+        "`ends[i]`, and numbers begin at 1.",
         "The shape: `if i < values.size and flags[i]:` and `kept[ends[i] - 1] = values[i]`.",
     ),
 )
 def compact(kernel):
-    """Each kept value at its place, in their order, and no other written."""
+    """Each kept value is at its place, in order, and no other element was written."""
     random = np.random.default_rng(23)
     for n in LENGTHS:
         for share in (0.3, 0.0, 1.0):
@@ -194,11 +194,11 @@ def compact(kernel):
                                 seeds=(1,), reads=3)
             chosen = values[flags == 1]
             case = f"with {many(n, 'value')}, {len(chosen)} of them kept"
-            require_equal(kept[:len(chosen)], chosen, case, "who writes to which place?")
+            require_equal(kept[:len(chosen)], chosen, case, "which thread writes to which place?")
             beyond = np.flatnonzero(kept[len(chosen):] != LEFTOVER)
             require(not len(beyond), f"{case}, a value is written to place "
                                      f"{len(chosen) + int(beyond[0]) if len(beyond) else 0}",
-                    look="who keeps quiet, and where do places begin?")
+                    look="which threads write nothing, and where do places begin?")
     require_parallel(kernel, 16, 64, np.ones(1009, np.float32), np.ones(1009, np.int64),
                      np.arange(1, 1010), np.zeros(1009, np.float32), items=1009,
                      look="each thread writes its own value")

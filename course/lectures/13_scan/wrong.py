@@ -185,9 +185,9 @@ wrong("scan", "not an array on the device", "NumPy")(
 
 # --- compact ------------------------------------------------------------------------------------
 
-wrong("compact", "who writes to which place|illegal address|where do places begin", "from one")(
+wrong("compact", "which thread writes to which place|illegal address|where do places begin", "from one")(
     swap("i] - 1] =", "i]] ="))
-wrong("compact", "race|who writes to which place|places begin|order", "everybody writes")(
+wrong("compact", "race|which thread writes to which place|places begin|order", "everybody writes")(
     swap(" and flags[i]", ""))
 wrong("compact", "illegal address", "no guard")(swap("i < values.size and ", ""))
 
@@ -278,7 +278,7 @@ wrong("scan", "takes data from the device", "the host beyond two levels")(host_b
 wrong("scan", "d_values has changed.*a new array", "over its own values")(over_its_own_values)
 wrong("scan", "a library's scan made it", "CuPy beside launches for show")(by_cupy)
 
-wrong("compact", "who writes to which place", "of values that are positive")(
+wrong("compact", "which thread writes to which place", "of values that are positive")(
     swap("kept[ends[i] - 1] = values[i]", "kept[ends[i] - 1] = abs(values[i])"))
 
 

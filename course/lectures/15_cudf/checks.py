@@ -23,7 +23,7 @@ LENGTHS = (129, 1, 2, 31, 32, 33, 128, 1009)
     ),
 )
 def per_event(events_of):
-    """One row for each event, in order."""
+    """There is one row for each event, in order."""
     import cudf
 
     for n in LENGTHS:
@@ -67,14 +67,14 @@ def per_event(events_of):
 @exercise(
     "pairs",
     hints=(
-        "The idea: of the rows that the join makes, keep those that are pairs. The charges must "
-        "differ; and of (0, 2) and (2, 0), which are the same pair, keep one.",
+        "The idea: of the rows that the join makes, keep those that are pairs. The charges must differ, "
+        "and of (0, 2) and (2, 0), which are the same pair, keep one.",
         'The shape: `pairs[(pairs["number1"] < pairs["number2"]) & (…)]`, with parentheses around '
         "both conditions.",
     ),
 )
 def pairs(pairs_of):
-    """Every pair of opposite charge, once."""
+    """Every pair of opposite charge occurs once."""
     import cudf
 
     for n in LENGTHS:
@@ -138,11 +138,12 @@ def pairs(pairs_of):
     "missing",
     hints=(
         "The idea: one of the two can be counted directly, and `isna` finds both together.",
-        "The shape: `unknown = series.null_count`, and `undefined` is what `isna` finds more.",
+        "The shape: `unknown = series.null_count`, and `undefined` is the number that `isna` finds beyond "
+        "those.",
     ),
 )
 def missing(holes):
-    """Null and NaN told apart, in columns of every type."""
+    """Null and NaN are counted separately, in columns of every type."""
     import cudf
 
     cases = {
@@ -181,14 +182,14 @@ def missing(holes):
 @exercise(
     "no-detour",
     hints=(
-        "The idea: CuPy has a `histogram` of its own, and the column's values are a CuPy array "
-        "already. Only the missing ones have to go first.",
+        "The idea: CuPy has its own `histogram`, and the column's values are already a CuPy array. Remove "
+        "the missing ones first.",
         'The shape: `counts, _ = cp.histogram(pairs["mass"].….values, edges)`, with `.dropna()` '
         "in between.",
     ),
 )
 def no_detour(spectrum):
-    """The right counts, and nothing left the device."""
+    """The counts are right, and no data left the device."""
     import cudf
     import cupy as cp
 
@@ -239,7 +240,7 @@ def no_detour(spectrum):
     ),
 )
 def own_function(region):
-    """It compiles, and every muon is where it belongs."""
+    """The function compiles, and every muon is in the right region."""
     import cudf
 
     edge = [0.0, 0.9, 1.2, 2.4, 2.5, 0.5, 1.0, 2.0, 40.0]

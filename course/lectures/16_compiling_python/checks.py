@@ -24,7 +24,7 @@ from gpucourse.wording import many
     ),
 )
 def count_window(count):
-    """Right for every length, edge and type, and compiled."""
+    """The count is right for every length, edge and type, and the loop is compiled."""
     _require_compiled(count)
     random, low, high = np.random.default_rng(41), 80.0, 100.0
     for dtype in (np.float64, np.float32):
@@ -53,8 +53,8 @@ def count_window(count):
             low = float(random.integers(-800, 800)) / 8
             high = low + float(random.integers(40, 200)) / 8
     few, more = (lines_run(as_python(count), np.ones(n), 0.0, 2.0) for n in (10, 210))
-    require(more - few >= 200, "right, but no loop walks through the values: NumPy's operations make "
-            "arrays of truth values first", look="`for value in values:`, with a counter: Numba compiles it")
+    require(more - few >= 200, "right, but there is no loop over the values: NumPy's operations first make "
+                               "arrays of truth values", look="`for value in values:`, with a counter: Numba compiles it")
 
 
 @exercise(
@@ -67,7 +67,7 @@ def count_window(count):
     ),
 )
 def vectorize(kepler):
-    """A ufunc: each element goes round until it has converged, and it broadcasts."""
+    """This is a ufunc: each element iterates until it has converged, and arrays broadcast."""
     from numba.np.ufunc.dufunc import DUFunc
 
     require(
@@ -112,12 +112,12 @@ def vectorize(kepler):
 @exercise(
     "fresh-cuts",
     hints=(
-        "The idea: an argument is looked at in each call, a global only while compiling.",
+        "The idea: compiled code reads an argument in each call, but a global only while compiling.",
         "The shape: the function from above with `cut` as its second argument.",
     ),
 )
 def fresh_cuts(count):
-    """Each cut got its own answer, from one compiled function."""
+    """Each cut gives its own answer, from one compiled function."""
     _require_compiled(count)
     values = np.random.default_rng(42).uniform(-120, 120, 2003)
     values[:3] = 30.0, 85.0, 60.0
@@ -155,7 +155,7 @@ def fresh_cuts(count):
     ),
 )
 def where(corrected):
-    """Compiled by JAX, and right for every length, also for edges."""
+    """JAX compiles the function, and it is right for every length and at the edges."""
     import jax
     import jax.numpy as jnp
 
@@ -188,7 +188,7 @@ def where(corrected):
 def _require_as_given(values, before, case):
     require(
         np.array_equal(values, before, equal_nan=True),
-        f"{case}, the answer is right, but the values have changed, which are there to be read",
+        f"{case}, the answer is right, but the values have changed, which are an input",
         look="`values[…] = …`, `values -= …` and `values.sort()` change the caller's array",
     )
 

@@ -32,18 +32,18 @@ wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are", "leaves o
 
 wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are|counted too", "the window of the example")(
     swap("low < value < high", "80 < value < 100"))
-wrong("count-window", "right, but no loop walks through", "an array expression")(
+wrong("count-window", "right, but there is no loop over", "an array expression")(
     swap("count = 0\n    for value in values:\n        if low < value < high:\n            count += 1\n"
          "    return count", "return np.sum((values > low) & (values < high))"))
 
-wrong("count-window", "no loop walks through the values", "a loop for show")(
+wrong("count-window", "there is no loop over the values", "a loop for show")(
     swap("    count = 0\n    for value in values:\n        if low < value < high:\n            count += 1\n"
          "    return count",
          "    count = np.sum((values > low) & (values < high))\n    for _ in range(1):\n        pass\n"
          "    return count"))
 wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are", "whole numbers alone")(
     swap("low < value < high", "low < int(value) < high"))
-wrong("count-window", "the values have changed, which are there to be read", "sorts them")(
+wrong("count-window", "the values have changed, which are an input", "sorts them")(
     swap("count = 0", "values.sort()\n    count = 0"))
 
 
@@ -168,7 +168,7 @@ def the_cut_itself_too(values, cut):
     return np.sum(values >= cut)
 
 
-@wrong("fresh-cuts", "the values have changed, which are there to be read")
+@wrong("fresh-cuts", "the values have changed, which are an input")
 @njit
 def less_the_cut(values, cut):
     values -= cut

@@ -36,7 +36,7 @@ TREES = {
     ),
 )
 def descend(function):
-    """Every leaf of every tree a step downhill."""
+    """Every leaf of every tree takes a step downhill."""
     import jax
 
     random = np.random.default_rng(131)
@@ -96,15 +96,15 @@ def _require_tree(found: Any, expected: Any, case: str, look: str, bound: float 
 @exercise(
     "history",
     hints=(
-        "The idea: one iteration takes the parameters and gives two things: the parameters after a "
-        "step, which go round, and the misfit before it, which is collected. "
-        "`jax.value_and_grad(loss)` computes the misfit and the slopes together.",
+        "The idea: one iteration takes the parameters and gives two things: the parameters after a step, "
+        "which are carried on, and the misfit before it, which is collected. `jax.value_and_grad(loss)` "
+        "computes the misfit and the slopes together.",
         "The shape: `def body(parameters, _):` returns `(jax.tree.map(…), value)`; then "
         "`after, losses = jax.lax.scan(body, parameters, None, length=steps)`.",
     ),
 )
 def history(function):
-    """The way down, misfit by misfit, from a loss that was traced once or twice."""
+    """All parameters and misfits are right, from a loss that was traced once or twice."""
     import jax
 
     random = np.random.default_rng(132)
@@ -135,8 +135,7 @@ def history(function):
                 look="jax.lax.scan traces its body once or twice, a Python loop each iteration")
     sizes = [len(str(jax.make_jaxpr(lambda x, n=n: function(_bowl, x, 0.1, n))(np.float32(3))))
              for n in (4, 40)]
-    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a "
-            "Python loop was unrolled", look="jax.lax.scan is one loop, however many iterations it has")
+    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a Python loop was unrolled", look="jax.lax.scan is one loop, however many iterations it has")
 
 
 @exercise(
@@ -149,7 +148,7 @@ def history(function):
     ),
 )
 def errors(function):
-    """The covariance's diagonal, with what the parameters share taken into account."""
+    """The errors come from the covariance's diagonal, which accounts for correlated parameters."""
     import jax.numpy as jnp
 
     x = np.linspace(0, 10, 30)  # far from centred: slope and offset are tied to each other
@@ -179,15 +178,15 @@ def errors(function):
 @exercise(
     "until",
     hints=(
-        "The idea: the state has all that the decision needs: `(x, steps, change)`. The change is "
-        "the largest of all elements, without its sign.",
+        "The idea: the state holds all that the condition needs, `(x, steps, change)`. The change is the "
+        "largest of all elements, without its sign.",
         "The shape: `goes_on(state)` returns `(change > tolerance) & (steps < most)`, `body(state)` "
         "returns `(after, steps + 1, jnp.max(jnp.abs(after - x)))`, and `jax.lax.while_loop(goes_on, "
         "body, (x, jnp.int32(0), jnp.float32(jnp.inf)))`.",
     ),
 )
 def until(function):
-    """So many steps as it takes, alone, compiled and mapped."""
+    """The loop makes as many steps as it needs, alone, compiled and mapped."""
     import jax
     import jax.numpy as jnp
 
@@ -241,14 +240,15 @@ IN_THE_KERNEL = "fade calls the kernel, by jax.pure_callback; `forward` calls fa
 @exercise(
     "own-gradient",
     hints=(
-        "The idea: `kept` is a tuple of what `backward` needs, and it gets it back as it was. Each "
-        "slope has `g` in it, element by element; what one number does to all elements adds up.",
+        "The idea: `kept` is a tuple of what `backward` needs, and `backward` gets it unchanged. Each "
+        "derivative contains `g`, element by element. For a single number that affects all elements, sum "
+        "over the elements.",
         "The shape: `kept = t, decay, faded`; then `t, decay, faded = kept`, `by_t = -g * faded / "
         "decay` and `by_decay = jnp.sum(g * faded * t) / decay**2`.",
     ),
 )
 def own_gradient(fade):
-    """The kernel goes forwards and your rule goes back, in every shape and type."""
+    """The kernel computes the forward pass and your rule the backward pass, for every shape and type."""
     # What JAX logs of a kernel that fails, the check says in fewer words.
     with mock.patch.object(logging.getLogger("jax._src.callback"), "disabled", True):
         _own_gradient(fade)

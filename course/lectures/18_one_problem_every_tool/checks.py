@@ -36,7 +36,7 @@ STEPS = 20
     ),
 )
 def ship(burning_ship):
-    """The ship, all but a few pixels of its edge, in one launch."""
+    """The picture is right, except for a few pixels at the edge, in one launch."""
     import virtualgpu
 
     launches_on_a_gpu()
@@ -234,14 +234,14 @@ def _ship(real, imag, limit, sign_lost=True):
 @exercise(
     "roofline",
     hints=(
-        "The idea: memory delivers `bandwidth` bytes a second, and for each the program does "
-        "`intensity` operations. That, or the peak: whichever is less.",
+        "The idea: memory delivers `bandwidth` bytes a second, and the program makes `intensity` "
+        "operations for each of them. The answer is that product or the peak, whichever is less.",
         'The shape: `if intensity * bandwidth < peak:` then that product and `"memory"`; '
         "otherwise what the starter has.",
     ),
 )
 def roofline(attainable):
-    """The lesser of the slope and the ceiling, with its reason."""
+    """The answer is the lesser of the memory's limit and the peak, with its reason."""
     for intensity, peak, bandwidth in (
         (0.07, 67e12, 3350e9),
         (1000.0, 67e12, 3350e9),

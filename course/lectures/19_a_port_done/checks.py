@@ -75,7 +75,7 @@ MISTAKES = {
     ),
 )
 def test(passes):
-    """The loop passes, and none of the nine wrong ports does."""
+    """The loop passes your test, and none of the nine wrong ports does."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         trial("a right port")
@@ -89,7 +89,7 @@ def test(passes):
                     look="which case would show it?")
         require(passes(_port()[0]), "a port that does all that the loop does is refused, when it is "
                 "tried once more", look="what does the test remember of the ports before?")
-        require(ran, "the test says what it says without a call of the port",
+        require(ran, "the test gives its verdict without a call of the port",
                 look="run it on your cases, and compare with the loop: `same(port, case)`")
 
 
@@ -156,7 +156,7 @@ def _require_results(found, data, case, near=1e-9):
     ),
 )
 def fit(fit_lines):
-    """Every line, with gaps, single samples and none, in NumPy and in JAX."""
+    """Every line is right, with gaps, single samples and none, in NumPy and in JAX."""
     import jax as library
     import jax.numpy as jnp
 
@@ -218,15 +218,15 @@ def _lines(y, good):
 @exercise(
     "jax",
     hints=(
-        "The idea: good *and* before the stop: that's the mask, in the shape of `positions`. What "
-        "is masked adds 0: to the signal, to the sky, to the hits.",
+        "The idea: the mask, in the shape of `positions`, is true for samples that are good *and* before "
+        "the stop. All other samples add 0 to the signal, to the sky and to the hits.",
         "The shape: `ok = good[:, positions] & (positions < stops[:, None])`; lines by "
         "`fit_lines(signal[:, positions], ok, jnp)`; `cleaned = signal.at[:, positions].add("
         "jnp.where(ok, -line, 0.0))`; `sky.at[pixels[:, positions]].add(…)`, and hits likewise.",
     ),
 )
 def jax(jax_map):
-    """The three results, whatever the padding, in one program for all sweeps."""
+    """The three results are right whatever the padding, from one program for all sweeps."""
     import jax as library
 
     _require_lines(getattr(jax_map, "__wrapped__", jax_map))
@@ -275,7 +275,7 @@ def _require_lines(function):
     ),
 )
 def cuda(kernel):
-    """The three results in every order, with no race, by a thread for each sweep."""
+    """The three results are right in every order that was tried, without a race, with a thread for each sweep."""
     from numba import cuda as numba_cuda
 
     def launch(data, blocks, threads):
@@ -296,8 +296,9 @@ def cuda(kernel):
             partial(launch, data, detectors * sweeps // threads + 1, threads), what=case)
         _require_results(found, data, f"with {case}", near=2e-7)
         for after, before in zip((good, pixels, starts, stops), data[1:], strict=False):
-            require(np.array_equal(after, before), f"with {case}, the kernel changes an array that is "
-                    "there to be read", look="it writes to signal, sky and hits alone")
+            require(np.array_equal(after, before), f"with {case}, the kernel changes an array that is an "
+                                                   "input", look="it should write only to signal, sky and "
+                                                                 "hits")
     even = np.ones((8, 16 * 32)), np.ones((8, 16 * 32), bool), np.zeros((8, 16 * 32), np.int64)
     stops = 16 * np.arange(1, 33)
     counters = counted(kernel, 4, THREADS, *even, stops - 16, stops, np.ones(8), np.zeros(PIXELS),

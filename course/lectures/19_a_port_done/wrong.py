@@ -289,7 +289,7 @@ wrong("cuda", "the work is not shared.*each thread takes one sweep", "one thread
     kernel_by(alone=True))
 wrong("cuda", r"the cleaned signal.*is", "two detectors")(kernel_by(detectors=2))
 wrong("cuda", r"the cleaned signal.*is|race: ", "blocks of 64")(kernel_by(size=64))
-wrong("cuda", "the kernel changes an array that is there to be read", "marks what it has seen")(
+wrong("cuda", "the kernel changes an array that is an input", "marks what it has seen")(
     kernel_by(spoils=True))
 wrong("cuda", "not a kernel", "a plain function")(lambda *arrays: None)
 

@@ -24,14 +24,14 @@ FLOAT32, TF32 = 2.0**-23, 2.0**-10
 @exercise(
     "masked-sum",
     hints=(
-        "The idea: which places among *all* values does this block have? Its number times its "
-        "size, and then one after the other. Those below `n` exist.",
+        "The idea: which indices among *all* values does this block have? They begin at its number times "
+        "its size. Those below `n` exist.",
         "The shape: `place = pl.program_id(0) * size + jnp.arange(size)`, and "
         "`jnp.where(place < n, x_ref[...], 0.0)`, whose sum is wanted.",
     ),
 )
 def masked_sum(kernel):
-    """Each block's sum, of what exists and nothing else."""
+    """Each block's sum has only the values that exist."""
     random = np.random.default_rng(161)
     for n, block in ((1000, 256), (256, 256), (257, 256), (1, 64), (129, 64)):
         values = random.uniform(1, 2, n).astype(np.float32) * random.choice([-1, 1], n).astype(np.float32)
@@ -45,8 +45,8 @@ def masked_sum(kernel):
         require(
             not np.isnan(got[k]),
             f"{case}, the sum of block {k} is nan",
-            look="the last block reaches beyond the end, where nan stands. nan times 0 is nan: "
-                 "leave it out by `where`",
+            look="the last block extends beyond the end, where the values are nan. nan times 0 is nan: "
+                 "leave them out by `where`",
         )
         require(
             not bad[k],
@@ -56,14 +56,14 @@ def masked_sum(kernel):
     values[3] = np.nan  # a value that exists: the sum has to show it
     require(
         np.isnan(_in_blocks(partial(kernel, n=n), values, block)[0]),
-        "right, but a nan *among the values* is passed over: on a GPU there may be any number "
-        "beyond the end, and no nan to be known by",
-        look="tell what exists by its place, not by its value",
+        "right, but a nan *among the values* is passed over: on a GPU the elements beyond the end can hold "
+        "anything, so you cannot recognise them by nan",
+        look="find out by its index what exists, not by its value",
     )
     require(
         not _multiplies_by_a_mask(partial(_in_blocks, partial(kernel, n=n), fetch=False), values),
-        "right here, where XLA makes a choice of a product with a mask. A GPU multiplies: nan "
-        "times 0 is nan",
+        "right here, because XLA replaces the product with a mask by a selection. A GPU multiplies, and "
+        "nan times 0 is nan",
         look="leave out what doesn't exist by `where`, not by multiplication",
     )
     _require_whole_block(*(partial(_in_blocks, partial(kernel, n=n), values, block, fetch=False)
@@ -123,7 +123,7 @@ def _multiplies_by_a_mask(function: Callable, *arrays: np.ndarray) -> bool:
     ),
 )
 def softmax(kernel):
-    """Probabilities in every row, for large scores and small ones."""
+    """Every row holds probabilities, for large scores and small ones."""
     import jax
     import jax.scipy.special
     from jax.experimental import pallas as pl
@@ -161,8 +161,9 @@ def softmax(kernel):
     scores = random.normal(0, 2, (13, kinds)).astype(np.float32)
     scores[5, 3] = np.nan  # a score that exists: its row has to show it
     got = _called(partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape, scores)
-    require(np.isnan(got[5]).all(), "right, but a nan *among the scores* is passed over: on "
-            "a GPU there may be any number in columns that don't exist, and no nan to be known by",
+    require(np.isnan(got[5]).all(), "right, but a nan *among the scores* is passed over: on a GPU the "
+                                    "columns that don't exist can hold anything, so you cannot recognise "
+                                    "them by nan",
             look="tell what exists by its column, `jnp.arange(…) < kinds`, not by its value")
     blocks = [pl.BlockSpec((side, side), lambda i: (i, 0)) for side in (8, 32)]
     _require_whole_block(*(partial(_called, partial(kernel, kinds=kinds), (2,), [block], block,
@@ -173,15 +174,15 @@ def softmax(kernel):
 @exercise(
     "product",
     hints=(
-        "The idea: iteration `t` of the loop multiplies the t-th tile of A's strip (all rows, columns "
-        "from t · TILE on) by the t-th of B's, and adds the product to what goes round.",
+        "The idea: iteration `t` of the loop multiplies the t-th tile of A's strip (all rows, columns from "
+        "t · TILE on) by the t-th of B's, and adds the product to the sums.",
         "The shape: `def step(turn, sums):` with `part = pl.ds(turn * TILE, TILE)` and `return "
         "sums + jnp.dot(a_ref[:, part], b_ref[part, :])`; then `sums = jax.lax.fori_loop(0, "
         "a_ref.shape[1] // TILE, step, sums)`.",
     ),
 )
 def product(kernel):
-    """Right for all shapes, and nothing larger than a tile at a time."""
+    """The product is right for all shapes, and the kernel uses nothing larger than a tile at a time."""
     for n, k, m in ((32, 48, 32), (16, 16, 16), (40, 160, 33)):
         random = np.random.default_rng(163)
         a, b = (random.normal(0, 1, shape).astype(np.float32) for shape in ((n, k), (k, m)))
@@ -192,14 +193,14 @@ def product(kernel):
 @exercise(
     "mixed",
     hints=(
-        "The idea: your `product_block`, but the product of two tiles is asked for in float32, "
-        "and the sums begin as float32. Nothing is turned to 16 bits before the last line.",
+        "The idea: use your `product_block`, but request the product of two tiles in float32, and begin "
+        "the sums as float32. Convert nothing to 16 bits before the last line.",
         "The shape: `sums = jnp.zeros((TILE, TILE), jnp.float32)`, and in the loop `sums + "
         "jnp.dot(a_ref[:, part], b_ref[part, :], preferred_element_type=jnp.float32)`.",
     ),
 )
 def mixed(kernel):
-    """Tiles of 16 bits, sums of 32, and the error of the inputs alone."""
+    """Tiles have 16 bits, sums have 32, and the only error is that of the inputs."""
     random = np.random.default_rng(164)
     for k in (32, 4096):
         a, b = (random.uniform(0, 1, shape).astype(np.float16) for shape in ((16, k), (k, 20)))
@@ -286,8 +287,8 @@ def _equations(function: Callable, *arrays: np.ndarray) -> list:
     require_no_callback([one.primitive.name for one in found], "jnp's operations, on what was read")
     written = [effect.input_index for effect in kernel.effects
                if type(effect).__name__ in ("WriteEffect", "AccumEffect")]
-    require(not written or min(written) >= len(call.invars), "right, but the kernel writes into an "
-            "array that is there to be read", look="`x = ref[...]` gives a value of your own; only "
+    require(not written or min(written) >= len(call.invars), "right, but the kernel writes into an array "
+                                                             "that is an input", look="`x = ref[...]` gives a value of your own; only "
             "the last of the kernel's refs is for results")
     return found
 
@@ -318,7 +319,7 @@ def _product(kernel: Callable, a: np.ndarray, b: np.ndarray, dtype: type, *, fet
     ),
 )
 def to_half(function):
-    """In range, and exact to the 11 bits, from the smallest to the largest."""
+    """All values are in range and exact to 11 bits, from the smallest to the largest."""
     random = np.random.default_rng()
     for size, name in ((1.0, "values near 1"), (1e12, "energies in eV"),
                        (1.7e-27, "masses in kg"), (-3e5, "negative values"), (65_519.0, "65,519"),
@@ -352,7 +353,7 @@ def to_half(function):
     ),
 )
 def tile_sums(kernel):
-    """Each tile's sum, of what exists and nothing else."""
+    """Each tile's sum has only the values that exist."""
     random = np.random.default_rng(166)
     for n, size in ((1000, 256), (64, 64), (130, 64), (1, 16)):
         values = random.uniform(1, 2, n).astype(np.float32)
@@ -378,7 +379,7 @@ def tile_sums(kernel):
     ),
 )
 def tile_product(kernel):
-    """Right for all shapes, on tiles of 16 bits and with sums of 32."""
+    """The product is right for all shapes, with tiles of 16 bits and sums of 32."""
     for n, k, m in ((16, 16, 16), (32, 48, 16), (20, 200, 33)):
         random = np.random.default_rng(167)
         a, b = (random.uniform(0, 1, shape).astype(np.float16) for shape in ((n, k), (k, m)))
@@ -408,7 +409,7 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
     import cupy as cp
 
     require(isinstance(kernel, ct.kernel), f"this is {a_or_an(type(kernel).__name__)}, not a kernel",
-            look="@ct.kernel stands above it, and check gets its name without parentheses")
+            look="write @ct.kernel above it, and pass its name to check without parentheses")
     trial(f"the kernel on a grid of {grid}")
     given = [cp.asarray(one) if isinstance(one, np.ndarray) else one for one in arguments]
     result = cp.full(shape, -1, np.float32)
@@ -423,7 +424,7 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
         require(False, f"on a grid of {grid}: {found}", look=words.get(found.kind))
     for one, before in zip((one for one in given if one is not result), arguments, strict=True):
         require(not isinstance(before, np.ndarray) or np.array_equal(one.get(), before),
-                f"on a grid of {grid}, the kernel changes an array that is there to be read",
+                f"on a grid of {grid}, the kernel changes an array that is an input",
                 look="into which array does each ct.store go?")
     return result.get(), profile.launches[-1]
 

@@ -20,12 +20,12 @@ def place(x_ref):
     return pl.program_id(0) * x_ref.shape[0] + jnp.arange(x_ref.shape[0])
 
 
-@wrong("masked-sum", "block 3 is nan.*leave it out by `where`")
+@wrong("masked-sum", "block 3 is nan.*leave them out by `where`")
 def no_mask(x_ref, sum_ref, *, n):
     sum_ref[...] = x_ref[...].sum(keepdims=True)
 
 
-@wrong("masked-sum", "is nan.*nan times 0 is nan|A GPU multiplies: nan times 0 is nan")
+@wrong("masked-sum", "is nan.*nan times 0 is nan|A GPU multiplies, and nan times 0 is nan")
 def multiplies_by_the_mask(x_ref, sum_ref, *, n):
     sum_ref[...] = (x_ref[...] * (place(x_ref) < n)).sum(keepdims=True)
 
@@ -41,7 +41,7 @@ def one_too_few(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.where(place(x_ref) < n - 1, x_ref[...], 0.0).sum(keepdims=True)
 
 
-@wrong("masked-sum", "by its place, not by its value")
+@wrong("masked-sum", "by its index what exists, not by its value")
 def nansum(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.nansum(x_ref[...], keepdims=True)
 
@@ -71,7 +71,7 @@ def by_numpy(x_ref, sum_ref, *, n):
                                      jax.ShapeDtypeStruct((1,), jnp.float32), x_ref[...], place(x_ref))
 
 
-@wrong("masked-sum", "writes into an array that is there to be read")
+@wrong("masked-sum", "writes into an array that is an input")
 def masks_where_it_stands(x_ref, sum_ref, *, n):
     x_ref[...] = jnp.where(place(x_ref) < n, x_ref[...], 0.0)
     sum_ref[...] = x_ref[...].sum(keepdims=True)
@@ -330,7 +330,7 @@ def stores_nothing(x, sums, size: ct.Constant[int]):
     ct.sum(ct.load(x, (ct.bid(0),), (size,), padding_mode=ZERO))
 
 
-@wrong("tile-sums", "not a kernel.*@ct.kernel stands above it")
+@wrong("tile-sums", "not a kernel.*write @ct.kernel above it")
 def not_decorated(x, sums, size):
     ct.store(sums, (ct.bid(0),), ct.sum(ct.load(x, (ct.bid(0),), (size,))).reshape((1,)))
 
@@ -353,7 +353,7 @@ def each_walks_through_all(x, sums, size: ct.Constant[int]):
     ct.store(sums, (ct.bid(0),), mine)
 
 
-@wrong("tile-sums", "the kernel changes an array that is there to be read")
+@wrong("tile-sums", "the kernel changes an array that is an input")
 @ct.kernel
 def clears_what_it_has_read(x, sums, size: ct.Constant[int]):
     tile = ct.load(x, (ct.bid(0),), (size,), padding_mode=ZERO)

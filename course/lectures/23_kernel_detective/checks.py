@@ -35,7 +35,7 @@ BLOCK = 128
     ),
 )
 def wrong_sum(kernel):
-    """Every block's sum, for every length, and nothing read that nobody wrote."""
+    """Every block's sum is right for every length, and no thread reads what no thread wrote."""
     random = np.random.default_rng(1)
     for n in (*LENGTHS, 1000):
         values = random.integers(1, 200, n).astype(np.float64)
@@ -55,7 +55,7 @@ def wrong_sum(kernel):
     counters = counted(kernel, 4, BLOCK, np.ones(500), np.zeros(4))
     atomics = counters.global_atomics + counters.shared_atomics
     require(atomics == 0, f"right, but the tree is gone: {many(atomics, 'atomic')} add up 500 values",
-            look="keep the tree, and mend the one line that fills it")
+            look="keep the tree, and correct the one line that fills it")
 
 
 @exercise(
@@ -68,7 +68,7 @@ def wrong_sum(kernel):
     ),
 )
 def crash(maxima_of):
-    """A maximum for every run of 128, for the rest, and for no values none."""
+    """There is a maximum for every run of 128 and for the rest, and none if there are no values."""
     random = np.random.default_rng(2)
     for n in (129, 128, *LENGTHS, 1000):
         values = random.uniform(-90.0, -10.0, n)
@@ -100,7 +100,7 @@ def crash(maxima_of):
     values, others = random.uniform(-90.0, -10.0, (2, 1000))
     _require_of_others(lambda: maxima_of(values.copy()), values, others,
                        [run.max() for run in np.split(others, range(BLOCK, 1000, BLOCK))],
-                       "keep_maxima finds them: hand it what came in")
+                       "keep_maxima finds them: pass it the values that came in")
 
 
 class _OnTheWay(np.ndarray):
@@ -158,14 +158,14 @@ def _require_of_others(call: Callable[[], object], values: np.ndarray, others: n
 @exercise(
     "hang",
     hints=(
-        "The idea: on every way that a thread can take after it got the lock, it must give it "
-        "back. Or it doesn't take the lock at all where it has no use for it.",
+        "The idea: after a thread got the lock, it must release it on every path through the code. Or it "
+        "does not take the lock if it does not need it.",
         "The shape: ask `values[i] >= cut` *before* the `while`; or, in place of the `return`, "
         "put what needs the lock into an `if`, so that the last two lines run in any case.",
     ),
 )
 def hang(kernel):
-    """The best one above the cut, in every order, and the lock is free again."""
+    """The best value above the cut is kept in every order that was tried, and the lock is free again."""
     require_kernel(kernel)
     # One value, so the lock is taken once; whoever has it waits for nobody.
     counters = counted(kernel, 1, 32, np.ones(1), 0.0, np.zeros(1), np.zeros(1, np.int32))
@@ -190,7 +190,7 @@ def hang(kernel):
                 look="is the larger one kept, and is what lies below the cut left out?",
             )
             require(lock[0] == 0, f"{case}, lock[0] is {lock[0]} at the end",
-                    look="who gives the lock back, and on which ways?")
+                    look="which thread releases the lock, and on which paths?")
     require(locked, "the answer is right, but the lock is gone", look=look)
     # Above all values, so that nobody need wait: what is counted is who looks at them.
     counters_of_all = counted(kernel, 2, 32, np.ones(64), 2.0, np.zeros(1), np.zeros(1, np.int32))
@@ -199,7 +199,7 @@ def hang(kernel):
             look="each thread has a value of its own, as before")
     require(counters.global_stores >= 1,
             "the answer is right, but the lock guards nothing: best[0] is changed by an atomic",
-            look="between taking the lock and giving it back, compare with best[0] and write it")
+            look="after you take the lock and before you release it, compare with best[0] and write it")
 
 
 def _waits_for_the_lock(kernel) -> bool:
@@ -225,7 +225,7 @@ def _waits_for_the_lock(kernel) -> bool:
     ),
 )
 def slow(kernel):
-    """The sums of all rows, read side by side."""
+    """The sums of all rows are right, and the reads are side by side."""
     random = np.random.default_rng(4)
     for rows, columns in ((5, 100), (1, 1), (3, 31), (3, 32), (2, 33), (4, 0), (7, 257)):
         table = random.integers(-50, 50, (rows, columns)).astype(np.float64)
@@ -259,7 +259,7 @@ def slow(kernel):
     ),
 )
 def most_days(shares):
-    """The shares, in every order, computed on the device."""
+    """The shares are right in every order that was tried, and computed on the device."""
     random = np.random.default_rng(5)
     for n in (1000, 129, 128, 1, 33, 1025):  # 1,025 are too many for one block
         values = random.integers(1, 100, n).astype(np.float64)
@@ -301,7 +301,7 @@ def most_days(shares):
     ),
 )
 def two_streams(program):
-    """Both halves right in every order, and two copies overlap with kernels."""
+    """Both halves are right in every order that was tried, and two copies overlap with kernels."""
     from gpucourse.views.paper_streams import PaperGPU
 
     random = np.random.default_rng(6)

@@ -25,7 +25,7 @@ from gpucourse.exercises.methods import without
     ),
 )
 def walk(interpret):
-    """Literals, constants, several results and inputs that are outputs, all as JAX computes them."""
+    """Literals, constants, several results and inputs that are outputs all agree with JAX."""
     import jax
     import jax.numpy as jnp
 
@@ -108,7 +108,7 @@ def _in_words(variable: object, closed) -> str:
     ),
 )
 def power(power):
-    """Whole exponents as products, as few as squaring takes, and one division at most."""
+    """Integer powers become as few products as squaring takes, with at most one division."""
     drawn = np.random.default_rng().integers(64, 90, 2).tolist()  # of seven digits in binary
     exponents = (2, 3, 1, 0, 5, 7, 8, 11, 16, 33, -1, -2, -3, -9, drawn[0], -drawn[1])
     lines = []
@@ -171,14 +171,14 @@ def _texts_of(power, prefix: str, x: str, y: int) -> list[str]:
 @exercise(
     "broadcast",
     hints=(
-        "The idea: go through the axes of the operand. Axis `k` of it is axis `dimensions[k]` of "
-        "the result, whose place in `index` is the text wanted, but for an axis of length 1.",
+        "The idea: go through the axes of the operand. Its axis `k` is axis `dimensions[k]` of the result, "
+        "whose entry in `index` is the text that you need, except for an axis of length 1.",
         'The shape: `tuple("0" if extent == 1 else index[axis] for extent, axis in zip(shape, '
         "dimensions))`.",
     ),
 )
 def broadcast(broadcast_index):
-    """Numbers, rows, columns, axes of length 1 and boxes: each element the right one."""
+    """Each element is the right one, for numbers, rows, columns, axes of length 1 and boxes."""
     cases = (
         ((3,), (2, 3), (1,)),
         ((), (2, 3), ()),
@@ -241,13 +241,13 @@ def broadcast(broadcast_index):
 @exercise(
     "nested",
     hints=(
-        "The idea: what makes text of a jaxpr, with a dictionary of its own, is there already, and "
-        "has been since section 2.",
+        "The idea: since section 2 you have a function that turns a jaxpr into text, with its own "
+        "dictionary.",
         "The shape: `write(…, …, …)`, with the kernel, the inner closed jaxpr and the operands.",
     ),
 )
 def nested(build):
-    """One jaxpr, called twice: two scopes, constants included, and no scan taken for a call."""
+    """A jaxpr that is called twice gets two scopes, constants included, and a scan is not taken for a call."""
     import jax
     import jax.numpy as jnp
 
@@ -321,13 +321,13 @@ def nested(build):
 @exercise(
     "key",
     hints=(
-        "The idea: go through what JAX itself writes into a jaxpr of an input: `a:f32[3]` is a "
-        "type and a shape. And which input is which, says the tree.",
+        "The idea: a jaxpr shows what JAX itself knows about an input: `a:f32[3]` is a type and a shape. "
+        "The tree says which input is which.",
         "The shape: `(tree, tuple((leaf.…, leaf.…, leaf.…) for leaf in leaves))`.",
     ),
 )
 def key(key_of):
-    """Alike for other values, different for whatever changes the kernel."""
+    """The key is the same for other values, and differs for everything that changes the kernel."""
     import jax
     import jax.numpy as jnp
 

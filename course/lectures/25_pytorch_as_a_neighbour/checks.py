@@ -24,8 +24,8 @@ _numbers = itertools.count()
 @exercise(
     "collect",
     hints=(
-        "The idea: find `left` and `share` as `deposit_kernel` does. Then read `g` at both strips, "
-        "where they exist, and write two numbers of your own: nobody else writes there.",
+        "The idea: find `left` and `share` as `deposit_kernel` does. Then read `g` at both strips, where "
+        "they exist, and write the two derivatives of your hit, which no other thread writes.",
         "The shape: `g_left = g[left] if 0 <= left < g.size else 0.0`, the same for `left + 1`, "
         "and two formulas, all of it behind `if i < x.size:`.",
     ),
@@ -180,7 +180,7 @@ def _require_kernel(setup_context: Callable, backward: Callable, torch: Any) -> 
     with virtualgpu.profile() as profile:
         _back(backward, _kept(setup_context, x, charge, 30, torch), g, "counted", torch)
     require(len(profile.launches) == 1,
-            f"right, but the way back makes {many(len(profile.launches), 'launch', 'launches')}, not 1",
+            f"right, but the backward pass makes {many(len(profile.launches), 'launch', 'launches')}, not 1",
             look=look)
     slopes = with_other_values(
         lambda: _back(backward, _kept(setup_context, x, charge, 30, torch), g, "", torch),
