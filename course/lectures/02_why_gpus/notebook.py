@@ -46,9 +46,10 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# Both give the same angle, but what about the times? One step is five operations on arrays, and CuPy, which is NumPy for GPUs, makes
-# the GPU start a small program for each. That takes a few microseconds
-# ([NVIDIA's figure](https://developer.nvidia.com/blog/cuda-graphs/) for a V100, 2019); we assume 4 µs.
+# Both give the same angle, but what about the times? One step is five operations on arrays, and CuPy, which is NumPy
+# for GPUs, makes the GPU start a small program for each. That takes [a few
+# microseconds](https://developer.nvidia.com/blog/cuda-graphs/) by NVIDIA's figure for a V100 of 2019, and we assume 4
+# µs.
 
 # %% id="the-race"
 START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
@@ -62,17 +63,18 @@ else:
     print(f"{device().name}, measured: {gpu_s * 1e3:.1f} ms for {programs:,} starts")
 
 # %% [markdown] id="the-question-stands"
-# The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can
-# you tell before porting anything?** (No GPU? A *virtual* one runs the programs and counts; it has no clock.)
+# The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can you
+# tell before porting anything?** If you have no GPU, a *virtual* one runs the programs and counts, but it has no clock.
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
 #
-# **Latency** is how long one thing takes; **throughput** is how many get done per second. CPU cores are bicycle
-# couriers: they deliver one thing after the other. A GPU is a container ship: slow, but with ten thousand containers.
+# **Latency** is how long one thing takes, and **throughput** is how many are done per second. CPU cores are like
+# bicycle couriers, who deliver one thing after the other. A GPU is like a container ship, which is slow but carries ten
+# thousand containers.
 #
-# An H100's memory delivers 3.35 TB/s, but each number takes 0.23 µs to arrive. *Predict:* if each thread
-# asks for one number of 8 bytes and waits, how many must be waiting to keep the memory busy: 100, 10,000 or 100,000?
+# An H100's memory delivers 3.35 TB/s, but each number takes 0.23 µs to arrive. *Predict:* if each thread asks for one
+# number of 8 bytes and waits, must 100, 10,000 or 100,000 of them be waiting to keep the memory busy?
 
 # %% id="throughput-guess"
 predict("throughput", "100", "10,000", "100,000")
@@ -84,14 +86,16 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"threads {threads:7,}: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
-# Nearly 100,000 must be waiting. Bytes in flight = latency × throughput. This is Little's law, and it holds for water pipes too. (Other measurements of the latency are higher, so take this as a
-# lower bound.) A CPU hides latency with caches and guesses; a GPU hides it with other threads that are ready to continue.
+# Nearly 100,000 must be waiting, because the bytes in flight are latency × throughput. This is Little's law, which also
+# holds for water pipes. Other measurements of the latency are higher, so take this as a lower bound. A CPU hides
+# latency with caches and guesses, and a GPU hides it with other threads that are ready to continue.
 
 # %% [markdown] id="in-flight-task"
 # ### Exercise: how many threads?
 #
-# Write `threads_needed(latency, bandwidth, bytes_each)`: how many threads must be waiting for `bytes_each` bytes each
-# to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and called again, a second one.
+# Write `threads_needed(latency, bandwidth, bytes_each)`, which returns how many threads must be waiting for
+# `bytes_each` bytes each to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and a second one
+# when you call it again.
 
 # %% id="in-flight-exercise" tags=["exercise"]
 def threads_needed(latency, bandwidth, bytes_each):
@@ -108,9 +112,10 @@ print("numbers of 4 bytes:", threads_needed(LATENCY, BANDWIDTH, 4))
 check("in-flight", threads_needed)
 
 # %% [markdown] id="throughput-then"
-# So the first question about any job is: **are there a hundred thousand things to do at once?** Time steps that depend on the previous
-# one count as a single task. Here is the ship beside the bicycles (manufacturers' figures; the 0.23 µs are 400 cycles at
-# 1.755 GHz, from [table 3 of a study of 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)):
+# So the first question about any job is: **are there a hundred thousand things to do at once?** Time steps that depend
+# on the previous one count as a single task. The table compares the ship with the bicycles, by the manufacturers'
+# figures. The 0.23 µs are 400 cycles at 1.755 GHz, from [table 3 of a study of
+# 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015).
 #
 # | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2022) |
 # |---|---|---|
@@ -125,9 +130,9 @@ check("in-flight", threads_needed)
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time
 #
-# Here is a program for the GPU, a **kernel**, in Python. The GPU runs it once for each
-# pendulum, each time in a separate **thread**; `i` is the thread's number. We start 2 × 32 threads
-# (that is the `[2, 32]`); those without a pendulum do nothing. Where there is no GPU, the virtual one runs it and counts.
+# Here is a program for the GPU, a **kernel**, in Python. The GPU runs it once for each pendulum, each time in a
+# separate **thread**, whose number is `i`. The `[2, 32]` starts 2 × 32 threads, and those without a pendulum do
+# nothing. If there is no GPU, the virtual one runs the kernel and counts.
 #
 # *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
 
@@ -162,9 +167,10 @@ for pendulums in (1, 32, 33, 64):
           f"{issued[pendulums] / issued[1]:.2f} times as many")
 
 # %% [markdown] id="warps-why" tags=["why"]
-# Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. (The few extra instructions are for `sin`, which takes
-# another branch for larger angles.) The hardware doesn't run single threads. It runs **warps** of 32, which execute each
-# instruction together, in 32 *lanes*. One pendulum uses one lane and pays for all 32.
+# Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. The few extra
+# instructions are for `sin`, which takes another branch for larger angles. The hardware doesn't run single threads. It
+# runs **warps** of 32, which execute each instruction together, in 32 *lanes*. One pendulum uses one lane and pays for
+# all 32.
 
 # %% id="warps-picture"
 numbers = [1, 8, 16, 24, 32, 33, 40, 48, 56, 64]
@@ -181,7 +187,7 @@ Picture(figure, f"Instructions issued against the number of pendulums: a step. {
                 f"{counts[5]:,} for 33 and {counts[-1]:,} for 64.")
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
-# And when lanes have to do different things? Then the warp runs both sides, one after the other, with some lanes masked off:
+# If lanes have to do different things, the warp runs both sides, one after the other, with some lanes masked off:
 #
 # ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
 # lanes. First the odd lanes run the if side while the even lanes are masked off, then the even lanes run the
@@ -213,9 +219,10 @@ mixed[32:] = abs(mixed[32:])
 gpucourse.timeline(root_or_zero, 1, 64, mixed)
 
 # %% [markdown] id="divergence-why" tags=["why"]
-# The first warp has both kinds of numbers and runs both sides: 14 lanes write a zero while the other 18, pale, wait, then those
-# 18 write their roots. (Rest the pointer on a step, and it names its line and lanes.) The second warp has one kind, and all
-# its lanes work. There is no error and no warning. So a GPU needs many threads that do *the same thing* to different data.
+# The first warp has both kinds of numbers and runs both sides. 14 lanes write a zero while the other 18, drawn pale,
+# wait, and then those 18 write their roots. If you rest the pointer on a step, it names its line and lanes. The second
+# warp has one kind, and all its lanes work. There is no error and no warning. So a GPU needs many threads that do *the
+# same thing* to different data.
 
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
@@ -232,8 +239,9 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # | the large memory of the device | global memory | global memory | global memory | global memory |
 # | the processor that runs blocks | multiprocessor | compute unit | compute unit | compute unit |
 #
-# **CUDA** (2007) is NVIDIA's, and most scientific GPU software was first written for it. **HIP** is AMD's: nearly
-# CUDA's text with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of several manufacturers.
+# **CUDA** is NVIDIA's, has existed since 2007, and most scientific GPU software was first written for it. **HIP** is
+# AMD's, and nearly the same as CUDA with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of
+# several manufacturers.
 
 # %% [markdown] id="memories-text" tags=["predict"]
 # ## 4. Where the numbers live
@@ -243,10 +251,10 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # 3.3 TB per second; and the memory of the host, behind a PCIe link of 64 GB per second. Each step down is larger,
 # slower and seen by more threads.](../img/memory_hierarchy.svg)
 #
-# (The figures are an H100's.) The **host** is your computer with its CPU, the **device** is the GPU, and each has its own memory. Data for the GPU
-# must be transferred over a link that is fifty times narrower than the GPU's own memory. And the size of that
-# memory is fixed. *Predict:* what happens if you ask for a terabyte? (When your computer runs out of its own memory, it moves
-# some of it to the disk.)
+# The figures are those of an H100. The **host** is your computer with its CPU, the **device** is the GPU, and each has
+# its own memory. Data for the GPU must be transferred over a link that is fifty times narrower than the GPU's own
+# memory. And the size of that memory is fixed. When your computer runs out of its own memory, it moves some of it to
+# the disk. *Predict:* what happens if you ask for a terabyte of the GPU's memory?
 
 # %% id="too-much-guess"
 predict("too-much",
@@ -258,10 +266,10 @@ predict("too-much",
 cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
-# Read the message to the end: it says how much you asked for, and how much was allocated already. A GPU moves nothing to the disk. If your
-# data don't fit, process them in pieces, use several GPUs, or stay on the CPU. (*Managed memory*, CuPy's
-# `cupy.cuda.malloc_managed`, is an exception: its pages move over the link by themselves when one side asks for them. It saves you
-# writing the copies, but the data are transferred all the same.)
+# Read the message to the end, where it says how much you asked for, and how much was allocated already. A GPU moves
+# nothing to the disk. If your data don't fit, process them in pieces, use several GPUs, or stay on the CPU. *Managed
+# memory*, CuPy's `cupy.cuda.malloc_managed`, is an exception, because its pages move over the link by themselves when
+# one side needs them. It saves you writing the copies, but the data are transferred all the same.
 
 # %% [markdown] id="too-much-then"
 # Now for the transfers. This class counts bytes and trips, and on a GPU it measures how long they take.
@@ -325,8 +333,8 @@ for count in (1_000, 1_000_000):
               f"{work / (trips + work):.0%}")
 
 # %% [markdown] id="transfer-why" tags=["why"]
-# For a million numbers it is a twentieth or less, because the link decides. (For a thousand, nearly all of the time is
-# starting up.) These are bounds from published figures and our 4 µs; real copies are slower.
+# For a million numbers it is a twentieth or less, because the link decides. For a thousand, nearly all of the time is
+# starting up. These are bounds from published figures and our 4 µs, and real copies are slower.
 
 # %% [markdown] id="transfer-then"
 # It helps to transfer less:
@@ -339,11 +347,11 @@ for count in (1_000, 1_000_000):
 # %% [markdown] id="ferry-task"
 # ### Exercise: transfer less
 #
-# Heat spreads in a ring of rods: in each step, every rod takes the mean of itself and its two neighbours. The function
+# Heat spreads in a ring of rods. In each step, every rod takes the mean of itself and its two neighbours. The function
 # `relax_there_and_back` copies all temperatures back and forth in every step, just to note the hottest.
 #
-# Write `relax`, which gives the same answers but copies all temperatures there once and back once. The hottest temperature
-# after each step may be copied too: 8 bytes per step.
+# Write `relax`, which gives the same answers but copies all temperatures there once and back once. You may also copy
+# the hottest temperature after each step, which is 8 bytes per step.
 
 # %% id="ferry-exercise" tags=["exercise"]
 def smooth(d_heat):
@@ -383,13 +391,14 @@ check("ferry", relax)
 # %% [markdown] id="model-text"
 # ## 5. When does a GPU win?
 #
-# There are three prices, then: each start (of a kernel or a copy), each byte over the link, and each byte of the GPU's own memory. Their
-# sum is a *model*. It leaves out arithmetic, and assumes the best of the rest, so the GPU takes *at least* that long. We compare it
-# with NumPy on one core of this computer, which we measure.
+# So you pay for each start of a kernel or a copy, for each byte over the link, and for each byte of the GPU's own
+# memory. The sum of these prices is a *model*. It leaves out arithmetic, and assumes the best of the rest, so the GPU
+# takes *at least* that long. We compare it with NumPy on one core of this computer, which we measure.
 #
-# For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element; the CPU takes `n` times
-# its own. Here are prices per element: of a sum, of our pendulum, of a hundred iterations of `2x + 1` transferred each time (three
-# jobs that lose while they are small), and of the hundred iterations transferred once. (`1 + 3` starts: one kernel, three copies.)
+# For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element, and the CPU takes `n` times its
+# own. The next cell has the prices per element of four jobs. A sum, our pendulum, and a hundred iterations of `2x + 1`
+# with a transfer each time are jobs that lose while they are small. The fourth transfers its data once for the hundred
+# iterations. `1 + 3` starts are one kernel and three copies.
 
 # %% id="prices"
 @dataclass(frozen=True)
@@ -441,16 +450,16 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# Where do these numbers come from? `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as many: 32 bytes per
-# element and iteration. One step of a pendulum is five kernels, which read and write 12 arrays: 96 bytes. ("CuPy: NumPy on
-# the device" shows how to turn these into one kernel.)
+# Where do these numbers come from? `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as
+# many, which makes 32 bytes per element and iteration. One step of a pendulum is five kernels, which read and write 12
+# arrays, or 96 bytes per element. "CuPy: NumPy on the device" shows how to turn these into one kernel.
 
 # %% [markdown] id="crossover-task"
 # ### Exercise: the crossover
 #
-# Write `crossover(starts, gpu_each, cpu_each)`: the smallest whole `n` for which the GPU takes no longer than the
-# CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. Return `None` if there is no such `n`,
-# because then no size helps.
+# Write `crossover(starts, gpu_each, cpu_each)`, which returns the smallest whole `n` for which the GPU takes no longer
+# than the CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. Return `None` if there is no
+# such `n`, because then no size helps.
 
 # %% id="crossover-exercise" tags=["exercise"]
 def crossover(starts, gpu_each, cpu_each):
@@ -466,8 +475,8 @@ def crossover(starts, gpu_each, cpu_each):
 check("crossover", crossover)
 
 # %% [markdown] id="lab-predict" tags=["predict"]
-# *Predict:* which of the four jobs will never pay on a T4, and which pays soonest? (Until your `crossover` is
-# right, the table says "never" throughout.)
+# *Predict:* which of the four jobs will never pay on a T4, and which pays soonest? Until your `crossover` is right, the
+# table says "never" throughout.
 
 # %% id="lab-guess"
 predict("lab",
@@ -488,14 +497,14 @@ for job in JOBS:
     print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
 
 # %% [markdown] id="lab-why" tags=["why"]
-# (The GPUs' columns are the model's lower bounds. The CPU's was measured with 100,000 numbers, which may fit
-# into its caches; many more cost it more.) "Never" appears where an element costs the GPU more than your CPU,
-# mostly because of the link alone. Then no number of elements helps. The first and the third line are at risk, and
-# your CPU and the link decide whether they say it. The last line is the same job as the third, but it transfers the
-# data once. **The computation is the same. What decides is how often you transfer.**
+# The GPUs' columns are the model's lower bounds. The CPU's was measured with 100,000 numbers, which may fit into its
+# caches, and many more would take it longer. "Never" appears where an element costs the GPU more than your CPU, mostly
+# because of the link alone. Then no number of elements helps. The first and the third line are at risk, and your CPU
+# and the link decide whether the table says so. The last line is the same job as the third, but it transfers the data
+# once. **The computation is the same. What decides is how often you transfer.**
 
 # %% [markdown] id="lab-then"
-# And the pendulum of the beginning? With a single one, the GPU loses. Here are more:
+# With a single pendulum, as at the beginning, the GPU loses. The next cell tries more of them:
 
 # %% id="lab-picture"
 job = JOBS[1]
@@ -522,10 +531,10 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
                 "line rises across them, and lies above both at the right.")
 
 # %% [markdown] id="lab-picture-why"
-# In the flat part the GPU is starting up and nearly empty: ten thousand pendulums take hardly longer than one. On the right
-# it is full, and NumPy's line has crossed the models'. With a real GPU the crossover is further to the right, because
-# these are bounds. Here are recorded times of a real GPU, for another job: the quadratic formula, with the numbers on the GPU already; and below, what starting one kernel takes (rows
-# `scaling.quadratic` and `launch`).
+# In the flat part the GPU is starting up and nearly empty, so ten thousand pendulums take hardly longer than one. On
+# the right it is full, and NumPy's line has crossed the models'. With a real GPU the crossover is further to the right,
+# because these are bounds. The next cells show recorded times of a real GPU. The first is for another job, the
+# quadratic formula with the numbers already on the GPU, and the second is for starting one kernel.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
@@ -533,23 +542,27 @@ from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
 recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 
 # %% [markdown] id="recorded-why"
-# How good were our 4 µs for a start (rows `launch/cupy-raw`, `launch/cupy`, `launch/numba`, `launch/jax`)? On the H200 itself a start took 2.9 µs. But the starts come from Python, and one call after the other took
-# 6.5 µs for CuPy's `RawKernel`, 12.5 for CuPy's own functions, 25 for Numba and 42 for JAX (rows `launch`). By `launch/cupy`, CuPy's 5,000 starts for the pendulums
-# would take not 20 ms but about 62, and the crossover moves to arrays three times as large. The link is slower than its 64 GB/s too: a NumPy array
-# got 9, because the driver [copies it to memory of its own first](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/);
-# memory that is *pinned* for the purpose got 55 (rows `link/to-device` and `link/to-device-pinned`).
+# Were our 4 µs for a start a good assumption? On the H200 itself a start took 2.9 µs. But the starts come from Python,
+# and one call after the other took 6.5 µs for CuPy's `RawKernel`, 12.5 for CuPy's own functions, 25 for Numba and 42
+# for JAX. So CuPy's 5,000 starts for the pendulums would take about 62 ms instead of 20, and the crossover moves to
+# arrays three times as large. The link is also slower than its 64 GB/s. A NumPy array got 9, because the driver [first
+# copies it to its own memory](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and memory that
+# is *pinned* for the purpose got 55.
+#
+# *Recorded rows: `launch`, `link/to-device`, `link/to-device-pinned`.*
 
 # %% [markdown] id="when-not"
-# So **when not?** When there are few elements; when steps wait for each other; when you transfer more than you compute; when each thread takes a different
-# path; when data do not fit; when you need double precision on a GPU built for games (1/64 of the speed of single precision, by NVIDIA's
-# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions)); and when your code is
-# fast enough already, or waits for a disk. A program that spends 80 % of its time in what you port runs at most five times
-# as fast, and only if the ported part takes no time at all.
+# So **when not?** A GPU does not help if there are few elements, if steps wait for each other, if you transfer more
+# than you compute, if each thread takes a different path, or if the data do not fit. It does not help if your code is
+# fast enough already, or waits for a disk. A GPU built for games computes in double precision at 1/64 of the speed of
+# single precision, by NVIDIA's [table of
+# throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions). A program that spends 80
+# % of its time in what you port runs at most five times as fast, and only if the ported part takes no time at all.
 
 # %% [markdown] id="landscape-text"
 # ## 6. The tools, today
 #
-# Those that this course teaches; one honest line each, as of late 2026:
+# This table has one honest line for each tool that this course teaches, as of late 2026:
 #
 # | tool | what you write | what to know |
 # |---|---|---|
@@ -560,16 +573,19 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
 #
-# Start at the top: a library call that does what you need is often faster than your own kernel, and costs nothing to
-# maintain. (Which call? `cupy.matmul` takes a seventh of the time of the kernel that you will write, and `cupy.histogram` two to six times as long as
-# the kernel of Project 1: rows `lesson.product`, `histogram.even` and `histogram.peaks`.) Go down the list when no call does. Most of these take each other's arrays without a copy, so
-# you can change your mind later. ("One problem, every tool" puts most of them side by side, and tells of nine more.)
+# Start at the top, because a library call that does what you need is often faster than your own kernel, and costs
+# nothing to maintain. It depends on the call: `cupy.matmul` takes a seventh of the time of the kernel that you will
+# write, but `cupy.histogram` takes two to six times as long as the kernel of Project 1. Go down the list if no call
+# does what you need. Most of these take each other's arrays without a copy, so you can change your mind later. "One
+# problem, every tool" puts most of them side by side, and names nine more.
+#
+# *Recorded rows: `lesson.product`, `histogram.even`, `histogram.peaks`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A CPU finishes one thing soon; a GPU finishes very many things per second, if about a hundred thousand are
-#   in flight at once.
+# - A CPU finishes one thing soon. A GPU finishes very many things per second if about a hundred thousand are in flight
+#   at once.
 # - Threads run in warps of 32 that execute every instruction together. One thread costs as much as 32, and a warp
 #   whose lanes disagree at a branch runs both sides.
 # - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory. Start

@@ -42,9 +42,10 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # ## 1. PyCUDA: the kernel in CUDA C++
 #
 # In the first puzzles you wrote kernels in Python. Most of the world's kernels are written in CUDA C++, and
-# [PyCUDA](https://documen.tician.de/pycuda/) runs them from Python: you write the kernel as a string, and PyCUDA compiles
-# it. You know every part of this kernel already: the thread's number `i`, the guard, and one line for each element. New
-# are the types (`const double *a` is an array of 64-bit floats that the kernel only reads) and the semicolons.
+# [PyCUDA](https://documen.tician.de/pycuda/) runs them from Python. You write the kernel as a string, and PyCUDA
+# compiles it. You know every part of this kernel already: the thread's number `i`, the guard, and one line for each
+# element. New are the types (`const double *a` is an array of 64-bit floats that the kernel only reads) and the
+# semicolons.
 
 # %% id="pycuda"
 import pycuda.autoinit  # picks the GPU
@@ -69,9 +70,10 @@ print(f"PyCUDA {pycuda.VERSION_TEXT} gives the same times:", np.allclose(by_pycu
 # %% [markdown] id="past-task"
 # ### Exercise: when did it come in?
 #
-# The formula has a second solution, with a minus sign before the root. It is negative: the time at which the same
-# straight line came into the pipe. Write the kernel `entered`, which stores this time in `time[i]`. The check tries many
-# lengths, with more threads than particles. `hint("entered")` gives a hint, and a second one when you call it again.
+# The formula has a second solution, with a minus sign before the root. It is negative, because it is the time at which
+# the same straight line came into the pipe. Write the kernel `entered`, which stores this time in `time[i]`. The check
+# tries many lengths, with more threads than particles. `hint("entered")` gives a hint, and a second one when you call
+# it again.
 
 # %% id="past-exercise" tags=["exercise"]
 entered_source = r"""
@@ -102,14 +104,14 @@ there, back = a.nbytes + b.nbytes + c.nbytes, by_pycuda.nbytes
 print(f"there: {there / n:.0f} bytes for each particle, back: {back / n:.0f}, together {(there + back) / n:.0f}")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# 32 bytes: three numbers there and one back, at *every* call. The connection between the two memories is much slower than
-# the GPU's own memory, so a program with many launches copies its arrays once. CuPy does that next.
+# 32 bytes are copied, three numbers there and one back, at *every* call. The connection between the two memories is
+# much slower than the GPU's own memory, so a program with many launches copies its arrays once. CuPy does that next.
 
 # %% [markdown] id="cupy-text"
 # ## 2. CuPy: NumPy's names, arrays on the device
 #
 # [CuPy](https://cupy.dev) has arrays that stay in the GPU's memory, with NumPy's functions for them. Copy the inputs
-# once, and call `time_to_wall` as it is: its `np.sqrt` sees a CuPy array and leaves the work to CuPy.
+# once, and call `time_to_wall` as it is, because its `np.sqrt` sees a CuPy array and leaves the work to CuPy.
 
 # %% id="cupy"
 import cupy as cp
@@ -133,8 +135,8 @@ print(launched)
 
 # %% [markdown] id="nine-why" tags=["why"]
 # Nine, one for each operation: `-b`, `b**2`, `4*a`, and so on. Python gives CuPy one operation after the other, so CuPy
-# never sees the whole formula. Each kernel reads its arrays from memory and writes a new array for the next kernel.
-# (Where a real GPU runs the cell, the list may be empty: only a profiler sees CuPy's launches there.)
+# never sees the whole formula. Each kernel reads its arrays from memory and writes a new array for the next kernel. (If
+# a real GPU runs the cell, the list may be empty, because only a profiler sees CuPy's launches there.)
 
 # %% [markdown] id="elementwise-text"
 # So let us give CuPy the whole formula. `cp.ElementwiseKernel` takes the line for one element, in C++, and writes
@@ -152,7 +154,7 @@ print("the same times:", bool(cp.allclose(d_by_elementwise, d_times)))
 # %% [markdown] id="raw-text"
 # And `cp.RawKernel` takes the whole kernel: the string that PyCUDA ran, with `extern "C"` before it, which keeps the
 # kernel's name as you wrote it. The launch is `kernel(blocks, threads, arguments)`. `virtualgpu.profile()` counts the
-# bytes that a kernel reads and writes on the virtual GPU; here are those of the two ways with one kernel.
+# bytes that a kernel reads and writes on the virtual GPU. Here are those of the two ways with one kernel.
 
 # %% id="raw"
 raw_wall = cp.RawKernel('extern "C"' + wall_source, "wall")
@@ -173,8 +175,8 @@ print("ElementwiseKernel:", bytes_moved(lambda: wall_kernel(d_a, d_b, d_c)))
 print("the same times:", bool(cp.allclose(d_by_raw, d_times)))
 
 # %% [markdown] id="raw-then"
-# 32 bytes: each input is read once, each result is written once. No program for this formula can move fewer. The nine
-# kernels of CuPy's arrays together move 176.
+# It moves 32 bytes, because each input is read once and each result is written once. No program for this formula can
+# move fewer. The nine kernels of CuPy's arrays together move 176.
 
 # %% [markdown] id="numba-text"
 # ## 3. Numba CUDA: the kernel in Python
@@ -206,8 +208,8 @@ print("the same times:", bool(cp.allclose(d_by_numba, d_times)))
 # ### Exercise: some lines miss
 #
 # A particle that starts *outside* the pipe may fly past it. Then $b^2 - 4ac$ is negative, it has no root, and the
-# formula gives `nan`. Write the Numba kernel `wall_or_miss`: the time as before, and `-1.0` for a particle that
-# misses. A line that just touches the pipe (root of 0) does not miss.
+# formula gives `nan`. Write the Numba kernel `wall_or_miss`, which computes the time as before, and `-1.0` for a
+# particle that misses. A line that just touches the pipe, with a root of 0, does not miss.
 
 # %% id="missed-exercise" tags=["exercise"]
 @cuda.jit
@@ -234,8 +236,8 @@ check("wall-or-miss", wall_or_miss)
 # ## 4. JAX: the formula compiled as a whole
 #
 # [JAX](https://docs.jax.dev) has arrays with NumPy's names, too. `jax.jit` runs your function once to write down its
-# operations, and compiles them as a whole for a GPU, a TPU or a CPU. (Without a GPU it compiles for your processor: JAX does not
-# use the virtual GPU.)
+# operations, and compiles them as a whole for a GPU, a TPU or a CPU. (Without a GPU it compiles for your processor,
+# because JAX does not use the virtual GPU.)
 #
 # *Predict:* JAX writes down nine operations. How many loops over the arrays does its compiler make?
 
@@ -261,8 +263,9 @@ print(f"{len(operations)} operations written down, {loops} loop compiled")
 print("JAX gives the same times:", np.allclose(wall_in_jax(a, b, c), times))
 
 # %% [markdown] id="jax-why" tags=["why"]
-# One. The compiler joins the nine operations into one loop, on a GPU into one kernel: it **fuses** them. You wrote no C++
-# and no kernel. And JAX can do more with the formula, because it knows all of it: this is its derivative.
+# One. The compiler joins the nine operations into one loop, on a GPU into one kernel: it **fuses** them. You wrote no
+# C++ and no kernel. JAX can do more with the formula, because it knows all of it. The next cell computes its
+# derivative.
 
 # %% id="jax-then"
 slower = jax.grad(lambda b: wall_in_jax(a[0], b, c[0]))(b[0])
@@ -273,8 +276,8 @@ print(f"derivative of the first time with respect to b: {slower:.4f}, by differe
 # %% [markdown] id="times-predict" tags=["predict"]
 # ## 5. Side by side
 #
-# We measured six of these programs on an NVIDIA H200, with 67 million particles. PyCUDA is not among the six: it was not
-# installed there, and the string that it runs is the one of `RawKernel`.
+# We measured six of these programs on an NVIDIA H200, with 67 million particles. PyCUDA is not among the six because it
+# was not installed there, but the string that it runs is the one of `RawKernel`.
 #
 # *Predict:* nine kernels move 176 bytes for each particle, one kernel moves 32. How much longer do the nine take than an
 # `ElementwiseKernel`?
@@ -288,9 +291,9 @@ from gpucourse.views.measured import recorded_times
 recorded_times("quadratic.float64")
 
 # %% [markdown] id="times-why" tags=["why"]
-# About six times: 3.09 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into reading and writing.
-# The programs with one kernel take 0.48 to 0.51 ms, whether they are written in C++, in Python or as a formula for JAX. Only CuPy's
-# automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
+# They take about six times as long, 3.09 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into
+# reading and writing. The programs with one kernel take 0.48 to 0.51 ms, whether they are written in C++, in Python or
+# as a formula for JAX. Only CuPy's automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
 
 # %% [markdown] id="choose"
 # So speed is rarely the reason to choose. Here is what is:

@@ -84,7 +84,7 @@ wrong("first-kernel", "pt over 0.3 times the field that comes in", "the field of
 wrong("first-kernel", "race: |element 0 is|never written", "blocks of 64")(
     swap("blockIdx.x * blockDim.x", "blockIdx.x * 64"))
 
-wrong("first-kernel", r"the kernel changes pt, which is there to be read.*`pt\[…\]`", "by way of pt")(
+wrong("first-kernel", r"the kernel changes pt, which is an input.*`pt\[…\]`", "by way of pt")(
     kernel(NUMBER + "if (i < n) { pt[i] /= 0.3f; radius[i] = pt[i] / field; }")
     .replace("const float", "float"))
 
@@ -109,7 +109,7 @@ wrong("mend", "illegal address", "guard gone")(
     THIRD.replace("1 / 3", "1.0f / 3").replace("if (i < n) {", "{")
 )
 
-wrong("mend", "the kernel changes radius, which is there to be read", "twice the radius, in place")(
+wrong("mend", "the kernel changes radius, which is an input", "twice the radius, in place")(
     swap("const float *radius, float *fraction, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i",
          "float *radius, float *fraction, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i"),
     swap("float reached = 2 * radius[i] * scale;",

@@ -155,7 +155,7 @@ def one_thread_for_each_row(values, out):
             out[row, column] = total / 5
 
 
-@wrong("loop-to-kernel", "the kernel changes pt, which is there to be read")
+@wrong("loop-to-kernel", "the kernel changes pt, which is an input")
 @cuda.jit
 def works_in_pt(pt, eta, pz):
     i = cuda.grid(1)

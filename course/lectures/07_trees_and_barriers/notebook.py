@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## A right sum, in a queue
 #
-# Here are the 71,009 muons of "Numba CUDA" again, and the sum that came out right: each thread adds its muon's
-# transverse momentum to one total, by an atomic. `virtualgpu.profile()` *counts* what a launch does. The counts are
-# exact, and the same on each run. Run the cell. (The muons are simulated; "Numba CUDA" explains why.)
+# Here are the 71,009 muons of "Numba CUDA" again, and the sum that came out right, for which each thread adds its
+# muon's transverse momentum to one total with an atomic. `virtualgpu.profile()` *counts* what a launch does. The counts
+# are exact, and the same on each run. Run the cell. (The muons are simulated; "Numba CUDA" explains why.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -39,14 +39,14 @@ print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomic
 # One address can take only one update at a time. So **71,009 threads stand in a queue, and work that was meant to be parallel
 # happens one step after the other. How can a thousand threads add up without a queue?**
 #
-# You will write two trees, break each of them, and end with the sum that libraries use: 32 atomics instead of 71,009.
+# You will write two trees, break each of them, and end with the sum that libraries use, which needs 32 atomics instead
+# of 71,009.
 
 # %% [markdown] id="tree-predict" tags=["predict"]
 # ## 1. A tree of sums
 #
-# A **tree reduction** needs no queue. Fold the array in the middle and add the upper half onto the lower
-# half; then fold the half that is left; go on until one value is left. In each fold, no two threads touch
-# the same element.
+# A **tree reduction** needs no queue. Fold the array in the middle and add the upper half onto the lower half. Then
+# fold the half that is left, and go on until one value is left. In each fold, no two threads touch the same element.
 #
 # `half` rounds up, so that with an odd number the one in the middle stays where it is.
 # *Predict:* how many launches does it take to fold 13 numbers?
@@ -78,15 +78,15 @@ while n > 1:
 draw_levels(levels)
 
 # %% [markdown] id="tree-why" tags=["why"]
-# It takes four: 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events, as your kernel
-# left them after each launch. Twice as many values need only one launch more.
+# It takes four levels, because 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events,
+# as your kernel left them after each launch. Twice as many values need only one launch more.
 
 # %% [markdown] id="fold-task"
 # ### Exercise: fold towards the Z
 #
-# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two
-# values, the one closer to `target` (of two equally close ones, either will do). At the end, the first
-# element is the mass closest to that of the Z boson.
+# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two values,
+# the one closer to `target`. If both are equally close, either will do. At the end, the first element is the mass
+# closest to that of the Z boson.
 
 # %% id="fold-exercise" tags=["exercise"]
 @cuda.jit
@@ -123,8 +123,8 @@ print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
 # %% [markdown] id="tree-real-why"
-# A bonus: the tree adds numbers of similar size, so it loses less to rounding than a long queue does, where small
-# numbers meet a large total. (NumPy's own `sum` works in a similar way.)
+# The tree has another advantage. It adds numbers of similar size, so it loses less to rounding than a long queue does,
+# where small numbers meet a large total. NumPy's own `sum` works in a similar way.
 
 # %% [markdown] id="tree-broken-predict" tags=["whole", "predict"]
 # Here is a fold that *rounds down*, as many published ones do. *Predict:* for which lengths is it right?
@@ -151,8 +151,8 @@ while n > 1:
 draw_levels(levels)
 
 # %% [markdown] id="tree-broken-why" tags=["whole", "why"]
-# It is right only for powers of two: at every odd length, the last value is dropped (dashed). Tests with 64, 128 and
-# 1024 elements all pass.
+# It is right only for powers of two, because at every odd length the last value, drawn dashed, is dropped. Tests with
+# 64, 128 and 1024 elements all pass.
 
 # %% [markdown] id="tree-one-launch-predict" tags=["predict"]
 # 17 launches look wasteful. Put the whole loop into the kernel and launch once.
@@ -184,11 +184,11 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="tree-one-launch-why" tags=["why"]
-# It is wrong, and differently wrong in each order. A thread that has finished its level goes on to the next, and
-# reads values that others have not yet added up. An atomic would not help, because no two threads write to the
-# same element at the same level. They must *wait for each other* between levels, and the end of a launch
-# does exactly that: the next launch begins when every thread of the last one is done, in every block. In an
-# ordinary kernel, nothing else makes the whole grid wait.
+# It is wrong, and differently wrong in each order. A thread that has finished its level goes on to the next, and reads
+# values that others have not yet added up. An atomic would not help, because no two threads write to the same element
+# at the same level. They must *wait for each other* between levels, and the end of a launch does exactly that, because
+# the next launch begins when every thread of the last one is done, in every block. In an ordinary kernel, nothing else
+# makes the whole grid wait.
 
 # %% [markdown] id="shared-text"
 # ## 2. Shared memory and barriers
@@ -289,11 +289,10 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why" tags=["why"]
-# In lockstep the answer is right: on the virtual GPU all warps run at the same pace unless a schedule
-# says otherwise, and on a real one they often do. In another order, a thread adds an element that its owner
-# has not filled yet. It then reads what something else left there, because **shared memory does not start
-# at zero** (the virtual GPU fills it with absurd numbers, so that you notice). The report names the two
-# lines that a barrier must separate.
+# In lockstep the answer is right. On the virtual GPU all warps run at the same pace unless a schedule says otherwise,
+# and on a real one they often do. In another order, a thread adds an element that its owner has not filled yet. It then
+# reads what something else left there, because **shared memory does not start at zero**. The virtual GPU fills it with
+# absurd numbers, so that you notice. The report names the two lines that a barrier must separate.
 
 # %% [markdown] id="early-return-predict" tags=["whole", "predict"]
 # Break it again: a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is wrong?
@@ -329,10 +328,10 @@ print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
 # %% [markdown] id="early-return-why" tags=["whole", "why"]
-# Block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two findings
-# say so: at both barriers, one thread waits for threads that have ended. Every thread of a block must
-# reach a barrier; a GPU that goes on regardless, as this one does, is being kind. The third finding explains
-# the absurd number: 127 of the elements were never filled, and the fold reads them.
+# Block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two
+# findings say that at both barriers one thread waits for threads that have ended. Every thread of a block must reach a
+# barrier. This GPU goes on anyway, but another one may not. The third finding explains the absurd number, because 127
+# of the elements were never filled and the fold reads them.
 
 # %% [markdown] id="barrier-in-if-predict" tags=["whole", "predict"]
 # And a third time, with two lines that look as if they belonged together. *Predict:* will the sum be wrong?
@@ -369,17 +368,16 @@ print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
 print(report)
 
 # %% [markdown] id="barrier-in-if-why" tags=["whole", "why"]
-# The sum is right, and the program is wrong. At the first level, half of the threads have no partner.
-# They skip the barrier, finish the loop and end, while the others wait. This is called a *divergent
-# barrier*. CUDA leaves undefined what happens then: a real GPU may go on, mix up two barriers, or hang. So
-# guard the work, not the barrier.
+# The sum is right, and the program is wrong. At the first level, half of the threads have no partner. They skip the
+# barrier, finish the loop and end, while the others wait. This is called a *divergent barrier*. CUDA does not define
+# what happens then, so a real GPU may go on, mix up two barriers, or hang. So guard the work, not the barrier.
 
 # %% [markdown] id="block-max-task"
 # ### Exercise: the maximum of a block
 #
-# Write `block_maxima`: `maxima[b]` is the largest of the values of block `b`. Fold in shared memory. The
-# check tries any length, negative values, and blocks of any size up to 128 (so use `cuda.blockDim.x` for
-# the number of elements in use). `-math.inf` works in a kernel.
+# Write `block_maxima`: `maxima[b]` is the largest of the values of block `b`. Fold in shared memory. The check tries
+# any length, negative values, and blocks of any size up to 128, so use `cuda.blockDim.x` for the number of elements in
+# use. `-math.inf` works in a kernel.
 
 # %% id="block-max-exercise" tags=["exercise"]
 @cuda.jit
@@ -408,10 +406,10 @@ check("block-max", block_maxima)
 # %% [markdown] id="together-text"
 # ## 3. All of it in one kernel
 #
-# This kernel combines everything so far. The grid-stride loop gives each thread a share, which it adds up
-# alone. The threads of a block fold their sums in shared memory. One thread of each block adds the
-# block's sum to the total, with an atomic. It needs one launch, works for any length, and has no race: this is how you fix the kernel from the beginning
-# in practice.
+# This kernel combines everything so far. The grid-stride loop gives each thread a share, which it adds up alone. The
+# threads of a block fold their sums in shared memory. One thread of each block adds the block's sum to the total, with
+# an atomic. It needs one launch, works for any length, and has no race. In practice, this is how you fix the kernel
+# from the beginning.
 
 # %% id="together"
 @cuda.jit
@@ -471,8 +469,8 @@ for name, run in versions.items():
 # which is the minimum for a sum. Such counts often tell you *why* a kernel is slow.
 
 # %% [markdown] id="count-then"
-# What does the clock of a real GPU say? Here are recorded times of these kernels, of one with shuffles (see "Thinking in warps"), and of
-# libraries, for an array far larger than any cache (rows `reduction`):
+# What does the clock of a real GPU say? Here are recorded times of these kernels, of one with shuffles, which "Thinking
+# in warps" explains, and of libraries, for an array far larger than any cache:
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -480,10 +478,13 @@ from gpucourse.views.measured import recorded_times
 recorded_times("reduction")
 
 # %% [markdown] id="recorded-why"
-# A launch for each level takes 4.4 times as long as the tree (rows `reduction/launches`, `reduction/tree`), as its traffic and its launches suggested. But the tree itself takes 1.3 times
-# as long as `cupy.sum` (row `reduction/cupy`), though it reads each number once, too. The same tree in C++ takes no longer than the library (row `reduction/cpp`), so it isn't the method.
-# The machine code shows the reason: Numba tests the sign of every index, because `values[-1]` counts from the end, and needs 20 instructions a number; C++ needs 7.
-# Counts showed which kernel is slow. Only the clock showed how close the best one comes to what memory can do.
+# A launch for each level takes 4.4 times as long as the tree, as its traffic and its launches suggested. But the tree
+# itself takes 1.3 times as long as `cupy.sum`, although it also reads each number once. The same tree in C++ takes no
+# longer than the library, so the method is not the reason. The machine code shows the reason: Numba tests the sign of
+# every index, because `values[-1]` counts from the end, and needs 20 instructions a number, where C++ needs 7.
+#
+# *Recorded rows: `reduction/launches`, `reduction/tree`, `reduction/cupy`, `reduction/cpp`.* Counts showed which kernel
+# is slow. Only the clock showed how close the best one comes to what memory can do.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -492,9 +493,9 @@ recorded_times("reduction")
 # - A barrier makes the threads of one block wait for each other, and all of them must reach it. Only the end of a launch
 #   waits for the grid.
 # - Shared memory belongs to a block, and does not start at zero.
-# - A reduction of any length: each thread adds up its share, a block folds in shared memory, and one thread per block
-#   adds the rest with an atomic.
-# - You can count what a launch does: launches, atomics, bytes. The counts are the same on each run, on any machine.
+# - In a reduction of any length, each thread adds up its share, a block folds in shared memory, and one thread per
+#   block adds the rest with an atomic.
+# - You can count launches, atomics and bytes. The counts are the same on each run, on any machine.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

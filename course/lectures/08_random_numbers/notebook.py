@@ -1,7 +1,7 @@
 # %% [markdown] id="the-question-asked"
 # ## Which of these errors is true?
 #
-# Throw points into a square and count those inside the quarter circle: their share is π/4. Here 4,096 threads
+# Throw points into a square and count those inside the quarter circle, because their share is π/4. Here 4,096 threads
 # throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. We do this five times, each
 # time with another seed. Run the cell.
 
@@ -96,9 +96,9 @@ print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 # %% [markdown] id="same-then"
 # ### Exercise: an estimate with its error
 #
-# If threads *are* independent, the spread of their results gives the error, without any formula about circles.
-# Write `estimate(hits, points)`: π, and its standard error: the standard deviation of the threads' own estimates
-# (`ddof=1`), divided by the root of their number.
+# If threads *are* independent, the spread of their results gives the error, without any formula about circles. Write
+# `estimate(hits, points)`, which returns π and its standard error. This is the standard deviation of the threads' own
+# estimates (`ddof=1`), divided by the root of their number.
 
 # %% id="estimate-exercise" tags=["exercise"]
 def estimate(hits, points):
@@ -118,7 +118,7 @@ check("estimate", estimate)
 # %% [markdown] id="neighbours-predict" tags=["predict"]
 # ## 2. Seeds side by side
 #
-# Now each thread gets its own seed: its number, plus one. *Predict:* is this good or bad?
+# Now each thread gets its own seed, which is its number plus one. *Predict:* is this good or bad?
 
 # %% id="neighbours-guess"
 predict("neighbours", "good: no two states are alike", "bad")
@@ -167,9 +167,9 @@ def draw_streams(seeds, title):
 draw_streams(side_by_side, "seeds 1, 2, 3, …")
 
 # %% [markdown] id="neighbours-why" tags=["why"]
-# It is bad. Small seeds have few bits set, and this generator needs several steps to spread them: the first numbers
-# are all close to 0, and the second ones come in stripes. A generator promises much about
-# the numbers *along* one stream, and nothing about numbers *across* streams with related seeds.
+# It is bad. Small seeds have few bits set, and this generator needs several steps to spread them. So the first numbers
+# are all close to 0, and the second ones come in stripes. A generator promises much about the numbers *along* one
+# stream, and nothing about numbers *across* streams with related seeds.
 #
 # Skipping the first thousand numbers helps a little and proves nothing. A hash is better, because it
 # scrambles the seeds until neighbours have nothing in common.
@@ -216,9 +216,9 @@ for launch in (1, 2):
     print(f"launch {launch}: {hits[:8]} …  π = {4 * hits.mean() / POINTS:.4f} ± {expected_error:.4f}")
 
 # %% [markdown] id="xoroshiro-why" tags=["why"]
-# It finds others, because the states advanced and stayed in memory for the next launch. That is what you need here. But it means that
-# a result depends on all launches before it, and on *how many threads* there were: thread 5's numbers belong to
-# thread 5. With another launch shape, other elements get them.
+# It finds others, because the states advanced and stayed in memory for the next launch. That is what you need here. But
+# it means that a result depends on all launches before it, and on *how many threads* there were, because thread 5's
+# numbers belong to thread 5. With another launch shape, other elements get them.
 
 # %% [markdown] id="counter-predict" tags=["predict"]
 # ## 4. No state at all
@@ -290,8 +290,8 @@ check("counter", points)
 #
 # $$\chi^2 = \sum_k \frac{(\text{count}_k - e)^2}{e}$$
 #
-# should be about $b - 1$, give or take $\sqrt{2(b-1)}$. So $z = (\chi^2 - (b - 1)) / \sqrt{2(b - 1)}$ should be
-# a few units at most, *on either side*: counts that are too even are not random either.
+# should be about $b - 1$, give or take $\sqrt{2(b-1)}$. So $z = (\chi^2 - (b - 1)) / \sqrt{2(b - 1)}$ should be a few
+# units at most, *on either side*, because counts that are too even are not random either.
 #
 # ### Exercise: how far off?
 #
@@ -313,10 +313,10 @@ def chi_square_z(values, bins):
 check("chi-square", chi_square_z)
 
 # %% [markdown] id="autopsy-predict" tags=["predict"]
-# Each of these four methods gives 4,096 streams of 16 numbers. We test *along* (all numbers of 16 streams
-# that are far apart) and *across* (the first number of all streams).
+# Each of these four methods gives 4,096 streams of 16 numbers. We test *along* the streams, with all numbers of 16
+# streams that are far apart, and *across* them, with the first number of all streams.
 #
-# *Predict:* which of the four pass both? (Your `chi_square_z` makes the table.)
+# *Predict:* which of the four pass both? Your `chi_square_z` makes the table.
 
 # %% id="autopsy-guess"
 predict("autopsy", "all four", "the last only", "the last two")
@@ -352,9 +352,9 @@ for name, numbers in specimens.items():
 draw_streams(spread_out, "scrambled seeds")
 
 # %% [markdown] id="scrambled-why"
-# A passed test proves little. Among a hundred z-scores one beyond 3 is no cause for alarm, but one of several hundred is.
-# Serious batteries (TestU01, PractRand) run hundreds of tests on terabytes. xorshift64 itself fails some
-# of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*: the streams.
+# A passed test proves little. Among a hundred z-scores one beyond 3 is no cause for alarm, but one of several hundred
+# is. Serious test suites, such as TestU01 and PractRand, run hundreds of tests on terabytes. xorshift64 itself fails
+# some of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*, that is, the streams.
 #
 # Here is the reason for all this work:
 
@@ -380,15 +380,15 @@ Picture(figure, "Typical error of π over 32 runs against the number of points, 
                 f"stays at about {np.mean(errors['the same seed']):.2f}.")
 
 # %% [markdown] id="convergence-why"
-# With good streams, the error falls as 1/√N: four times the points give half the error. With the same seed it
-# stays at the error of 64 points. When an error does not fall as 1/√N, suspect the streams.
+# With good streams, the error falls as 1/√N, so four times the points give half the error. With the same seed it stays
+# at the error of 64 points. When an error does not fall as 1/√N, suspect the streams.
 
 # %% [markdown] id="jax-text" tags=["predict"]
 # ## 6. Keys in JAX
 #
-# JAX's generator is counter-based too (Threefry). You hold a key; `split` makes new keys, and `fold_in(key, i)` makes
-# one for each number `i`. There is no state and so no order: the same key gives the same numbers wherever you use it. Using a
-# key twice is the old mistake in a new form. JAX can watch for it. *Predict:* when does it complain, while
+# JAX's generator, Threefry, is also counter-based. You hold a key, `split` makes new keys, and `fold_in(key, i)` makes
+# one for each number `i`. There is no state and so no order, and the same key gives the same numbers wherever you use
+# it. Using a key twice is the old mistake in a new form. JAX can watch for it. *Predict:* when does it complain, while
 # it compiles `point`, or when it has the numbers?
 
 # %% id="key-reuse-guess"
@@ -408,9 +408,9 @@ with jax.debug_key_reuse(True):
     point(jax.random.key(2026))
 
 # %% [markdown] id="key-reuse-why" tags=["why"]
-# It complains while it compiles: it finds `argument 0 is already consumed` in the list of operations, without any
-# number. Without the watch, x and y are equal, and every point is on the diagonal. The watch is off unless you ask
-# for it, so ask for it while you develop.
+# It complains while it compiles, with `argument 0 is already consumed`, because it finds this in the list of operations
+# without any number. Without the watch, x and y are equal, and every point is on the diagonal. The watch is off unless
+# you ask for it, so ask for it while you develop.
 
 # %% id="keys"
 for_x, for_y = jax.random.split(jax.random.key(2026))
@@ -420,13 +420,13 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - The same seed in every thread means the same numbers in every thread: as many different points as one thread
-#   throws, whatever the launch.
+# - The same seed in every thread means the same numbers in every thread, so there are only as many different points as
+#   one thread throws.
 # - Seeds side by side give related streams. Scramble the seeds, or keep streams a known distance apart.
-# - A counter-based generator has no state: a number belongs to an element, for every launch and every device.
-#   Never use a counter twice.
+# - A counter-based generator has no state, so a number belongs to an element, for every launch and every device. Never
+#   use a counter twice.
 # - Test streams along and across, and check that the error falls as 1/√N.
-# - In JAX, use a key once: split it, and forget it.
+# - In JAX, use a key once. Split it, and forget it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

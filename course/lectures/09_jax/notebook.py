@@ -56,16 +56,16 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag the best angle isn't 45°. But notice what isn't in the code: a loop over the thousand angles, and a formula for
+# With drag the best angle isn't 45°. But notice that the code has no loop over the thousand angles, and no formula for
 # the derivative. **`distance` is a function of two numbers. How did it become one of arrays, and where did its
 # derivative come from?**
 
 # %% [markdown] id="trace-predict" tags=["predict"]
 # ## 1. Functions in, functions out
 #
-# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three start the same way: they
-# **trace** yours. They call it with placeholders that have a shape and a type but no value, record each operation, and
-# transform that list.
+# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three begin by **tracing** your function.
+# They call it with placeholders that have a shape and a type but no value, record each operation, and transform that
+# list.
 #
 # Here is a function that counts how often it runs. *Predict:* which of these calls make it trace again?
 
@@ -104,16 +104,16 @@ for what, speed in {
 # new value does not.
 
 # %% [markdown] id="trace-then"
-# So a program whose arrays have a new length each time compiles each time. The remedy is to *pad*: give all arrays the
-# same length, and say how many elements count.
+# So a program whose arrays have a new length each time compiles each time. The remedy is to *pad*, that is, to give all
+# arrays the same length, and to say how many elements count.
 
 # %% [markdown] id="pad-task"
 # ### Exercise: one shape for all
 #
-# Here come batches of throws, each of a different length. Write `masked_mean(values, n)`: the mean of the first `n`
-# elements of `values`, which has a fixed length; the elements after them are garbage. `n` is a traced number, so
-# `values[:n]` has no shape; `jnp.arange` and `where` help. (`n` is at least 1.) The check counts how often
-# JAX compiles it. `hint("pad")` gives a hint; call it again for a second one.
+# Here come batches of throws, each of a different length. Write `masked_mean(values, n)`, the mean of the first `n`
+# elements of `values`. The array has a fixed length, and the elements after the first `n` are garbage. `n` is a traced
+# number of at least 1, so `values[:n]` has no shape, but `jnp.arange` and `where` help. The check counts how often JAX
+# compiles it. `hint("pad")` gives a hint, and a second one when you call it again.
 
 # %% id="pad-exercise" tags=["exercise"]
 def masked_mean(values, n):
@@ -136,9 +136,9 @@ check("pad", masked_mean)
 # call with new types, shapes or static values; every other call goes straight to the machine
 # code.](../img/tracing.svg)
 #
-# (The last array was no new type: JAX converts NumPy's `float64` to `float32`, unless you set
-# `jax.config.update("jax_enable_x64", True)` at the start. And the wiggles in the first picture are the steps of 0.02 s: a flat
-# throw has few of them, and JAX differentiates the function exactly as written.)
+# (The last array was no new type, because JAX converts NumPy's `float64` to `float32`, unless you set
+# `jax.config.update("jax_enable_x64", True)` at the start. The wiggles in the first picture come from the steps of 0.02
+# s. A flat throw has few of them, and JAX differentiates the function exactly as written.)
 #
 # The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a function, look there.
 
@@ -163,12 +163,13 @@ print("after: ", slowed(jnp.ones(3)))
 print(jax.make_jaxpr(slowed)(jnp.ones(3)))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked up `slowing`; the list
-# has no place for a name. A new shape would be traced again and see 0.5. So pass as an **argument** whatever may change.
+# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked up `slowing`, and
+# the list holds its value but not its name. A new shape would be traced again and see 0.5. So pass as an **argument**
+# whatever may change.
 
 # %% [markdown] id="static-predict" tags=["predict"]
-# Some arguments *should* be built in: a number of steps, a method, a flag that an `if` tests. These are
-# **static**: JAX compiles once for each of their values. *Predict:* what about a static list of weights?
+# Some arguments *should* be built in, for example a number of steps, a method, or a flag that an `if` tests. These are
+# **static**, and JAX compiles once for each of their values. *Predict:* what about a static list of weights?
 
 # %% id="static-guess"
 predict("static",
@@ -227,16 +228,17 @@ print("read beyond the end: ", jnp.arange(5.0)[100])
 print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 
 # %% [markdown] id="at-why" tags=["why"]
-# `.at[…].add` counts every index, also one that occurs three times (on a GPU by atomics); NumPy's `+=` writes
-# once. And an index out of bounds is **no error**: traced code can't raise, so reading returns the *last* element
-# and writing does nothing. Neither tells you. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)`
-# makes it visible. Negative indices count from the end, as in NumPy.
+# `.at[…].add` counts every index, even one that occurs three times, on a GPU by atomics. NumPy's `+=` writes once. And
+# an index out of bounds is **no error**. Compiled code can't raise, so reading returns the *last* element and writing
+# does nothing. Neither tells you. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)` makes it visible.
+# Negative indices count from the end, as in NumPy.
 
 # %% [markdown] id="at-task"
 # ### Exercise: where they come down
 #
-# Write `landing_counts(metres, bins)`: how many values fall into each of `bins` (static) bins of one metre, from 0
-# on: bin `k` counts `k <= metres < k + 1`. Values outside aren't counted. No loop; use `.at[…].add`.
+# Write `landing_counts(metres, bins)`, which counts how many values fall into each of `bins` bins of one metre, from 0
+# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside aren't counted. No loop; use
+# `.at[…].add`.
 
 # %% id="at-exercise" tags=["exercise"]
 @partial(jax.jit, static_argnames="bins")
@@ -262,7 +264,8 @@ Picture(figure, f"How many of the thousand throws of the first cell come down in
                 f"{int(counts.sum()):,} in all, and most of them, {int(counts.max())}, in metre {int(counts.argmax())}.")
 
 # %% [markdown] id="landed-why"
-# The thousand angles are evenly spaced, the landing places are not: near the farthest throw the angle hardly matters, so many throws land there.
+# The thousand angles are evenly spaced, but the landing places are not. Near the farthest throw the angle hardly
+# matters, so many throws land there.
 
 # %% [markdown] id="loops-predict" tags=["predict"]
 # ## 3. Loops and choices
@@ -296,15 +299,15 @@ for steps in (1, 10, 100):
     print(f"{steps:4} steps: {lines[0]:6,} lines with a Python loop, {lines[1]} with fori_loop")
 
 # %% [markdown] id="loops-why" tags=["why"]
-# A Python loop is *unrolled*: a hundred steps are a hundred copies of the body to compile, and compile time
-# grows with them. Short loops over a fixed number are fine. For long ones there are `fori_loop` (a known number of
-# iterations), `scan` (the same, and it collects a result of each) and `while_loop` (until a condition is false; it has
-# no reverse-mode derivative).
+# A Python loop is *unrolled*, so a hundred steps are a hundred copies of the body to compile, and compile time grows
+# with them. Short loops over a fixed number are fine. For long loops, use `fori_loop` if the number of iterations is
+# known, `scan` if you also want to collect a result of each, and `while_loop` to iterate until a condition is false. A
+# `while_loop` has no reverse-mode derivative.
 
 # %% [markdown] id="where-trap-predict" tags=["predict"]
-# For a choice there are `jnp.where`, which computes **both** sides and selects, and `jax.lax.cond`, which runs one of two
-# functions (under `vmap` it becomes `where`: the lanes of a GPU take the same path anyway). `where` has a trap.
-# *Predict:* the derivative of this function at 0?
+# For a choice there are `jnp.where`, which computes **both** sides and selects, and `jax.lax.cond`, which runs one of
+# two functions. Under `vmap`, `cond` becomes `where`, because the lanes of a GPU take the same path anyway. `where` has
+# a trap. *Predict:* the derivative of this function at 0?
 
 # %% id="where-trap-guess"
 predict("where-trap", "0", "infinite", "nan")
@@ -323,21 +326,21 @@ for function in (root, root_safely):
     print(f"{function.__name__:12} at 0: value {function(0.0)}, slope {jax.grad(function)(0.0)}")
 
 # %% [markdown] id="where-trap-why" tags=["why"]
-# `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite,
-# and the derivative of "not selected" is 0: infinity times zero. So replace bad values *before* the operation,
-# with a second `where`, as `root_safely` does. `advance` above does the same for its division: look for it.
+# `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite, and
+# the derivative of "not selected" is 0, so the result is infinity times zero. So replace bad values *before* the
+# operation, with a second `where`, as `root_safely` does. `advance` above does the same for its division. Look for it.
 
 # %% [markdown] id="vmap-text"
 # ## 4. One becomes many: vmap
 #
 # `jax.vmap(function, in_axes)` maps a function over an axis of its arguments: `(0, None)` means the first argument
-# along its axis 0, the second the same for all. It doesn't loop: each operation in the list becomes one on
-# arrays with one more axis.
+# along its axis 0, the second the same for all. It doesn't loop. Each operation in the list becomes one on arrays with
+# one more axis.
 #
 # ### Exercise: a table of throws
 #
-# Write `table(angles, speeds)`: the distance for every angle (rows) with every speed (columns), from `distance`
-# alone, without a loop and without reshaping. One `vmap` gives a row or a column. Map that again.
+# Write `table(angles, speeds)`, the distance for every angle (rows) with every speed (columns), from `distance` alone,
+# without a loop and without reshaping. One `vmap` gives a row or a column. Map that again.
 
 # %% id="vmap-exercise" tags=["exercise"]
 def table(angles, speeds):
@@ -372,22 +375,22 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why" tags=["why"]
-# They're equal. JAX has no hidden generator with a changing state; a traced function couldn't have one. All randomness
-# comes from the **key**: the same key gives the same numbers, everywhere and every time. So never use a key twice:
-# `split` it, use the parts, and don't use the original again. ("Random numbers in parallel" explains why.)
+# They're equal. JAX has no hidden generator with a changing state, because a traced function couldn't have one. All
+# randomness comes from the **key**, and the same key gives the same numbers, everywhere and every time. So never use a
+# key twice: `split` it, use the parts, and don't use the original again. ("Random numbers in parallel" explains why.)
 
 # %% [markdown] id="grad-text"
 # ## 6. Derivatives
 #
-# `jax.grad(f)` is the derivative of `f` with respect to its first argument: exact, not by finite differences, and at the
-# cost of a few calls of `f`, however many inputs there are. `f` has to return one number. `jax.value_and_grad` returns
-# both; `jax.jacfwd` and `jax.hessian` return what their names say.
+# `jax.grad(f)` is the exact derivative of `f` with respect to its first argument, without finite differences, and at
+# the cost of a few calls of `f`, however many inputs there are. `f` has to return one number. `jax.value_and_grad`
+# returns both, and `jax.jacfwd` and `jax.hessian` return what their names say.
 #
 # ### Exercise: hit the target
 #
-# Write `aim(target, speed)`: the flat angle at which the ball comes down at `target`. Start at 0.3 rad and take
-# twelve Newton steps: `angle - (distance - target) / slope`. The check tries targets between 15 and 38 m, many
-# at a time by `vmap`.
+# Write `aim(target, speed)`, the flat angle at which the ball comes down at `target`. Start at 0.3 rad and take twelve
+# Newton steps: `angle - (distance - target) / slope`. The check tries targets between 15 and 38 m, many at a time by
+# `vmap`.
 
 # %% id="grad-exercise" tags=["exercise"]
 def aim(target, speed):
@@ -429,8 +432,8 @@ Picture(figure, "Three flights that begin at the angles which your aim gives, an
 # %% [markdown] id="donate-predict" tags=["predict"]
 # ## 7. Habits that make it fast
 #
-# A thousand balls, step by step, from Python: each call makes a new array. If the old one is no longer needed, **donate**
-# it: its memory becomes the result's. *Predict:* what is in `balls` after the call?
+# If Python moves a thousand balls step by step, each call makes a new array. If you no longer need the old one,
+# **donate** it, and its memory becomes the result's. *Predict:* what is in `balls` after the call?
 
 # %% id="donate-guess"
 predict("donate",
@@ -454,14 +457,15 @@ balls + 1
 #
 # 1. **A large part in one `jit`.** Each call from Python costs some microseconds, and fusing stops where a
 #    compiled function ends.
-# 2. **Few shapes.** Count the traces, as above; `jax.config.update("jax_log_compiles", True)` lists them.
+# 2. **Few shapes.** Count the traces, as above, or let `jax.config.update("jax_log_compiles", True)` list them.
 # 3. **Data stays on the device.** `float(x)`, `np.asarray(x)`, `print(x)` and `if x > 0` each wait for the
 #    result and copy it to the host.
 # 4. **Loops inside**: `fori_loop` or `scan` in place of a thousand calls.
-# 5. **Measure correctly.** A call returns before the work is done: use `block_until_ready()`, and don't time the first call.
+# 5. **Measure correctly.** A call returns before the work is done, so use `block_until_ready()`, and don't time the
+#    first call.
 #
-# Here are ten balls: each step on its own without `jit`, each step in a call of a compiled function, and all steps in one
-# compiled loop. *Predict:* by what factors do they differ?
+# Here are ten balls, with each step on its own without `jit`, with each step in a call of a compiled function, and with
+# all steps in one compiled loop. *Predict:* by what factors do they differ?
 
 # %% id="habits-guess"
 predict("habits", "not at all: the steps are the same", "by two or three", "by tens to thousands")
@@ -500,9 +504,9 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
           jax.devices()[0].platform.upper())
 
 # %% [markdown] id="habits-why" tags=["why"]
-# Factors of ten to thousands. Without `jit`, each step runs Python, and each operation separately; with ten balls, a
-# compiled call is mostly overhead. With ten thousand balls the last two come close to each other,
-# because then each call has enough work.
+# Factors of ten to thousands. Without `jit`, each step runs Python, and each operation separately. With ten balls, a
+# compiled call is mostly overhead. With ten thousand balls the last two come close to each other, because then each
+# call has enough work.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -510,8 +514,8 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
 #   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
 # - Arrays do not change: `.at[…].set` and `.add` return new ones. An index out of bounds is no error.
-# - Python loops are unrolled; `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and
-#   a bad value on the unused side spoils the derivative.
+# - Python loops are unrolled, but `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and a bad
+#   value on the unused side spoils the derivative.
 # - `vmap` turns a function of one into a function of many, `grad` into its derivative, and they compose.
 # - Use a random key once. Donate what you no longer need. Wait for the result before you stop the clock.
 

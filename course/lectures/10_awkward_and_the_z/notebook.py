@@ -48,9 +48,8 @@ Picture(figure, f"Bars, events by their muons: {', '.join(f'{k}: {n:,}' for k, n
 # %% [markdown] id="layout-text"
 # ## 1. What a jagged array is
 #
-# An **Awkward Array** keeps all muons of all events in one flat column for each field, the **content**, and
-# beside it the **offsets**: event `i` owns the muons from `offsets[i]` up to, not including,
-# `offsets[i + 1]`.
+# An **Awkward Array** keeps all muons of all events in one flat column for each field, the **content**, and beside it
+# the **offsets**. Event `i` owns the muons from `offsets[i]` up to, but not including, `offsets[i + 1]`.
 
 # %% id="layout"
 print(muons.type, "\n")
@@ -91,9 +90,10 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 # %% [markdown] id="owners-task"
 # ### Exercise: whose muon?
 #
-# A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon between the first
-# offset (which need not be 0 in a slice) and the last, the number of its event, as a NumPy array. `[0, 2, 2, 3]` gives
-# `[0, 0, 2]`, because event 1 has no muon. You need no loop. `hint("owners")` gives a first hint, and called again, a second one.
+# A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon
+# between the first offset and the last, the number of its event, as a NumPy array. In a slice, the first offset need
+# not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop. `hint("owners")` gives a
+# first hint, and called again, a second one.
 
 # %% id="owners-exercise" tags=["exercise"]
 def owners(offsets):
@@ -109,7 +109,7 @@ def owners(offsets):
 check("owners", owners)
 
 # %% [markdown] id="views-predict" tags=["whole", "predict"]
-# There is nothing else: 16 bytes for each muon, 8 for each event, and no empty elements. The objects that
+# There is nothing else, so it takes 16 bytes for each muon, 8 for each event, and no empty elements. The objects that
 # `muons[3][0]` seems to return are made when you ask.
 #
 # *Predict:* the whole array takes 1.54 MB. How much do these take: events 1000 to 1999? The 22,843 muons
@@ -131,22 +131,22 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
 # %% [markdown] id="views-why" tags=["whole", "why"]
-# A slice copies nothing: it has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut
-# makes the array *larger*: it writes new offsets, and an index that says which muons of the old content
-# still count (an `IndexedArray`). For the next cut that is cheap. Before you copy an array to a device or
-# read it many times, `ak.to_packed` writes what is left side by side.
+# A slice copies nothing. It has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut makes the
+# array *larger*, because it writes new offsets and an index, in an `IndexedArray`, that says which muons of the old
+# content still count. For the next cut that is cheap. Before you copy an array to a device or read it many times,
+# `ak.to_packed` writes what is left side by side.
 
 # %% [markdown] id="views-then" tags=["whole"]
-# At the end of this lecture you will see a peak at 91 GeV. On the way you compute the masses twice: with operations on
-# whole arrays, and with a kernel that gives each thread an event. First, we look at where the columns came from.
+# At the end of this lecture you will see a peak at 91 GeV. On the way you compute the masses twice, with operations on
+# whole arrays and with a kernel that gives each thread an event. First, we look at where the columns came from.
 
 # %% [markdown] id="file-text"
 # ## 2. From a file to columns
 #
-# Physics keeps its events in **ROOT files**. A file holds *trees*; a tree is a table whose columns, the
-# *branches*, are stored apart from each other, compressed, in pieces called *baskets*.
-# [uproot](https://uproot.readthedocs.io) reads them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list
-# for each event):
+# Physics keeps its events in **ROOT files**. A file holds *trees*. A tree is a table whose columns, the *branches*, are
+# stored apart from each other, compressed, in pieces called *baskets*. [uproot](https://uproot.readthedocs.io) reads
+# them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list for each
+# event):
 
 # %% id="branches"
 print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
@@ -188,8 +188,8 @@ print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes
 # %% [markdown] id="masks-predict" tags=["predict"]
 # ## 3. Whole arrays at a time: cuts
 #
-# Comparisons, arithmetic and NumPy's functions go through to the content, with the lists left as they are.
-# So there are two kinds of masks: one truth value for each *muon*, and one for each *event*.
+# Comparisons, arithmetic and NumPy's functions go through to the content, with the lists left as they are. So there are
+# two kinds of masks, with one truth value for each *muon* or one for each *event*.
 #
 # *Predict:* which of these two changes the number of events?
 
@@ -219,9 +219,9 @@ predict("first-of-none", "a number for each event", "None for the empty events",
 muons.pt[:, 0]
 
 # %% [markdown] id="first-of-none-why" tags=["why"]
-# It is an error: `index out of range while attempting to get index 0`, because some list has no element 0. The message names
-# the Awkward loop that noticed it; it does not say that 11,133 events are to blame. Either
-# choose the events first (`pairs_at_least.pt[:, 0]`), or use `ak.firsts(muons.pt)`, which returns `None` there.
+# It is an error: `index out of range while attempting to get index 0`, because some list has no element 0. The message
+# names the Awkward loop that noticed it, but not the 11,133 events that caused it. Either choose the events first
+# (`pairs_at_least.pt[:, 0]`), or use `ak.firsts(muons.pt)`, which returns `None` there.
 
 # %% [markdown] id="first-of-none-then"
 # Remember this error. In section 6 you will ask what a thread does about it.
@@ -229,9 +229,9 @@ muons.pt[:, 0]
 # %% [markdown] id="select-task"
 # ### Exercise: a clean pair
 #
-# Write `clean_pairs(muons)`. Throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1. Then
-# keep the events in which exactly two muons are left, of opposite charge. The result has two muons in
-# every event, so `[:, 0]` works. `&` is "and" for arrays; put each comparison in brackets.
+# Write `clean_pairs(muons)`. Throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1. Then keep the
+# events in which exactly two muons are left, of opposite charge. The result has two muons in every event, so `[:, 0]`
+# works. `&` is "and" for arrays, and each comparison needs brackets.
 
 # %% id="select-exercise" tags=["exercise"]
 def clean_pairs(muons):
@@ -268,9 +268,9 @@ print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
 
 # %% [markdown] id="vector-text"
 # A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
-# component by component, and the mass of a pair is that of the sum. [vector](https://vector.readthedocs.io)
-# teaches Awkward Arrays to be four-momenta: fields with the right names, and the name `Momentum4D`.
-# `+`, `.mass`, `.pt`, `.deltaR(…)` and more then work on all pairs of all events at once.
+# component by component, and the mass of a pair is that of the sum. With [vector](https://vector.readthedocs.io),
+# Awkward Arrays can be four-momenta, if the fields have the right names and the record is called `Momentum4D`. `+`,
+# `.mass`, `.pt`, `.deltaR(…)` and more then work on all pairs of all events at once.
 
 # %% id="vector"
 import hist
@@ -319,16 +319,16 @@ all_pairs = histogram(ak.flatten(masses))
 draw_histogram(all_pairs, "All pairs of opposite charge")
 
 # %% [markdown] id="spectrum-why"
-# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Below the peaks are pairs that don't come
-# from one particle: their two muons have different origins. (In the project you will choose among an event's
-# pairs, and fit the peak.) `all_pairs[85j:97j:sum]` counts between two *masses*: `j` marks a value on the axis
-# where a plain number would mean a bin.
+# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Below the peaks are pairs that don't come from one particle,
+# because their two muons have different origins. In the project you will choose among an event's pairs, and fit the
+# peak. `all_pairs[85j:97j:sum]` counts between two *masses*, because `j` marks a value on the axis where a plain number
+# would mean a bin.
 
 # %% [markdown] id="device-text"
 # ## 5. The same on the device
 #
-# `ak.to_backend(array, "cuda")` copies offsets and columns, and nothing else, to the device; there they are
-# CuPy arrays, and the same expressions go on working, `vector`'s too. Where did the work go?
+# `ak.to_backend(array, "cuda")` copies offsets and columns, and nothing else, to the device. There they are CuPy
+# arrays, and the same expressions still work, including those of `vector`. Where did the work go?
 
 # %% id="device"
 d_muons = ak.to_backend(muons, "cuda")
@@ -339,7 +339,7 @@ print("masses on:", ak.backend(d_masses), "- the same as before:",
       ak.array_equal(ak.to_backend(d_masses, "cpu"), masses))
 
 # %% [markdown] id="mixing-predict" tags=["predict"]
-# *Predict:* `d_muons.pt / muons.pt`, one on the device, the other on the host: slow, or an error?
+# *Predict:* `d_muons.pt` is on the device and `muons.pt` on the host. Is `d_muons.pt / muons.pt` slow, or an error?
 
 # %% id="mixing-guess"
 predict("mixing", "slow: it is copied first", "an error")
@@ -351,11 +351,11 @@ d_muons.pt / muons.pt
 # It is an error: `incompatible backends`. Awkward never copies between host and device behind your back. You call
 # `ak.to_backend`, once in each direction.
 #
-# What runs where? On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels handle the lists (they are compiled
-# when they are first needed, which takes a while), and reductions such as `ak.sum` go through NVIDIA's
-# `cuda.compute`. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels are those
-# for the CPU, working on the virtual GPU's memory. The results and the refusals are the same, but there are no launches of theirs to look
-# at.
+# What runs where? On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels handle the lists, and reductions
+# such as `ak.sum` go through NVIDIA's `cuda.compute`. Awkward's kernels are compiled when they are first needed, which
+# takes a while. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels are those for the
+# CPU, working on the virtual GPU's memory. The results and the refusals are the same, but there are no launches of
+# theirs to look at.
 
 # %% [markdown] id="mixing-then"
 # The stand-in has recorded what CuPy *would* launch:
@@ -377,12 +377,12 @@ print(f"... of {kernels} kernels; the elementwise ones alone move {moved / 1e6:.
 print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6:.1f} MB")
 
 # %% [markdown] id="launches-why"
-# (On a GPU nobody keeps such a list, and it is empty; Nsight Systems shows the kernels there.)
+# (On a GPU the list is empty, but Nsight Systems shows the kernels there.)
 #
-# There are a hundred kernels. Each reads its inputs from memory and writes its result back for the next one to
-# read, and together they move twenty times as much as the inputs and the final result. And that is a lower bound, because neither
-# Awkward's own kernels nor the copies (`take`) are included. This is the price of array-at-a-time: you can ask any question in
-# one line, but it takes many passes.
+# There are a hundred kernels. Each reads its inputs from memory and writes its result back for the next one to read,
+# and together they move twenty times as much as the inputs and the final result. And that is a lower bound, because
+# neither Awkward's own kernels nor the copies by `take` are included. This is the price of array-at-a-time: you can ask
+# any question in one line, but it takes many passes.
 
 # %% [markdown] id="kernel-text"
 # ## 6. One thread, one event
@@ -404,9 +404,9 @@ highest = cuda.device_array(len(muons), np.float32)
 highest_pt[391, 128](d_muons[:1000], highest)
 
 # %% [markdown] id="no-extension-why"
-# The message is nothing but a tuple: a *type* that Numba knows (`ak.ArrayView(…)`, which includes the offsets
-# and the four columns) and the array. Numba found the type, but doesn't know how to pass such an object
-# to a kernel. The decorator has to name who does: `extensions=[ak.numba.cuda]`.
+# The message is only a tuple of the array and a *type* that Numba knows, `ak.ArrayView(…)`, which includes the offsets
+# and the four columns. Numba found the type, but doesn't know how to pass such an object to a kernel. The decorator has
+# to name who does: `extensions=[ak.numba.cuda]`.
 #
 # Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and so do fields by name.
 # A kernel cannot change the array, and Awkward's and NumPy's functions do not exist there. What about an index that doesn't exist?
@@ -468,9 +468,9 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 # (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most in
 # the lightest pairs. Above 80 GeV, the two ways agree to a few MeV.)
 #
-# *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once: 1.9 MB. How
-# many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and
-# we count those.)
+# *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once, which is 1.9 MB.
+# How many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and we
+# count those.)
 
 # %% id="traffic-guess" tags=["whole"]
 predict("traffic",
@@ -494,11 +494,10 @@ print(f"kernel          {kernel_moved:6.1f} MB in sectors, 1 launch")
 print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's own")
 
 # %% [markdown] id="traffic-why" tags=["whole", "why"]
-# The kernel moves 2.7 times the minimum. Neighbouring events are adjacent in memory, so neighbouring threads read neighbouring sectors, but a
-# warp returns to the same sectors for the second muon of its events, and for their offsets
-# (a GPU's cache serves most of the repeats). The array expression moves six times as
-# much as the kernel, and more, in a hundred launches. This is what a kernel is for: *one* pass, whatever the
-# question.
+# The kernel moves 2.7 times the minimum. Neighbouring events are adjacent in memory, so neighbouring threads read
+# neighbouring sectors, but a warp returns to the same sectors for the second muon of its events, and for their offsets.
+# A GPU's cache serves most of the repeats. The array expression moves six times as much as the kernel, and more, in a
+# hundred launches. This is what a kernel is for: *one* pass, whatever the question.
 
 # %% [markdown] id="turns-predict" tags=["predict"]
 # The kernel has a cost that no array expression has. *Predict:* a warp takes 32 events and loops until the one with the most muons is
@@ -521,8 +520,8 @@ from gpucourse import timeline
 timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
 # %% [markdown] id="turns-why" tags=["why"]
-# It makes nearly four, because among 32 events there is nearly always one with three muons or more. Pale lanes wait: their events are done,
-# or have no pair.
+# It makes nearly four, because among 32 events there is nearly always one with three muons or more. Pale lanes wait,
+# because their events are done or have no pair.
 
 # %% [markdown] id="alike-predict" tags=["whole", "predict"]
 # In the whole kernel, half of what the warps issue goes to lanes with nothing to do. *Predict:* how could you give a warp
@@ -541,9 +540,10 @@ print(f"as they came:       {kernel_lost:4.0%} of lanes lost, {kernel_moved:.1f}
 print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} MB in sectors")
 
 # %% [markdown] id="alike-why" tags=["whole", "why"]
-# Sort the events by their number of muons. Then the events of a warp end together, and only the `if`s still lose some work.
-# `ak.to_packed` matters here: without it, the sorted array points into the old content, and neighbouring threads no
-# longer read neighbouring elements. Sorting costs its own passes, so it pays if you use the array often, or if the work for each muon is heavy.
+# Sort the events by their number of muons. Then the events of a warp end together, and only the `if`s still lose some
+# work. `ak.to_packed` matters here, because without it the sorted array points into the old content, and neighbouring
+# threads no longer read neighbouring elements. Sorting costs its own passes, so it pays if you use the array often, or
+# if the work for each muon is heavy.
 
 # %% [markdown] id="count-task"
 # ### Exercise: how many pairs?
@@ -601,8 +601,9 @@ print("counts", d_counts[:8].copy_to_host())
 # first counts, the scan turns counts into offsets, and the second fills. `ak.combinations` works the same way inside.
 
 # %% [markdown] id="scan-text"
-# This is the scan from "Scan: where does mine go?": every block scans its own counts, the blocks' totals are scanned the same way, and each block
-# adds what those before it have. So 50,000 threads learn their places, and no number leaves the device.
+# This is the scan from "Scan: where does mine go?". Every block scans its own counts, the blocks' totals are scanned
+# the same way, and each block adds what those before it have. So 50,000 threads learn their places, and no number
+# leaves the device.
 
 # %% id="scan"
 THREADS = 128
@@ -708,10 +709,10 @@ draw_histogram(by_two_hardest, "The two hardest muons of each event")
 # | runs on CPU and GPU | the same line | Numba on both, with another decorator |
 # | an index that does not exist | an error, with a message | no sign of it |
 #
-# Begin with whole arrays, on the CPU: 50,000 events take a fraction of a second there, and you wouldn't notice
-# the time that a GPU saves. When you have many events, stay on the device for several steps. When the same few steps run again
-# and again, write those as kernels, and keep the array version: two programs that agree are worth
-# more than one result.
+# Begin with whole arrays, on the CPU, because 50,000 events take a fraction of a second there, and you wouldn't notice
+# the time that a GPU saves. When you have many events, stay on the device for several steps. When the same few steps
+# run again and again, write those as kernels, and keep the array version: two programs that agree are worth more than
+# one result.
 #
 # How does a million events fare on a real GPU, by the project's kernel, with copies and without, against Awkward on one
 # core? (rows `zmass`)
@@ -722,8 +723,8 @@ from gpucourse.views.measured import recorded_times
 recorded_times("zmass")
 
 # %% [markdown] id="recorded-why"
-# The three times are 0.08 ms, 4.2 ms and 363 ms (rows `zmass`). The kernel is 4,400 times as fast as whole arrays on one core, or 86 times if the events have to be copied to the device first. This is "Why GPUs, and when
-# not" in three numbers.
+# The three times are 0.08 ms, 4.2 ms and 363 ms. The kernel is 4,400 times as fast as whole arrays on one core, or 86
+# times if the events have to be copied to the device first. This is "Why GPUs, and when not" in three numbers.
 
 # %% [markdown] id="real-text"
 # ## 9. Now the real Z
@@ -768,14 +769,14 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A jagged array is flat columns and offsets. Slices and cuts keep the old content; `ak.to_packed` writes
-#   what is left side by side.
+# - A jagged array is flat columns and offsets. Slices and cuts keep the old content, and `ak.to_packed` writes the
+#   remaining elements side by side.
 # - A mask of muons thins lists, a mask of events drops events. Empty lists stay, and every step must handle them.
 # - `ak.to_backend(array, "cuda")` copies the columns once. Afterwards the same expressions run on the device,
 #   in one pass over memory for each operation, and never mix with arrays of the host.
 # - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event. It takes one pass, and a warp
 #   waits for its longest event.
-# - Jagged results take two passes: count, scan the counts into offsets, fill.
+# - Jagged results take two passes. The first counts, a scan turns the counts into offsets, and the second fills.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

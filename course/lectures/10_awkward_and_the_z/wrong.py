@@ -259,7 +259,7 @@ wrong("fill-hard", "it is .*, not |never written|race: |illegal address", "the t
     swap("muon.pt > threshold", "muon.pt > 20"))
 
 
-@wrong("fill-hard", "the kernel changes offsets, which is there to be read")
+@wrong("fill-hard", "the kernel changes offsets, which is an input")
 @cuda.jit(extensions=[ak.numba.cuda])
 def counts_on_in_the_offsets(muons, threshold, offsets, pts):
     for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):

@@ -52,8 +52,9 @@ print("right:", np.allclose(d_sums.copy_to_host(), ak.sum(muons.pt, axis=1), rto
 print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes moved, {used:.0%} were read")
 
 # %% [markdown] id="the-question-stands"
-# The sums are right, but half the work was wasted: lanes were idle, and bytes were moved that no thread had asked for. **Where did
-# they go?** Both losses have one cause: threads don't run alone. They run in **warps** of 32, and they fetch memory together.
+# The sums are right, but half the work was wasted, because lanes were idle and bytes were moved that no thread needed.
+# **Where did they go?** Both losses have one cause, which is that threads don't run alone. They run in **warps** of 32,
+# and they fetch memory together.
 
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
@@ -100,13 +101,13 @@ sums, turns = run_events(as_recorded)
 draw_lanes(turns[:64], per="muon")
 
 # %% [markdown] id="lanes-task"
-# Blue is work, grey is waiting. A slow lane does not pay alone: all 32 do.
+# Blue is work, grey is waiting. All 32 lanes pay for a slow one.
 #
 # ### Exercise: what divergence costs
 #
-# You get the iterations that each thread needs, in the order of the threads. Count those that are `useful`
-# (blue) and those that are `paid` for (blue and grey: 32 lanes for every iteration of a warp; a last warp that
-# is not full also counts 32 lanes).
+# You get the iterations that each thread needs, in the order of the threads. Count those that are `useful` (blue) and
+# those that are `paid` for (blue and grey). A warp pays for 32 lanes in every iteration, even a last warp that is not
+# full.
 
 # %% id="lanes-exercise" tags=["exercise"]
 def lane_turns(work):
@@ -128,8 +129,7 @@ check("lane-turns", lane_turns)
 # An `if` parts the lanes too. *Predict:* half of a warp's lanes take one branch and half the other. Does the warp run one of the
 # two branches, or both?
 #
-# In this kernel the branches alternate: with `run = 1` from thread to thread, with `run = 32` from warp to
-# warp.
+# In this kernel the branches alternate, with `run = 1` from thread to thread, and with `run = 32` from warp to warp.
 
 # %% id="branches-guess"
 predict("branches",
@@ -167,7 +167,7 @@ for run in (1, 8, 16, 32, 64):
 
 # %% [markdown] id="branches-picture-text"
 # Here are two warps of that kernel, step by step. On the left the branches alternate from thread to thread, on the
-# right from warp to warp. Each band is a warp, 32 lanes high; pale lanes are doing nothing.
+# right from warp to warp. Each band is a warp, 32 lanes high, and pale lanes are idle.
 
 # %% id="branches-picture"
 import gpucourse
@@ -178,8 +178,9 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="divergence-why"
-# The lanes that wait while others take a branch are **masked**, and this is **divergence**. On the right no lane is pale: the same
-# answer with fewer instructions. Divergence is slow but not wrong, as long as there is no barrier in one of the branches.
+# The lanes that wait while others take a branch are **masked**, and this is **divergence**. On the right no lane is
+# pale, and the same answer takes fewer instructions. Divergence is slow but not wrong, as long as there is no barrier
+# in one of the branches.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
 # Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
@@ -229,17 +230,16 @@ for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length
 draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 
 # %% [markdown] id="sorted-why" tags=["why"]
-# The sums are the same to the last bit, and the cost fell from more than twice the useful iterations to
-# hardly more than those. The picture shows where, in the sorted list, the events with one muon end and
-# those with two begin. Sorting is not free either: it pays where the work of a thread is long and uneven.
+# The sums are the same to the last bit, and the cost fell from more than twice the useful iterations to hardly more
+# than those. The picture shows where, in the sorted list, the events with one muon end and those with two begin.
+# Sorting is not free either, so it pays only if the work of a thread is long and uneven.
 
 # %% [markdown] id="shares-predict" tags=["predict"]
 # ## 2. Coalescing: reading side by side
 #
-# In a grid-stride loop the threads walk through the muons side by side: with 4,096 threads, thread 0 takes elements
-# 0, 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share, so that thread 0
-# takes elements 0 to 17 and thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front
-# to back.
+# In a grid-stride loop the threads go through the muons side by side. With 4,096 threads, thread 0 takes elements 0,
+# 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share, so that thread 0 takes elements 0
+# to 17 and thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front to back.
 #
 # Memory moves in **sectors** of 32 bytes, eight `float32` numbers. *Predict:* which of the two moves more
 # sectors on a GPU, and how many times as many?
@@ -288,25 +288,25 @@ gpucourse.beside(
 )
 
 # %% [markdown] id="shares-why" tags=["why"]
-# The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the
-# hardware combines their requests into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and
-# every byte that moves is used: the access is **coalesced**. In shares, each lane asks for a number in its own
-# sector, and seven eighths of what moves is not wanted *now*.
+# The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the hardware combines
+# their requests into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and every byte that moves is
+# used. Such an access is **coalesced**. In shares, each lane asks for a number in its own sector, and seven eighths of
+# what moves is not wanted *now*.
 #
 # ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
 # one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
 # own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
 #
-# Is there no cache? There is, but it is small for so many threads. A core of a CPU keeps some
-# tens of kB in its first cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an
-# H100 has 256 kB for up to 2,048 threads: 128 bytes each, if shared memory takes nothing from it. What a lane
-# has fetched may be gone before the lane returns to it. (The counts here know no cache: every sector counts. A real GPU
-# gets some of them from its caches, and a profiler tells you how many.)
+# Is there no cache? There is, but it is small for so many threads. A core of a CPU keeps some tens of kB in its first
+# cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an H100 has 256 kB for up to
+# 2,048 threads, which is 128 bytes each, if shared memory takes nothing from it. What a lane has fetched may be gone
+# before the lane returns to it. (The counts here know no cache: every sector counts. A real GPU gets some of them from
+# its caches, and a profiler tells you how many.)
 #
 # A GPU also doesn't guess ahead, as a CPU does when it predicts branches and continues before it knows. It has
-# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*: in one
-# instruction, neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel; look at which line
-# is dark.
+# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*. In one instruction,
+# neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel. Look at which line is
+# dark.
 
 # %% id="shares-card"
 gpucourse.report(sums_of_shares, 32, 128, muon_pt, np.zeros(4096))
@@ -333,8 +333,8 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
 # files store each column separately, and this is one reason.
 
 # %% [markdown] id="mended-text"
-# So both halves of the first question have an answer, and you can fix both on the host: give a warp events that are
-# alike, and lay out the `pt` of its muons side by side.
+# So both halves of the first question have an answer, and you can fix both on the host. Give a warp similar events, and
+# store the `pt` of its muons side by side.
 
 # %% id="mended"
 alike = muons.pt[by_length]
@@ -355,12 +355,12 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 3. Bank conflicts
 #
-# Shared memory has no sectors. It has 32 **banks**: the word of 4 bytes with the number `k` is in bank
-# `k % 32`, and each bank delivers one word at a time. If two lanes want different words of the same bank,
-# one of them waits, and the request takes one *wavefront* more. (If they want the same word, both get it.)
+# Shared memory has no sectors. It has 32 **banks**. The word of 4 bytes with the number `k` is in bank `k % 32`, and
+# each bank delivers one word at a time. If two lanes want different words of the same bank, one of them waits, and the
+# request takes one *wavefront* more. (If they want the same word, both get it.)
 #
-# There are two ways to fold 128 numbers, and both are right. One adds the far half onto the near half, as "Trees and barriers"
-# does; the other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
+# There are two ways to fold 128 numbers, and both are right. One adds the far half onto the near half, as "Trees and
+# barriers" does. The other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
 
 # %% id="banks-guess"
 predict("banks", "the far half: its words lie far apart", "the neighbours", "both")
@@ -418,14 +418,14 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="banks-why" tags=["why"]
-# Adding neighbours has. In the first level lane `t` wants word `2t`: lanes 0 and 16 both want bank 0, and so on, so
-# every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to see the rows pile up. In the
-# other fold, lane `t` wants word `t`, and each lane has a bank to itself.
+# Adding neighbours has. In the first level lane `t` needs word `2t`, so lanes 0 and 16 both need bank 0, and so on.
+# Every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to see the rows pile up.
+# In the other fold, lane `t` wants word `t`, and each lane has a bank to itself.
 
 # %% [markdown] id="padding-predict" tags=["predict"]
-# The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`,
-# `tile[2, 3]` … are 32 words apart: all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:*
-# how many does it take if the tile is declared with 33 columns, of which the last is never used?
+# The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`, `tile[2, 3]`
+# … are 32 words apart, so they are all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:* how many
+# does it take if the tile is declared with 33 columns, of which the last is never used?
 
 # %% id="padding-guess"
 predict("padding", "still 32 wavefronts: the last column is unused", "2 wavefronts", "1 wavefront")
@@ -477,8 +477,8 @@ with virtualgpu.check():
     turn_unguarded[(2, 2), (32, 32)](cuda.to_device(where), cuda.to_device(np.zeros((64, 40), np.float32)))
 
 # %% [markdown] id="turn-unguarded-why"
-# It reads row 40 of 40: in block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile that is read in one place and written
-# in *another* needs two guards, one for each.
+# It reads row 40 of 40. In block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile that is
+# read in one place and written in *another* needs two guards, one for each.
 
 # %% id="turn-exercise" tags=["exercise"]
 @cuda.jit
@@ -502,10 +502,10 @@ gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 # %% [markdown] id="clock-predict" tags=["predict"]
 # ### What a count can tell you, and what it can't
 #
-# Three counts make three promises: the shares move eight times as much; folding neighbours takes two wavefronts, four and more for a
-# request where the other takes one; the plain transposition writes eight times the sectors.
+# Three counts predict three ratios. The shares move eight times as much. Folding neighbours takes two, four and more
+# wavefronts for a request where the other fold takes one. The plain transposition writes eight times the sectors.
 #
-# *Predict:* which of these ratios does the clock of an H200 show in full (rows `lesson.coalescing`, `lesson.banks`, `lesson.turning`)?
+# *Predict:* which of these ratios does the clock of an H200 show in full?
 
 # %% id="clock-guess"
 predict("clock", "all three", "the first and the last: banks matter less", "none of them")
@@ -516,19 +516,25 @@ from gpucourse.views.measured import recorded, recorded_times
 recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turning")))
 
 # %% [markdown] id="clock-why" tags=["why"]
-# It shows none in full: they are 1.9, 1.00 and 2.5. The counts are right, but a count can't tell you *who waits for it*.
+# It shows none in full, because they are 1.9, 1.00 and 2.5. The counts are right, but a count can't tell you *who waits
+# for it*.
 #
-# - The shares: this GPU's cache of 60 MB kept much of what a lane came back for. Side by side is still twice as fast (`lesson.coalescing`).
-# - The bank conflicts cost **nothing that can be measured** (1.267 and 1.269 ms: `lesson.banks`). Both kernels take nearly four times as long as merely reading the data. They are waiting for
-#   something else, probably barriers, and that wait hides the extra wavefronts. We have not measured what 32 wavefronts cost in a column without padding; `make bench-gpu` will, with nothing else to wait for,
-#   and with your `turn` on a tile of 32 columns.
-# - The plain transposition: only its writes are scattered, and the version with a tile is faster than CuPy's own (`lesson.turning/cupy`).
+# - The cache of this GPU, 60 MB, kept much of what the lanes with shares read again. Side by side is still twice as
+#   fast (recorded rows `lesson.coalescing`).
+# - The bank conflicts cost **no measurable time**, with 1.267 and 1.269 ms (recorded rows `lesson.banks`). Both kernels
+#   take nearly four times as long as merely reading the data. They are waiting for something else, probably barriers,
+#   and that wait hides the extra wavefronts. We have not measured what 32 wavefronts cost in a column without padding;
+#   `make bench-gpu` will, with nothing else to wait for, and with your `turn` on a tile of 32 columns.
+# - Only the writes of the plain transposition are scattered, and the version with a tile is faster than CuPy's own
+#   (recorded rows `lesson.turning`).
 
 # %% [markdown] id="clock-then"
 # Counts and times differ in other lessons too, each time for a particular reason:
 #
-# - equal bytes, unequal times: CuPy's `fuse` takes 1.57 times as long as an `ElementwiseKernel` (rows `quadratic.float64/cupy-fuse`, `quadratic.float64/cupy-elementwise`);
-# - fewer atomics and sectors, and yet slower: the golf of project 1 takes 1.20 times as long as its plainer kernel (rows `histogram.peaks/golf`, `histogram.peaks/shared`).
+# - CuPy's `fuse` moves as many bytes as an `ElementwiseKernel`, but takes 1.57 times as long (recorded rows
+#   `quadratic.float64`).
+# - The golf of project 1 has fewer atomics and sectors than its simpler kernel, but takes 1.20 times as long (recorded
+#   rows `histogram.peaks`).
 #
 # So count to find out *what* unnecessary work a kernel does. Then ask the clock whether the kernel waits for it, before you fix it.
 
@@ -569,8 +575,8 @@ levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
 draw_levels(levels)
 
 # %% [markdown] id="shuffle-why" tags=["why"]
-# It takes five, and lane 0 has the sum. (The picture leaves out the upper lanes: they get sums too, which aren't used. A lane
-# that asks beyond the end of the warp gets its own value back.)
+# It takes five, and lane 0 has the sum. (The picture leaves out the upper lanes, whose sums aren't used. A lane that
+# asks beyond the end of the warp gets its own value back.)
 
 # %% [markdown] id="shuffle-then"
 # Now the sum of all muons. Each thread adds up its share, side by side, each warp folds by shuffles, and one
@@ -625,13 +631,15 @@ for kernel in (sum_all, sum_by_warps):
           f"{counts.global_atomics:9,}")
 
 # %% [markdown] id="shuffle-broken-predict" tags=["predict"]
-# There is no barrier and no shared memory, so no warp ever waits for another. The price is four times as many atomics, one
-# for each warp, and here a few more instructions: each of the four warps folds, and 64 bits travel in two
-# shuffles of 32. On an H200 the price was higher than the gain: for 268 million numbers the shuffles took 4 % *longer* than the tree, and for a
-# million 2.2 times as long, 19.1 µs and 8.7 (rows `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`), because all these
-# atomics go to one address, one after the other. Libraries combine the two: shuffles within the warps, shared memory between them.
+# There is no barrier and no shared memory, so no warp ever waits for another. The price is four times as many atomics,
+# one for each warp, and here a few more instructions, because each of the four warps folds and 64 bits take two
+# shuffles of 32. On an H200 the price was higher than the gain. For 268 million numbers the shuffles took 4 % *longer*
+# than the tree, and for a million 2.2 times as long, 19.1 µs against 8.7, because all these atomics go to one address,
+# one after the other. Libraries combine the two, with shuffles within the warps and shared memory between them.
 #
-# Now break it: put the bounds guard around everything, as you have done in every kernel so far. *Predict:* with 100
+# *Recorded rows: `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`.*
+#
+# Now break it. Put the bounds guard around everything, as you have done in every kernel so far. *Predict:* with 100
 # muons in 128 threads, is the sum right?
 
 # %% id="shuffle-broken-guess"
@@ -655,16 +663,17 @@ for n in (96, 100):
     print(f"{n} muons: {d_total[0]:,.1f} GeV, should be {muon_pt[:n].sum(dtype=np.float64):,.1f}")
 
 # %% [markdown] id="shuffle-broken-why" tags=["why"]
-# It is wrong. It would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at work, but `mask` says that all
-# 32 are: lane 3 asks lane 19, which has nothing to give. CUDA leaves the result undefined. The virtual GPU
-# returns an absurd number (so absurd here that the sum overflows), so that you notice; a real one may
-# return whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
+# It is wrong. It would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at work, but
+# `mask` says that all 32 are. Lane 3 reads from lane 19, which has no value. CUDA leaves the result undefined. The
+# virtual GPU returns an absurd number, here so large that the sum overflows, so that you notice. A real GPU may return
+# whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
 
 # %% [markdown] id="shuffle-broken-then"
 # ### Exercise: the maximum of a warp
 #
-# Write `warp_maxima`: `maxima[w]` is the largest of the values of warp `w` (values `32 w` to `32 w + 31`), minus
-# infinity where there are none. Use shuffles only, in five rounds. The check tries any length; blocks are multiples of 32.
+# Write `warp_maxima`, where `maxima[w]` is the largest of the values `32 w` to `32 w + 31` of warp `w`, or minus
+# infinity if there are none. Use shuffles only, in five rounds. The check tries any length, and blocks are multiples of
+# 32.
 
 # %% id="warp-max-exercise" tags=["exercise"]
 @cuda.jit
@@ -685,11 +694,11 @@ check("warp-max", warp_maxima)
 # %% [markdown] id="occupancy-text"
 # ## 5. Occupancy: enough warps to hide waiting (if there is time)
 #
-# A number from global memory takes hundreds of cycles to arrive
-# ([a study of 2023, table 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its
-# multiprocessor switches to another one, so it needs many warps at hand. How many fit is settled when a block starts: its
-# threads get registers, the block gets shared memory, and they keep both to the end. The share of the
-# possible warps that fit is the **occupancy**.
+# A number from global memory takes hundreds of cycles to arrive ([a study of 2023, table
+# 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its multiprocessor switches to
+# another one, so it needs many warps at hand. How many fit is decided when a block starts. Its threads get registers,
+# the block gets shared memory, and they keep both to the end. The share of the possible warps that fit is the
+# **occupancy**.
 #
 # NVIDIA's assembler, `ptxas`, which turns PTX into machine
 # code, decides how many registers a thread takes. It needs no GPU, and it is installed with this course. Let's ask it.
@@ -725,8 +734,8 @@ for kernel in kernels:
 # %% [markdown] id="occupancy-task"
 # ### Exercise: how many warps fit?
 #
-# Here are the limits of a multiprocessor of compute capability 9.0, such as an H100's. (Others have the same
-# kinds of limits, and other numbers.)
+# Here are the limits of a multiprocessor of compute capability 9.0, such as an H100's. (Other GPUs have the same kinds
+# of limits, with other numbers.)
 #
 # - It holds at most 64 warps, and at most 32 blocks.
 # - It has four parts, with 16,384 registers each. A warp lives in one part and takes 32 times the registers of
@@ -735,8 +744,8 @@ for kernel in kernels:
 #   1,024 bytes more.
 # - A block fits whole or not at all.
 #
-# Write the number of warps at work. The starter knows only that there are 64. (`shared` will be a multiple
-# of 128 and `threads` of 32; blocks may be spread over the parts as you like.)
+# Write the number of warps at work. The starter knows only that there are 64. `shared` will be a multiple of 128 and
+# `threads` of 32, and you may spread blocks over the parts as you like.
 
 # %% id="occupancy-exercise" tags=["exercise"]
 def resident_warps(threads, registers, shared):
@@ -773,10 +782,10 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # registers there is room for 16, and a block of more than 512 such threads does not start at all. The teeth in the picture are
 # blocks that do not fit whole.
 #
-# Don't chase the last per cent. Occupancy isn't speed. It is the number of other warps to which a multiprocessor can switch: once
-# there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers at a quarter of the
-# occupancy may well be the faster one. Look at it when a kernel waits for memory and has few warps. Then try
-# smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
+# Don't chase the last per cent. Occupancy isn't speed. It is the number of other warps to which a multiprocessor can
+# switch. Once there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers
+# at a quarter of the occupancy may well be the faster one. Look at it when a kernel waits for memory and has few warps.
+# Then try smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
 
 # %% [markdown] id="matmul-text"
 # ## 6. A matrix product, from naive to tiled (if there is time)
@@ -804,8 +813,8 @@ print("NumPy agrees:", np.allclose(d_product.copy_to_host(), a @ b, atol=1e-4))
 print(f"loads from global memory: {naive.counters.global_loads:,} numbers, {a.size + b.size:,} exist")
 
 # %% [markdown] id="tile-predict" tags=["predict"]
-# The result is right, but the kernel is wasteful: each of the 18,432 numbers is fetched 96 times, by 96 threads. The
-# threads of a block can share what they fetch, in shared memory.
+# The result is right, but the kernel is wasteful, because each of the 18,432 numbers is fetched 96 times, by 96
+# threads. The threads of a block can share what they fetch, in shared memory.
 #
 # Cut the matrices into **tiles** of 16 × 16. For each pair of tiles, the 256 threads of a block load one number of each
 # tile, wait at a barrier, and take 16 products each from shared memory.
@@ -845,9 +854,9 @@ for name, counts in (("naive", naive.counters), ("tiled", tiled.counters)):
           f"{counts.global_load_sectors:10,}{counts.flops:12,}")
 
 # %% [markdown] id="tile-why" tags=["why"]
-# By 16, the side of the tile: each number is now fetched by 6 blocks instead of 96 threads. The number of
-# operations is the same; they find their data nearby. (In sectors it is a factor of 8: in the naive kernel,
-# half a warp asks for the *same* element of `a`, and one sector serves it.)
+# It falls by 16, the side of the tile, because each number is now fetched by 6 blocks instead of 96 threads. The number
+# of operations is the same, but their data are nearby. In sectors it is a factor of 8, because in the naive kernel half
+# a warp reads the *same* element of `a`, and one sector serves it.
 
 # %% [markdown] id="barrier-missing-predict" tags=["predict"]
 # *Predict:* leave out the second barrier. What can go wrong?
@@ -893,16 +902,17 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why" tags=["why"]
-# A fast warp goes on to the next tile and overwrites numbers that a slow warp still needs: a race. As it comes, the answer is
-# right, so a test would pass. `virtualgpu.check()` names both lines all the same, and `virtualgpu.schedule(seed)` plays an
-# order in which it goes wrong.
+# A fast warp goes on to the next tile and overwrites numbers that a slow warp still needs, which is a race. As it
+# comes, the answer is right, so a test would pass. `virtualgpu.check()` names both lines all the same, and
+# `virtualgpu.schedule(seed)` plays an order in which it goes wrong.
 
 # %% [markdown] id="tiled-matmul-task"
 # ### Exercise: tiles for every size
 #
-# `matmul_tiled` reads out of bounds unless all sides are multiples of 16. Correct it: outside a matrix, a tile holds zeros,
-# which add nothing, and only threads that have an element write one. Every thread of the block must still come to both
-# barriers, so there must be no early `return`. The check counts the loads from global memory, and the work of the busiest thread.
+# `matmul_tiled` reads out of bounds unless all sides are multiples of 16. Correct it so that outside a matrix a tile
+# holds zeros, which add nothing, and only threads that have an element write one. Every thread of the block must still
+# come to both barriers, so there must be no early `return`. The check counts the loads from global memory, and the work
+# of the busiest thread.
 
 # %% id="tiled-matmul-exercise" tags=["exercise"]
 @cuda.jit
@@ -941,19 +951,24 @@ from gpucourse.views.measured import recorded_times
 recorded_times("lesson.product")
 
 # %% [markdown] id="recorded-why"
-# By 5.5, not by 16 (100.6 ms and 18.2: rows `lesson.product`). The count is right, but a load that another thread has just made is mostly served by a cache, which our
-# counts don't know: much of what the tiles save had been cheap. And cuBLAS is 6.8 times beyond the tiles: its threads keep not one
-# result in registers but many, so that each number that comes out of shared memory is used again, too. That's the gap this section is about.
+# It falls by 5.5, from 100.6 ms to 18.2, and not by 16. The count is right, but a cache mostly serves a load that
+# another thread has just made, and our counts do not include caches. So much of what the tiles save was cheap already.
+# cuBLAS is another 6.8 times as fast as the tiles. Its threads keep many results in registers instead of one, so that
+# each number from shared memory is also used several times.
+#
+# *Recorded rows: `lesson.product`.* That's the gap this section is about.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Threads run in warps of 32 lanes. A warp runs every branch that one of its lanes takes, and iterates until its busiest
 #   lane is done, so give a warp work that is alike.
-# - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses: columns, not rows.
+# - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses, so
+#   store columns and not rows.
 # - Shared memory has 32 banks. Lanes that ask one bank for different words wait for each other, and a column of padding spreads them.
 # - Lanes can exchange numbers by shuffles, and all lanes that the mask names must take part.
-# - All of this can be counted, without a clock: idle lanes, sectors, wavefronts of shared memory, warps that fit. Only a clock tells you whether anybody waits for it.
+# - Without a clock you can count idle lanes, sectors, wavefronts of shared memory, and warps that fit. Only a clock
+#   tells you whether anybody waits for it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

@@ -42,11 +42,13 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# We get the right muons, but each time in another order. That breaks anything that goes by position: which event a muon is from, or a test
-# that compares with yesterday's result. And all threads that keep something queue at *one* address.
+# We get the right muons, but each time in another order. That breaks anything that depends on position, for example
+# which event a muon is from, or a test that compares with yesterday's result. And all threads that keep something queue
+# at *one* address.
 #
-# **How can a thread know its position without asking all the others?** Its position is the number of muons kept *before* it. So we
-# need a running sum, at every element: a **scan**. It looks like the most serial loop there is, but it isn't.
+# **How can a thread know its position without asking all the others?** Its position is the number of muons kept
+# *before* it. So we need a running sum at every element, which is called a **scan**. It looks like the most serial loop
+# there is, but it isn't.
 
 # %% [markdown] id="places-predict" tags=["predict"]
 # ## 1. Counts in, positions out
@@ -63,14 +65,16 @@ print("inclusive scan", np.cumsum(counts))
 print("exclusive scan", np.cumsum(counts) - counts)
 
 # %% [markdown] id="places-why" tags=["why"]
-# They begin at 0, 2, 2 and 5, each where those before it end. This is the **exclusive** scan: the sum of all elements *before* mine. The
-# **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end. Its last element is the total size. If the counts are 0 and 1 ("keep this one?"), the exclusive scan numbers those that are kept.
+# They begin at 0, 2, 2 and 5, each where those before it end. This is the **exclusive** scan, the sum of all elements
+# *before* mine. The **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end. Its last
+# element is the total size. If the counts are 0 and 1 ("keep this one?"), the exclusive scan numbers those that are
+# kept.
 
 # %% [markdown] id="places-task"
 # ### Exercise: offsets
 #
-# An Awkward Array of lists keeps *n* + 1 **offsets**: where each list begins, and at the end where the last one ends. Compute them
-# from the counts (in NumPy, for now). With no lists at all there is one offset, 0.
+# An Awkward Array of lists keeps *n* + 1 **offsets**, which say where each list begins and where the last one ends.
+# Compute them from the counts, in NumPy for now. With no lists at all there is one offset, 0.
 
 # %% id="places-exercise" tags=["exercise"]
 def offsets_of(counts):
@@ -135,9 +139,10 @@ Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(m
                 f"{list(map(int, levels[-1]))}; in each step a number is added to one 1, 2, then 4 places to its right.")
 
 # %% [markdown] id="block-why" tags=["why"]
-# They take seven, because the distance doubles until it reaches 128. A loop on one core takes 127 additions; this takes 7 steps, and
-# some 770 additions in all. It is more work in total, but finished much sooner, which is the usual trade of parallel algorithms. (G. E. Blelloch's tree, of 1990,
-# needs only twice the additions of the loop, in twice as many steps.)
+# They take seven, because the distance doubles until it reaches 128. A loop on one core takes 127 additions. This takes
+# 7 steps, with some 770 additions in all. It is more work in total, but finished much sooner, which is the usual trade
+# of parallel algorithms. (G. E. Blelloch's tree, of 1990, needs only twice the additions of the loop, in twice as many
+# steps.)
 
 # %% [markdown] id="one-barrier-predict" tags=["predict"]
 # There are two barriers in each step. Reading and writing could be one line, `tile[t] += tile[t - distance]`, with one barrier after it.
@@ -176,16 +181,17 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="one-barrier-why" tags=["why"]
-# It is a race. A thread may read its neighbour's number before or after the neighbour has added to it, and if it reads after, something is counted twice. (The checker names two
-# threads of one warp: not even those are guaranteed to run in step.) In the halving
-# tree, no element is both read and written in the same step. Here every element is read by one thread and written by another, in the same step. So
-# **read, wait, write, wait**.
+# It is a race. A thread may read its neighbour's number before or after the neighbour has added to it, and if it reads
+# after, something is counted twice. The checker names two threads of one warp, because not even those are guaranteed to
+# run in step. In the halving tree, no element is both read and written in the same step. Here every element is read by
+# one thread and written by another, in the same step. So **read, wait, write, wait**.
 
 # %% [markdown] id="block-task"
 # ### Exercise: a scan for every block
 #
-# Write `scan_blocks`: `sums[i]` is the sum of the values of *its block* up to and including `values[i]`, and `totals[b]` is the sum of block
-# *b*. It must work for any length, with blocks of 128. The check counts: all threads take part, in steps and not one after the other.
+# Write `scan_blocks`: `sums[i]` is the sum of the values of *its block* up to and including `values[i]`, and
+# `totals[b]` is the sum of block *b*. It must work for any length, with blocks of 128. The check counts whether all
+# threads take part, in steps and not one after the other.
 
 # %% id="block-exercise" tags=["exercise"]
 @cuda.jit
@@ -223,8 +229,10 @@ gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS
 # %% [markdown] id="grid-predict" tags=["predict"]
 # ## 3. Across blocks
 #
-# Each block has scanned its own 128 numbers. Element *i* still lacks the sum of all *blocks* before its own: an exclusive scan of
-# the totals. So we scan the blocks, scan the totals, and add. An ordinary launch has no barrier for the whole grid (a cooperative launch has one, but only for as many blocks as fit on the GPU at once), so each is a separate launch.
+# Each block has scanned its own 128 numbers. Element *i* still lacks the sum of all *blocks* before its own, which is
+# an exclusive scan of the totals. So we scan the blocks, scan the totals, and add. An ordinary launch has no barrier
+# for the whole grid (a cooperative launch has one, but only for as many blocks as fit on the GPU at once), so each is a
+# separate launch.
 #
 # *Predict:* a million values make 7,813 totals, more than one block can scan. What then?
 
@@ -242,8 +250,9 @@ while n > 1:
     n, level = blocks, level + 1
 
 # %% [markdown] id="grid-why" tags=["why"]
-# We do the same again: the totals are numbers to be scanned, and the scan of the totals makes totals. It takes three levels for a million, and just
-# five for two billion. (The host could do it, but then everything would wait for a copy there and back.)
+# We do the same again, because the totals are numbers to scan, and their scan makes totals. It takes three levels for a
+# million, and just five for two billion. (The host could do it, but then everything would wait for a copy there and
+# back.)
 
 # %% [markdown] id="large-block-text"
 # One block for all the totals would be simpler, so let's ask for it:
@@ -306,15 +315,18 @@ for launch in profile.launches:
 print(f"{moved / (8 * 100_000):.2f} times the size of the array")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# It moves about four times the size: the scan of the blocks reads and writes everything once, and adding the blocks before does it again. (The seven
-# steps stay in shared memory. And when all lanes of a warp load *one* total, that is one sector.) A scan does hardly any
-# arithmetic, so this traffic *is* its time.
+# It moves about four times the size, because the scan of the blocks reads and writes everything once, and adding the
+# blocks before does it again. (The seven steps stay in shared memory. And when all lanes of a warp load *one* total,
+# that is one sector.) A scan does hardly any arithmetic, so this traffic *is* its time.
 #
-# Libraries get it down to two, in one launch. A block writes its total as soon as it has one, and then **looks back** over the
-# totals of the blocks before it, adding them up until it meets a block that already knows its whole sum
-# ([D. Merrill and M. Garland, 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)).
-# A block may only wait for one that is already running, and a GPU promises no order in which blocks start. So a block draws its position from a *ticket* when it starts, instead of using `blockIdx`:
-# every smaller ticket belongs to a block that has started. ("Puzzles 3" ends with such a scan.) It takes flags, fences and care, so in real work use the library's.
+# Libraries get it down to two, in one launch. A block writes its total as soon as it has one, and then **looks back**
+# over the totals of the blocks before it, adding them up until it meets a block that already knows its whole sum ([D.
+# Merrill and M. Garland,
+# 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)). A block
+# may only wait for one that is already running, and a GPU promises no order in which blocks start. So a block draws its
+# position from a *ticket* when it starts, instead of using `blockIdx`. Every smaller ticket then belongs to a block
+# that has started. "Puzzles 3" ends with such a scan. It takes flags, fences and care, so in real work use the
+# library's.
 
 # %% id="libraries"
 import cupy
@@ -329,9 +341,10 @@ print("pt            ", pt[9:17].round(1))
 print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).round(1))
 
 # %% [markdown] id="libraries-why"
-# The last two lines are a scan with `max` in place of `+`. Any associative operation will do:
-# `(a · b) · c` must equal `a · (b · c)`. That is true for sums of integers, for maxima, and for products of matrices. It is nearly true for
-# sums of floats: move the brackets and the rounding changes, so the last digits of a parallel scan aren't those of a loop.
+# The last two lines are a scan with `max` in place of `+`. Any associative operation will do: `(a · b) · c` must equal
+# `a · (b · c)`. That is true for sums of integers, for maxima, and for products of matrices. It is nearly true for sums
+# of floats. If you move the brackets, the rounding changes, so the last digits of a parallel scan aren't those of a
+# loop.
 #
 # With `cuda.compute` (package `cuda-cccl`) you call NVIDIA's own algorithms, and pass operations written in Python. It needs
 # a GPU and isn't among the course's packages, so this one is for reading:
@@ -348,7 +361,8 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).
 # %% [markdown] id="compact-text"
 # ## 4. Compaction
 #
-# Back to the muons: flags, scan, write. It takes three steps and no ticket, and every thread knows its position.
+# Back to the muons, with flags, a scan and a write. It takes three steps and no ticket, and every thread knows its
+# position.
 
 # %% [markdown] id="compact-task"
 # ### Exercise: the muons above the cut
@@ -397,19 +411,20 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
                  np.zeros(1024, np.float32), array="kept", steps=8, title="where the kept ones go")
 
 # %% [markdown] id="compact-why"
-# The results are the same in every order. And look where a warp writes: its lanes' positions are adjacent, so they fall into one or two
-# sectors. Tickets would have scattered them.
+# The results are the same in every order. The positions of a warp's lanes are adjacent, so its writes fall into one or
+# two sectors. Tickets would have scattered them.
 #
-# You will meet this again: Awkward's two passes (count, *scan*, fill), a sort by digits (for
-# each digit: flag, scan, write), sparse matrices, joins of tables, particles that are born and die in each step. Whenever threads
-# have different numbers of results, look for the scan.
+# You will meet this again in Awkward's two passes, which count, *scan* and fill, in a sort by digits, which flags,
+# scans and writes for each digit, in sparse matrices, in joins of tables, and in simulations where particles appear and
+# disappear. Whenever threads have different numbers of results, look for the scan.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - A scan gives every element the sum of those before it. It turns counts into positions, so uneven results can be written in order.
-# - In a block it takes log2 steps: read, wait, write, wait. If you leave out one of the waits, it is a race.
-# - Across blocks: scan the blocks, scan their totals the same way, add. Each level is a launch.
+# - In a block it takes log2 steps, each of which reads, waits, writes and waits. If you leave out one of the waits, it
+#   is a race.
+# - Across blocks, scan the blocks, scan their totals in the same way, and add these. Each level is a launch.
 # - An atomic ticket finds a position too, but a different one each time, and all threads queue for it.
 # - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`, which touch memory half as often.
 

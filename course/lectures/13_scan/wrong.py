@@ -282,7 +282,7 @@ wrong("compact", "which thread writes to which place", "of values that are posit
     swap("kept[ends[i] - 1] = values[i]", "kept[ends[i] - 1] = abs(values[i])"))
 
 
-@wrong("compact", "the kernel changes flags, which is there to be read")
+@wrong("compact", "the kernel changes flags, which is an input")
 @cuda.jit
 def crosses_out(values, flags, ends, kept):
     i = cuda.grid(1)

@@ -70,8 +70,8 @@ print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
 # %% [markdown] id="groups-why" tags=["why"]
-# pandas sorts the groups. cuDF does not unless you ask: thousands of threads put rows into a hash table, and
-# the groups come out in the table's order. So never rely on the order; say `sort=True`, or sort afterwards.
+# pandas sorts the groups. cuDF does not unless you ask, because thousands of threads put rows into a hash table, and
+# the groups come out in the table's order. So never rely on the order. Say `sort=True`, or sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
@@ -119,9 +119,9 @@ both = table.merge(table, on="event", suffixes=("1", "2"))
 print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 
 # %% [markdown] id="joins-why" tags=["why"]
-# It gives nine: each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A join multiplies: where a key occurs *m*
-# times on the left and *n* times on the right, the result has *m × n* rows. A GPU's memory is small, so a join
-# that explodes there ends in `MemoryError`. Count before you join.
+# It gives nine rows, each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A
+# join multiplies: where a key occurs *m* times on the left and *n* times on the right, the result has *m × n* rows. A
+# GPU's memory is small, so a join that explodes there ends in `MemoryError`. Count before you join.
 
 # %% [markdown] id="joins-picture-text"
 # Which events make all those rows? Those with many muons do, out of all proportion:
@@ -239,8 +239,8 @@ print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "
 # %% [markdown] id="missing-then"
 # Two more things to know:
 #
-# - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
-#   `~(efficiency > 0.9)` together do not give all rows: run 3 is in neither.
+# - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and `~(efficiency >
+#   0.9)` together do not give all rows, because run 3 is in neither.
 # - Conversions mix the two up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless you pass
 #   `nan_as_null=False`. `to_pandas()` turns null into `NaN`, and integers with nulls into floats, unless you pass
 #   `nullable=True`.
@@ -275,7 +275,7 @@ check("missing", holes)
 # %% [markdown] id="loop-predict" tags=["predict"]
 # ## 4. What leaves the device
 #
-# *Predict:* what does a `for` loop over a column do: work, crawl, or refuse?
+# *Predict:* does a `for` loop over a column work, crawl, or raise an error?
 
 # %% id="loop-guess"
 predict("loop", "it works", "it crawls", "it refuses")
@@ -317,9 +317,9 @@ print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.p
 # | Arrow | `to_arrow`, `from_arrow` | between device and host, mask and types as they are |
 # | pandas, NumPy | `to_pandas`, `from_pandas`, `to_numpy` | between device and host; pandas changes types |
 #
-# (Without a GPU there are neither DLPack nor Arrow for columns: the stand-in says so, and what to use.)
+# (Without a GPU there are neither DLPack nor Arrow for columns. The stand-in says so, and names what to use.)
 #
-# That nothing is copied cuts both ways: what CuPy writes into `mass.values` stands in the table.
+# Because nothing is copied, what CuPy writes into `mass.values` also changes the table.
 
 # %% [markdown] id="sharing-then"
 # ### Exercise: no detour
@@ -383,9 +383,9 @@ def label(pt):
 table["pt"].apply(label)
 
 # %% [markdown] id="own-why" tags=["why"]
-# `user defined function compilation failed.` is the last line, below pages from inside Numba. What Numba cannot
-# compile, cuDF cannot apply: strings put together, dicts, lists that grow, calls of libraries. The reason is in the
-# exception's cause.
+# `user defined function compilation failed.` is the last line, below pages from inside Numba. cuDF cannot apply what
+# Numba cannot compile, for example string concatenation, dicts, lists that grow, and library calls. The reason is in
+# the exception's cause.
 
 # %% [markdown] id="own-then"
 # Here is the cause alone, for another such function:
@@ -398,15 +398,15 @@ except ValueError as error:
 
 # %% [markdown] id="own-cost"
 # Before you write one, look for whole-column verbs: `where`, `clip`, `between`, arithmetic, `.str`. They are compiled
-# already; yours is compiled at its first use, again for each new type of column, which takes a good part of a
-# second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole columns. A
-# null goes in, too: what is computed with it is null, a comparison with it is false, so that `if` takes the other
-# way; `x is cudf.NA` asks for it.
+# already. Yours is compiled at its first use, and again for each new type of column, which takes a good part of a
+# second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole columns. An
+# argument may be null. A computation with null is null, and a comparison with it is false, so `if` takes the other
+# branch. `x is cudf.NA` tests for it.
 #
 # ### Exercise: which part of the detector?
 #
-# Write `region(eta)`, to be applied to the column `eta`: 0 for the barrel (|eta| below 0.9), 1 for the overlap
-# (from 0.9, below 1.2), 2 for the endcap (from 1.2 up to and including 2.4), and -1 beyond.
+# Write `region(eta)`, which cuDF applies to the column `eta`. It returns 0 for the barrel (|eta| below 0.9), 1 for the
+# overlap (from 0.9, below 1.2), 2 for the endcap (from 1.2 up to and including 2.4), and -1 beyond.
 
 # %% id="own-exercise" tags=["exercise"]
 def region(eta):
@@ -473,9 +473,9 @@ for name, operation in operations.items():
     print(f"{name:28} {where} {copied:8,} bytes copied")
 
 # %% [markdown] id="fallback-why" tags=["why"]
-# The last three do: a function that does not compile, Python's `list`, and a loop over rows. Each fallback moves the
-# table to the host, and the next operation on the GPU moves the result back. Code that goes back and forth at
-# every step can be slower than pandas alone, and gives no sign of it.
+# The last three do, because they are a function that does not compile, Python's `list`, and a loop over rows. Each
+# fallback moves the table to the host, and the next operation on the GPU moves the result back. Code that goes back and
+# forth at every step can be slower than pandas alone, and gives no sign of it.
 
 # %% [markdown] id="fallback-then"
 # So ask:
@@ -495,9 +495,9 @@ for name, operation in operations.items():
 # %% [markdown] id="pays-predict" tags=["predict"]
 # ## 7. When it pays
 #
-# Three things are to be paid: the journey of the data, a fixed cost for each operation, and the work itself. For the
-# journey and the work there are published numbers. NVIDIA's data sheet of the H200 (2024) says that it reads its own
-# memory at 4.8 TB/s, and that its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
+# You pay for three things: moving the data, a fixed cost for each operation, and the work itself. For the journey and
+# the work there are published numbers. NVIDIA's data sheet of the H200 (2024) says that it reads its own memory at 4.8
+# TB/s, and that its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
 #
 # *Predict:* how many times could the GPU go over a whole column in the time that the column takes to get there?
 
@@ -522,11 +522,13 @@ Picture(figure, "Share of the time that goes into copying, worked out from bandw
                 "back, and still a fifth at 300 passes one way.")
 
 # %% [markdown] id="pays-why" tags=["why"]
-# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the transfer. A GPU pays for one that
-# loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers. This is arithmetic
-# with the best case of each; for another GPU, look up its two numbers, and divide. On an H200 we *measured* 4.25 TB/s for one pass, and the link gave 55 GB/s to
-# pinned memory, but 8.9 to ordinary arrays such as NumPy's (rows `copy/memcpy`, `link/to-device-pinned`, `link/to-device`). With those it is not 75 passes but about 480.
-# (`cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less is transferred.)
+# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the transfer. A GPU
+#     pays for one that loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers.
+#     This is arithmetic with the best case of each. For another GPU, look up its two numbers, and divide. On an H200 we
+#     *measured* 4.25 TB/s for one pass, and the link gave 55 GB/s to pinned memory, but 8.9 to ordinary arrays such as
+#     NumPy's. With those it is not 75 passes but about
+#     480. (`cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less is
+#     transferred.)
 
 # %% [markdown] id="pays-then"
 # The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether for

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## The same call, four times
 #
-# The function below is a plain Python loop: it adds the masses of those of 13,114 pairs of muons that lie near the mass of
-# the Z boson. One decorator stands above it. We call it four times with the same data and time each call on this computer's
-# processor. (It is the only clock in this lecture.)
+# The function below is a plain Python loop, which adds the masses of those of 13,114 pairs of muons that lie near the
+# mass of the Z boson. One decorator stands above it. We call it four times with the same data and time each call on
+# this computer's processor. (It is the only clock in this lecture.)
 #
 # The muons are simulated; "Numba CUDA" explains how.
 
@@ -50,7 +50,7 @@ for _ in range(4):
     print(f"{total:,.1f} GeV in {numba_ms[-1]:10.3f} ms")
 
 # %% [markdown] id="the-question-stands"
-# The answer is the same each time, and the first call took far longer than the others: a thousand times or more. **What
+# The answer is the same each time, but the first call took a thousand times as long as the others, or more. **What
 # happened in the first call? And what can go wrong because it doesn't happen again?**
 
 # %% [markdown] id="first-call-predict" tags=["predict"]
@@ -60,7 +60,8 @@ for _ in range(4):
 # from the types of the arguments, and LLVM compiles the function to machine code: *just in time*. The next call with the
 # same types runs that code.
 #
-# *Predict:* without the decorator (`py_func`), as plain Python, does the loop take less time than the first call, or more?
+# *Predict:* without the decorator, as plain Python (`py_func`), does the loop take less time than the first call, or
+# more?
 
 # %% id="first-call-guess"
 predict("first-call", "less than the first call", "more than the first call")
@@ -75,12 +76,12 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why" tags=["why"]
-# Most likely less: for one pass over thirteen thousand pairs, compiling doesn't pay off. From the second call on it pays
-# very well. So **never time the first call**.
+# It most likely takes less, because for one pass over thirteen thousand pairs compiling doesn't pay off. From the
+# second call on it pays very well. So **never time the first call**.
 
 # %% [markdown] id="types-predict" tags=["predict"]
-# *Predict:* which of these calls make Numba compile again: `float32` arrays; arrays of half the length; arrays of every
-# second element?
+# *Predict:* which of these calls make Numba compile again, those with `float32` arrays, with arrays of half the length,
+# or with arrays of every second element?
 
 # %% id="types-guess"
 predict("types",
@@ -107,8 +108,8 @@ for what, arguments in {
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`, a loop that Numba compiles: how many of the values lie strictly between `low` and `high`? NaN is
-# never inside. `hint("count-window")` gives a first hint; call it again for a second one.
+# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`. NaN is
+# never inside. `hint("count-window")` gives a first hint, and a second one when you call it again.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -131,7 +132,7 @@ check("count-window", count_window)
 #
 # (With `@njit(cache=True)`, Numba keeps the compiled code on disk for the next session.)
 #
-# NumPy needs no compiler: each of its operations is compiled code already. *Predict:* how many arrays does the
+# NumPy needs no compiler, because each of its operations is compiled code already. *Predict:* how many arrays does the
 # expression in `masses_by_numpy` create, and how many bytes are that for 13,114 pairs?
 
 # %% id="passes-guess"
@@ -157,13 +158,13 @@ masses = np.asarray(masses_by_numpy(*(column.view(Counted) for column in columns
 print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
 
 # %% [markdown] id="passes-why" tags=["why"]
-# Nine, and you need only the last. Each is written to memory and read again by the next operation; for large arrays
-# that takes most of the time, not the arithmetic. A loop keeps the nine numbers of one pair in registers and
-# makes one pass. Doing several operations in one pass is called **fusing** them.
+# Nine, and you need only the last. Each is written to memory and read again by the next operation. For large arrays
+# that takes most of the time, not the arithmetic. A loop keeps the nine numbers of one pair in registers and makes one
+# pass. Doing several operations in one pass is called **fusing** them.
 
 # %% [markdown] id="passes-then"
-# A loop isn't always convenient. `@vectorize` turns a function of single numbers into a NumPy function (a *ufunc*), which
-# loops, broadcasts and accepts `out=`.
+# A loop isn't always convenient. `@vectorize` turns a function of single numbers into a NumPy function, called a
+# *ufunc*, which loops, broadcasts and accepts `out=`.
 
 # %% id="vectorize"
 from numba import vectorize
@@ -182,9 +183,9 @@ print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 # ### Exercise: each element its own number of iterations
 #
 # NumPy's operations are a poor fit for a *loop per element*. A planet's position on its orbit is an example. Kepler's
-# equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, but it can't
-# be solved by a formula. Newton's method solves it: start with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e * cos(E))`,
-# and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
+# equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, but it
+# can't be solved by a formula. Newton's method solves it. Start with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e *
+# cos(E))`, and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
 #
 # Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 
@@ -220,13 +221,14 @@ Picture(figure, "Three orbits around one sun, each with 40 dots at equal interva
         ", ".join(f"{part:.0%} of the dots for e = {one:g}" for part, one in zip(far, e[:, 0], strict=True)) + ".")
 
 # %% [markdown] id="orbits-why"
-# Without your `kepler` the dots are evenly spaced in angle. With it, they crowd far from the sun: a comet is slow there.
+# Without your `kepler` the dots are evenly spaced in angle. With it, they crowd far from the sun, where a comet is
+# slow.
 
 # %% [markdown] id="prange-predict" tags=["predict"]
 # ## 3. All the cores
 #
 # With `@njit(parallel=True)`, Numba divides a loop over `prange` among threads, one for each core. It doesn't check
-# whether that is safe for your loop; it trusts you.
+# whether that is safe for your loop.
 #
 # *Predict:* in one of these two functions the threads interfere with each other. In which?
 
@@ -263,11 +265,11 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# The histogram. Numba recognizes `total += …` as a *reduction*: it gives each thread its own total and adds
-# them up at the end. But `counts[…] += 1` is three steps (load, add, store), and a thread may load a number
-# that another is about to change. Then one count is lost. That is a **race**. It shows only when two threads happen to
-# run at the same time: not on one core, not in every run, and with a different number each time. A
-# GPU has thousands of threads instead of a few, so the question is more urgent there ("Numba CUDA").
+# The histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own total and adds them up
+# at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load a number that another
+# is about to change. Then one count is lost. That is a **race**. It shows only if two threads happen to run at the same
+# time, so not on one core, not in every run, and with a different number each time. A GPU has thousands of threads
+# instead of a few, so the question is more urgent there, as "Numba CUDA" shows.
 
 # %% [markdown] id="refuses-predict" tags=["predict"]
 # ## 4. What cannot be compiled
@@ -288,11 +290,11 @@ passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
 # %% [markdown] id="refuses-why" tags=["why"]
 # It refuses: `Cannot determine Numba type of <class 'dict'>`. (Elsewhere a list of Numba's internal functions stands
-# above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no
-# type. The same goes for lists of mixed types, objects of your own classes, and most libraries. What does
-# compile: numbers, tuples, NumPy arrays and most of NumPy's functions, and strings to some extent
-# ([the list](https://numba.readthedocs.io/en/stable/reference/pysupported.html)). Here a named tuple is the usual
-# solution: its fields have names *and* types.
+# above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no type.
+# The same goes for lists of mixed types, objects of your own classes, and most libraries. Numba compiles numbers,
+# tuples, NumPy arrays, most of NumPy's functions, and strings to some extent, as [the
+# list](https://numba.readthedocs.io/en/stable/reference/pysupported.html) says. Here a named tuple is the usual
+# solution, because its fields have names *and* types.
 
 # %% id="named-tuple"
 from typing import NamedTuple
@@ -357,9 +359,9 @@ check("fresh-cuts", count_above)
 # %% [markdown] id="jax-text"
 # ## 5. JAX: another way to compile
 #
-# Numba reads your *code*. JAX *runs* it once, with placeholders for arrays that have a shape and a type but no
-# values, and records the operations applied to them. That is **tracing**. The list of operations is
-# called a *jaxpr*; the compiler XLA fuses it and generates machine code, for this processor or for a GPU.
+# Numba reads your *code*. JAX *runs* it once, with placeholders for arrays that have a shape and a type but no values,
+# and records the operations applied to them. That is **tracing**. The list of operations is called a *jaxpr*. The
+# compiler XLA fuses it and generates machine code, for this processor or for a GPU.
 
 # %% id="jax"
 import jax
@@ -381,8 +383,8 @@ for _ in range(4):
 print("same masses:", np.allclose(by_jax, masses, rtol=1e-3, atol=0.05))
 
 # %% [markdown] id="jax-predict" tags=["predict"]
-# Four calls, and Python ran the function *once*. It prints while it is traced; the compiled code contains no `print`.
-# Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
+# Four calls, and Python ran the function *once*. It prints while it is traced, and the compiled code contains no
+# `print`. Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
 
 # %% id="calls-picture-guess"
 predict("calls-picture",
@@ -406,14 +408,14 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
                 + f" ms; plain Python takes {python_ms:.2g} ms.")
 
 # %% [markdown] id="calls-picture-why" tags=["why"]
-# For both, the first call stands far above the others (note the logarithmic scale): that is when Numba and XLA
-# compile. The later calls reuse the compiled code, and Python doesn't run the function again.
+# For both, the first call is far above the others, on a logarithmic scale, because Numba and XLA compile then. The
+# later calls reuse the compiled code, and Python doesn't run the function again.
 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
 #
-# Both can show you what they made. First the jaxpr: each line is one operation on whole arrays, nine in all.
-# Then what XLA makes of it.
+# Both can show you what they made. In the jaxpr, each line is one operation on whole arrays, nine in all. Then what XLA
+# makes of it.
 
 # %% id="below-jax"
 print(jax.make_jaxpr(masses_by_jax.__wrapped__)(*on_device))
@@ -426,11 +428,10 @@ print(f"\nwhat runs, after fusing: {len(steps)} step in place of nine")
 print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
 
 # %% [markdown] id="below-numba"
-# Nine operations became one *fusion*: one pass over the data, as in the loop.
+# Nine operations became one *fusion*, with one pass over the data, as in the loop.
 #
-# Now Numba. Both end in LLVM's language: Numba writes it directly, XLA generates it too, and so do
-# Clang and Rust. `fmul` multiplies floats; a type such as `<4 x double>` is four numbers that the processor
-# handles in one instruction.
+# Now Numba. Both end in LLVM's language, which Clang and Rust also generate. `fmul` multiplies floats, and a type such
+# as `<4 x double>` is four numbers that the processor handles in one instruction.
 
 # %% id="below-llvm"
 @njit
@@ -466,9 +467,9 @@ def correction(mass):
 correction(91.2)
 
 # %% [markdown] id="branch-why" tags=["why"]
-# An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a placeholder without a
-# value. The message shows which function was traced, which line needed the value, and on which argument it depends.
-# Numba compiles the same function without complaint: an `if` is part of the *code* that it reads.
+# An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a placeholder
+# without a value. The message shows which function was traced, which line needed the value, and on which argument it
+# depends. Numba compiles the same function without complaint, because an `if` is part of the *code* that it reads.
 
 # %% [markdown] id="mask-predict" tags=["predict"]
 # *Predict:* and this one, which has no `if`?
@@ -488,16 +489,16 @@ def sum_of_heavy(masses):
 sum_of_heavy(by_jax)
 
 # %% [markdown] id="mask-why" tags=["why"]
-# `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so
-# this one can't be in it. The solution to both: **compute for all, then select**. `jnp.where(condition, a, b)`
-# takes `a` where the condition holds and `b` elsewhere, element by element; `jnp.sum(x, where=condition)` adds
-# only those for which it holds.
+# `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so this one
+# can't be in it. The solution to both: **compute for all, then select**. `jnp.where(condition, a, b)` takes `a` where
+# the condition holds and `b` elsewhere, element by element. `jnp.sum(x, where=condition)` adds only those for which it
+# holds.
 
 # %% [markdown] id="where-task"
 # ### Exercise: compute for all, then select
 #
-# Write `corrected(masses)`, which `jax.jit` can compile: masses above 60 are multiplied by 1.02, those below 20
-# become 0, the rest stay. The result has the shape of `masses`.
+# Write `corrected(masses)` so that `jax.jit` can compile it. Masses above 60 are multiplied by 1.02, those below 20
+# become 0, and the rest stay. The result has the shape of `masses`.
 
 # %% id="where-exercise" tags=["exercise"]
 def corrected(masses):
@@ -513,7 +514,7 @@ def corrected(masses):
 check("where", corrected)
 
 # %% [markdown] id="jax-stale-predict" tags=["predict"]
-# Last, the trap from section 4 again, in JAX. *Predict:* the two numbers; and a third, for an array of another
+# Last, the trap from section 4 again, in JAX. *Predict:* the two numbers, and a third one for an array of another
 # length.
 
 # %% id="jax-stale-guess"
@@ -534,19 +535,19 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(mass
 print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 
 # %% [markdown] id="jax-stale-why" tags=["why"]
-# The second number is stale. The third is right, by accident: for JAX a different length is a different type, so it
-# traced again and saw the new cut. A program that is wrong for some lengths only is harder to find than one that
-# is always wrong. So: **pass everything that a compiled function needs as an argument.**
+# The second number is stale. The third is right by accident. For JAX a different length is a different type, so it
+# traced again and saw the new cut. A program that is wrong for some lengths only is harder to find than one that is
+# always wrong. So: **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]
 # ## 8. One formula, five ways
 #
-# You now know five ways to compute the same thing. Here they race: where does a parabola cross zero? It's the
+# You now know five ways to compute the same thing. Here they race to find out where a parabola crosses zero. It's the
 # formula from school, for a million parabolas, in `float64`.
 #
-# A fair race needs three rules. Every way does the same work in the same precision (JAX has to be asked for `float64`).
-# Compile time is counted separately: it is how much longer the first call takes than the best later one. And the clock
-# stops when the result exists: JAX returns earlier, so its call ends in `block_until_ready()`.
+# A fair race needs three rules. All do the same work in the same precision, for which you have to ask JAX for
+# `float64`. Compile time is counted separately, as the difference between the first call and the best later one. The
+# clock stops when the result exists. JAX returns earlier, so its call ends in `block_until_ready()`.
 #
 # *Predict:* put the five in order. And how many times as long as NumPy does plain Python take: about three, thirty or a thousand?
 
@@ -626,17 +627,17 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 
 # %% [markdown] id="five-ways-why" tags=["why"]
 # The orange bars are from a tutorial notebook, "JIT-compilation with Numba and JAX": 22.3 ms with NumPy, 6.86 ms with
-# Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor; its
-# error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.
+# Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor, but
+# its error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.
 #
 # - **Python** creates an object for every number and looks up every operation. Some tens of times NumPy's time is usual.
 # - **NumPy** has compiled loops, but nine of them, and each writes a whole array that the next one reads again.
 # - **Numba** makes one pass with no arrays in between, on one core.
 # - **Numba with `parallel=True`** divides that pass among the cores. **JAX** fuses and divides it without being told to.
 #
-# The last two are usually close together, and they gain less than the number of cores: one pass is so cheap that they
-# wait for memory. With a single core, or while other programs are busy, `parallel=True` gains nothing. And remember the
-# first column: if you need the roots once, NumPy is done before the others have compiled.
+# The last two are usually close together, and they gain less than the number of cores, because one pass is so cheap
+# that they wait for memory. With a single core, or while other programs are busy, `parallel=True` gains nothing. And
+# remember the first column. If you need the roots once, NumPy is done before the others have compiled.
 #
 # ("CuPy: NumPy on the device" computes the same formula on a GPU, with recorded times in its last section.)
 
@@ -655,11 +656,11 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A just-in-time compiler works at the first call with new types; later calls reuse its code. Never time
-#   the first call, unless compile time is the question.
+# - A just-in-time compiler works at the first call with new types, and later calls reuse its code. Never time the first
+#   call, unless compile time is the question.
 # - Fusing makes one pass over the data instead of one for each operation, and needs no arrays in between.
-# - Numba reads your code and needs a type for every variable; JAX runs your code once on placeholders without
-#   values, and needs a shape for every array.
+# - Numba reads your code and needs a type for every variable. JAX runs your code once on placeholders without values,
+#   and needs a shape for every array.
 # - A global is compiled in as a constant. Anything that may change should be an argument.
 # - `prange` trusts you that the iterations of the loop are independent.
 

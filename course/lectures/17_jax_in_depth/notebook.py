@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## How sure are you of the period?
 #
-# A torsion pendulum, a mirror on a thin wire, swings until it comes to rest. We have 200 angles from one minute, each with an error of 0.2 mrad. Five numbers describe
-# the motion: the rest position, the amplitude, the decay time, the period and the phase. (The angles are simulated, so that
-# we know what a fit has to find.) Run the cell.
+# A torsion pendulum, a mirror on a thin wire, swings until it comes to rest. We have 200 angles from one minute, each
+# with an error of 0.2 mrad. Five numbers describe the motion: the rest position, the amplitude, the decay time, the
+# period and the phase. The angles are simulated, so that we know what a fit has to find. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -66,8 +66,9 @@ print(leaves)
 print(structure)
 
 # %% [markdown] id="leaves-why" tags=["why"]
-# It has four, because `None` is a tree without leaves. Dictionaries are flattened in the order of their keys, so two dictionaries with the same keys are the same
-# tree, however you wrote them. The **structure** counts like a type: with another key, or a list in place of a tuple, `jit` traces again.
+# It has four, because `None` is a tree without leaves. Dictionaries are flattened in the order of their keys, so two
+# dictionaries with the same keys are the same tree, however you wrote them. The **structure** counts like a type, so
+# with another key, or a list in place of a tuple, `jit` traces again.
 
 # %% [markdown] id="two-trees-text"
 # `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same structure. If they don't:
@@ -76,13 +77,14 @@ print(structure)
 jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
 
 # %% [markdown] id="two-trees-why"
-# Read the message from the *key path*: under `['swing']` one tree has four keys and the other has one.
+# Read the message from the *key path*. Under `['swing']` one tree has four keys and the other has one.
 
 # %% [markdown] id="descend-task"
 # ### Exercise: one step downhill
 #
-# Write `descend(loss, parameters, rate)`: the parameters after a step of gradient descent, each leaf less `rate` times its derivative. For any tree, not only
-# ours. `hint("descend")` gives a first hint, and called again, a second one.
+# Write `descend(loss, parameters, rate)`, which returns the parameters after a step of gradient descent. Each leaf
+# becomes itself minus `rate` times its derivative. For any tree, not only ours. `hint("descend")` gives a first hint,
+# and called again, a second one.
 
 # %% id="descend-exercise" tags=["exercise"]
 def descend(loss, parameters, rate):
@@ -167,9 +169,10 @@ Picture(figure, f"The misfit against the steps of a descent: from {losses[0]:,.0
 # The derivative of a derivative is a function like any other: `jax.grad(jax.grad(f))` for one number, `jax.hessian(f)` for all pairs of many. For a tree it
 # would be a tree of trees, so flatten the tree first: `ravel_pytree(tree)` returns a flat array, and the function that rebuilds the tree from it.
 #
-# The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters, and the square roots of its diagonal are their errors. And
-# `jax.grad` of `angle` (not of the sum) tells you what a *single* measurement contributes: `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with an array for
-# each parameter. *Predict:* which of the angles say most about the period?
+# The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters, and the square roots
+# of its diagonal are their errors. And `jax.grad` of `angle`, not of the sum, tells you what a *single* measurement
+# contributes. `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with an array for each parameter.
+# *Predict:* which of the angles say most about the period?
 
 # %% id="sensitive-guess"
 predict("sensitive",
@@ -189,10 +192,12 @@ Picture(figure, f"Derivatives of the angle against time. By the size: largest at
                 f"at {largest:.0f} s, then falls slowly. By the decay: below {float(jnp.abs(slopes['swing']['decay']).max()):.2f} everywhere.")
 
 # %% [markdown] id="sensitive-why" tags=["why"]
-# Those around 40 s do. An error in the period grows with time, but it is harder to see as the swings die away: t·exp(-t/40 s) is
-# largest at 40 s. So a derivative tells you something about an *experiment*, namely when to look, and nobody had to write a formula for it.
+# Those around 40 s do. An error in the period grows with time, but it is harder to see as the swings die away, and
+# t·exp(-t/40 s) is largest at 40 s. So a derivative tells you something about an *experiment*, namely when to look, and
+# nobody had to write a formula for it.
 #
-# `vmap(grad(f))` and `grad` of a sum are different things: the first gives a gradient for each element, the second one gradient for all.
+# `vmap(grad(f))` and `grad` of a sum are different. The first gives a gradient for each element, and the second gives
+# one gradient for all.
 
 # %% [markdown] id="errors-task"
 # ### Exercise: the errors of a fit
@@ -217,14 +222,16 @@ check("errors", errors)
 # %% [markdown] id="newton-text"
 # ## 4. Loop until a condition holds: `while_loop` and `cond`
 #
-# With the Hessian you can step to the point where the misfit *would* be least if it were a parabola: Newton's step. A few of them are enough. How many depends on the
-# data, so the loop has to end when a condition holds: `jax.lax.while_loop(goes_on, body, state)`.
+# With the Hessian you can step to the point where the misfit *would* be least if it were a parabola, which is Newton's
+# step. A few of them are enough. How many depends on the data, so the loop has to end when a condition holds:
+# `jax.lax.while_loop(goes_on, body, state)`.
 
 # %% [markdown] id="until-task"
 # ### Exercise: until nothing changes
 #
-# Write `until(step, x, tolerance=1e-5, most=50)`, which repeats `x = step(x)` until no element changes by more than `tolerance`, or until it has made `most` steps. Return `x` and the number
-# of steps. The state is a tuple: the array, the number of steps, and the last change (at first `jnp.inf`).
+# Write `until(step, x, tolerance=1e-5, most=50)`, which repeats `x = step(x)` until no element changes by more than
+# `tolerance`, or until it has made `most` steps. Return `x` and the number of steps. The state is a tuple of the array,
+# the number of steps, and the last change, which is `jnp.inf` at first.
 
 # %% id="until-exercise" tags=["exercise"]
 def until(step, x, tolerance=1e-5, most=50):
@@ -282,8 +289,9 @@ for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
     print(f"the root of {inputs}: {roots}, steps computed: {computed}")
 
 # %% [markdown] id="slowest-why" tags=["why"]
-# 48. A mapped loop iterates until the *slowest* element is done. The others keep their value and compute along. It is like a warp with one busy lane. (So sort the elements by the
-# work they need, or give all of them the same number of iterations.)
+# 48. A mapped loop iterates until the *slowest* element is done. The others keep their value and compute along. It is
+#     like a warp with one busy lane. So sort the elements by the work they need, or give all of them the same number of
+#     iterations.
 
 # %% id="cond"
 def safe_root(x):
@@ -296,8 +304,9 @@ for name, function, example in (("one", safe_root, 2.0), ("mapped", jax.vmap(saf
 print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array([0.0, 4.0])))
 
 # %% [markdown] id="cond-why"
-# `cond` runs one of two functions. Under `vmap` there is no `cond` left: both sides are computed, with a `select_n` at the end. Its derivative at 0 is right all the same, because JAX
-# keeps the bad values out by itself there, which with `where` is your job ("JAX: arrays, compiled").
+# `cond` runs one of two functions. Under `vmap` there is no `cond` left, because both sides are computed, with a
+# `select_n` at the end. Its derivative at 0 is right all the same, because JAX keeps the bad values out by itself
+# there, which with `where` is your job, as "JAX: arrays, compiled" shows.
 #
 # | | how many iterations | collects | its derivative |
 # |---|---|---|---|
@@ -350,8 +359,9 @@ Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.m
                 f"Of the fits, {within:.0%} lie within one error of their mean.")
 
 # %% [markdown] id="fits-why"
-# So this is how sure you may be of the period: to a hundredth of a second, and of the decay time to a second or two. The errors from *one* Hessian agree with the spread of 500
-# repetitions of the experiment. (If yours don't, look at `until` and `errors` again.)
+# So you know the period to a hundredth of a second, and the decay time to a second or two. The errors from *one*
+# Hessian agree with the spread of 500 repetitions of the experiment. (If yours don't, look at `until` and `errors`
+# again.)
 
 # %% [markdown] id="place-text"
 # ## 5. Which device holds an array
@@ -412,15 +422,18 @@ print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0),
 jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
 
 # %% [markdown] id="own-kernel-why" tags=["why"]
-# It refuses: `Pure callbacks do not support JVP`. The jaxpr has *one* equation, `pure_callback`, with the shapes of inputs and outputs. JAX can't see what happens in between, so it
-# can't differentiate it, fuse it, or tell whether it is pure. *You* promise that it is pure: JAX may call it twice, or never if the result isn't used.
+# It refuses: `Pure callbacks do not support JVP`. The jaxpr has *one* equation, `pure_callback`, with the shapes of
+# inputs and outputs. JAX can't see what happens in between, so it can't differentiate it, fuse it, or tell whether it
+# is pure. *You* promise that it is pure, because JAX may call it twice, or never if the result isn't used.
 
 # %% [markdown] id="own-kernel-price"
-# This has a price: the program waits for Python, and the arrays pass through the host. If JAX is on a GPU, they leave it for the call and return afterwards, and
-# Numba copies them to the GPU and back once more.
+# The price is that the program waits for Python, and that the arrays pass through the host. If JAX is on a GPU, they
+# leave it for the call and return afterwards, and Numba copies them to the GPU and back once more.
 #
-# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) avoids this: a C++ function gets JAX's own device pointers and its stream. It needs a compiler, and a library for
-# each platform, so this course doesn't run it. In Pallas ("Programming in blocks") the kernel is written in JAX itself. The next step is the same for all three.
+# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) avoids this, because a C++ function gets
+# JAX's own device pointers and its stream. It needs a compiler, and a library for each platform, so this course doesn't
+# run it. In Pallas, the subject of "Programming in blocks", you write the kernel in JAX itself. The next step is the
+# same for all three.
 
 # %% [markdown] id="own-rule-text" tags=["predict"]
 # `jax.custom_vjp` lets you define the derivative yourself, in two functions. `forward` returns the value, and whatever the backward pass will need. `backward(kept, g)` gets that, and `g`, the derivative of
@@ -452,8 +465,9 @@ check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
 #
-# Complete the rule of `fade`. The derivative with respect to each `t` is -faded/decay, and with respect to `decay` it is faded·t/decay². `t` has any shape and is `float32` or `float64`; `decay` is one number, which all
-# elements share. The kernel computes the only exponential, so keep its result.
+# Complete the rule of `fade`. The derivative with respect to each `t` is -faded/decay, and with respect to `decay` it
+# is faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number, which all elements
+# share. The kernel computes the only exponential, so keep its result.
 
 # %% id="own-gradient-exercise" tags=["exercise"]
 @jax.custom_vjp
@@ -502,18 +516,23 @@ jax.vmap(fade, (None, 0))(t, jnp.linspace(20, 60, 50)).block_until_ready()
 print("50 decays, mapped: launches", launches - before)
 
 # %% [markdown] id="own-fit-why"
-# The gradient is the same, and it took one launch, because the backward pass needed none. Under `vmap`, `vmap_method="sequential"` launches once for each element; a kernel for a whole table, and
-# `"broadcast_all"`, would need one launch. `jax.hessian` of this misfit fails: it is forward-over-reverse, and your rule defines no forward mode (`jax.custom_jvp` would).
-# `jax.jacrev(jax.jacrev(…))` does work, because `forward` calls `fade`, which has a rule, and not `by_kernel`.
+# The gradient is the same, and it took one launch, because the backward pass needed none. Under `vmap`,
+# `vmap_method="sequential"` launches once for each element. A kernel for a whole table, with `"broadcast_all"`, would
+# need one launch. `jax.hessian` of this misfit fails, because it is forward-over-reverse, and your rule, unlike
+# `jax.custom_jvp`, defines no forward mode. `jax.jacrev(jax.jacrev(…))` does work, because `forward` calls `fade`,
+# which has a rule, and not `by_kernel`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Nested dictionaries, tuples and lists are trees. JAX takes, returns and differentiates them. `jax.tree.map` works leaf by leaf, and the structure is part of the type.
 # - A loop's carry keeps its shapes and types. `scan` stacks what you collect.
-# - The inverse Hessian of minus the log-likelihood is the covariance of a fit; `vmap(grad(f))` gives a gradient for each element.
-# - `while_loop` ends when a condition holds. Under `vmap` it iterates for the slowest element, and it has no reverse derivative. `cond` runs one branch; under `vmap`, both.
-# - JAX can't see what `pure_callback` calls. `custom_vjp` gives it a derivative: JAX believes the rule, and only `check_grads` tests it.
+# - The inverse Hessian of minus the log-likelihood is the covariance of a fit, and `vmap(grad(f))` gives a gradient for
+#   each element.
+# - `while_loop` ends when a condition holds. Under `vmap` it iterates for the slowest element, and it has no reverse
+#   derivative. `cond` runs one branch, but under `vmap` both.
+# - JAX can't see what `pure_callback` calls. `custom_vjp` gives it a derivative. JAX trusts the rule, and only
+#   `check_grads` tests it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

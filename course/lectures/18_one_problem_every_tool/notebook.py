@@ -1,9 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## Which of these would you maintain?
 #
-# One picture: the Mandelbrot set. For each point `c` of the plane, start at `z = 0` and repeat
-# `z = z² + c`. How many steps does it take until `|z| > 2`? Points that never leave belong to the set. Run
-# the cell.
+# The picture below shows the Mandelbrot set. For each point `c` of the plane, start at `z = 0` and repeat `z = z² + c`.
+# How many steps does it take until `|z| > 2`? Points that never leave belong to the set. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -45,9 +44,9 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. There are seven more programs for the same picture, and a lecture for
-# each tool; this one compares them. **Do they agree? What does each cost? And which of them would you
-# maintain for five years?**
+# That was NumPy, in a dozen lines. There are seven more programs for the same picture, and a lecture for each tool.
+# This lecture compares them. **Do they agree? What does each cost? And which of them would you maintain for five
+# years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]
 # ## 1. Whole arrays
@@ -75,8 +74,8 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
     print(f"{len(launched):,} launches; the first ten:", *launched[:10], sep="\n")
 
 # %% [markdown] id="arrays-why" tags=["why"]
-# It launches a thousand: ten for each iteration, one for each operation. Each reads whole arrays from memory and writes one
-# back. (Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.)
+# It launches a thousand kernels, ten for each iteration, because each operation is a kernel. Each reads whole arrays
+# from memory and writes one back. (Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.)
 
 # %% [markdown] id="pixel-text"
 # ## 2. One point at a time
@@ -112,7 +111,7 @@ def numba_picture(real, imag, limit):
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
 # %% [markdown] id="numba-why"
-# The pictures are not the same: keep that in mind for section 3.
+# The pictures are not the same. Section 3 explains why.
 
 # %% [markdown] id="elementwise-text"
 # CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself:
@@ -148,9 +147,9 @@ by_elementwise(real, imag, LIMIT).shape
 # x, y = xx - yy + cx, abs(2 * x * y) + cy
 # ```
 #
-# Write `burning_ship(real, imag, limit)`, from NumPy arrays to a NumPy array of `int32`, **with
-# the tool you like best**, on the GPU or by JAX, in one launch. The check tries odd
-# sizes, and allows for last digits that differ. `hint("ship")` gives a first hint, and called again, a second one.
+# Write `burning_ship(real, imag, limit)`, from NumPy arrays to a NumPy array of `int32`, **with the tool you like
+# best**, on the GPU or by JAX, in one launch. The check tries odd sizes, and allows for last digits that differ.
+# `hint("ship")` gives a first hint, and a second one when you call it again.
 
 # %% id="ship-exercise" tags=["exercise"]
 def burning_ship(real, imag, limit):
@@ -169,8 +168,8 @@ def burning_ship(real, imag, limit):
 check("ship", burning_ship)
 
 # %% [markdown] id="arrays-then"
-# JAX takes the text of section 1 too, with two changes: the loop becomes `lax.fori_loop`, because otherwise JAX would compile a hundred
-# copies of its body, and `jit` compiles the whole.
+# JAX also takes the program of section 1, with two changes. The loop becomes `lax.fori_loop`, because otherwise JAX
+# would compile a hundred copies of its body, and `jit` compiles the whole.
 
 # %% id="jax"
 from functools import partial
@@ -208,13 +207,13 @@ predict("jax-refuses", "yes", "no")
 jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 
 # %% [markdown] id="jax-refuses-why" tags=["why"]
-# No: `Attempted boolean conversion of traced array`. JAX does not compile Python. It runs the function once with
-# stand-ins for the numbers, and the `while` needs a decision that depends on them. The loop has to be JAX's
-# own, `lax.while_loop`: see "JAX in depth".
+# It does not, and the error is `Attempted boolean conversion of traced array`. JAX does not compile Python. It runs the
+# function once with stand-ins for the numbers, and the `while` needs a decision that depends on them. The loop has to
+# be JAX's own, `lax.while_loop`, which is explained in "JAX in depth".
 
 # %% [markdown] id="raw-text"
-# A `RawKernel` is a whole kernel in CUDA C++: you find your point, guard the bounds and choose the launch. PyCUDA
-# takes the same source, and copies the arrays that are marked `In` and `Out`.
+# A `RawKernel` is a whole kernel in CUDA C++, in which you find your point, guard the bounds and choose the launch.
+# PyCUDA takes the same source, and copies the arrays that are marked `In` and `Out`.
 
 # %% id="raw"
 SOURCE = (
@@ -271,8 +270,8 @@ print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the 
       np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
 
 # %% [markdown] id="numba-cuda-text"
-# Here is the kernel in Python. The device function is `stays` with two changes: its zeros are `float32`, and
-# `2 * x` became `x + x`.
+# Here is the kernel in Python. The device function is `stays` with two changes, because its zeros are `float32` and `2
+# * x` became `x + x`.
 
 # %% id="numba-cuda"
 def stays_single(cx, cy, limit):
@@ -312,8 +311,8 @@ by_numba_cuda(real, imag, LIMIT).shape
 # %% [markdown] id="agree-predict" tags=["predict"]
 # ## 3. Do they agree?
 #
-# All of them compute the same formula in `float32` (or so it seems), and count whole steps. *Predict:* how
-# many of the pixels differ from NumPy's: none, a few, or many?
+# All of them seem to compute the same formula in `float32`, and count whole steps. *Predict:* do none, a few, or many
+# of the pixels differ from NumPy's?
 
 # %% id="agree-guess"
 predict("agree", "none: it's the same formula", "a few", "many: float32 is coarse")
@@ -354,15 +353,15 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
                 f"{spread.max()} steps.")
 
 # %% [markdown] id="agree-why" tags=["why"]
-# A few differ, in two families, and all at the edge of the set, where neighbouring points diverge: there a
-# difference in the last digit doubles with every step or so, until it decides when the point leaves.
+# A few differ, in two families, and all at the edge of the set, where neighbouring points diverge. There a difference
+# in the last digit doubles with every step or so, until it decides when the point leaves.
 #
-# - **Rounding once or twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end:
-#   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on the CPU.
-#   NumPy and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for
-#   `fastmath`. Neither is wrong; the fma is a little closer.
-# - **Double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets
-#   the arrays decide; Numba turns both into `float64` (see "Numba CUDA").
+# - **Rounding once or twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end. It is called
+#   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on the CPU. NumPy
+#   and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for `fastmath`. Neither is
+#   wrong, but the fma is a little closer.
+# - **Double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets the
+#   arrays decide, but Numba turns both into `float64`, as "Numba CUDA" explains.
 
 # %% [markdown] id="agree-exactly-predict" tags=["predict"]
 # Can we make them agree? *Predict:* which of these give exactly NumPy's picture?
@@ -402,14 +401,14 @@ for name, answer in {
 
 # %% [markdown] id="agree-exactly-why" tags=["why"]
 # All of them do, pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, PyCUDA and
-# `ElementwiseKernel` included. Numba's CUDA target has no such switch, so there you call a product that
-# may not be fused. (XLA gives no such promise for code under `jit`.)
+# `ElementwiseKernel` included. Numba's CUDA target has no such switch, so there you call a product that may not be
+# fused. XLA gives no such promise for code under `jit`.
 
 # %% [markdown] id="agree-exactly-then"
-# Should you? To *debug* a port, yes: switch contraction off, demand equality, and you have removed one source of
-# differences. In production, leave the fma on, and compare with a tolerance that you can defend: here
-# "fewer than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break
-# your tests.
+# Should you? To *debug* a port, you should. If you switch contraction off and demand equality, you have removed one
+# source of differences. In production, leave the fma on, and compare with a tolerance that you can defend, here "fewer
+# than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break your
+# tests.
 
 # %% [markdown] id="cost-predict" tags=["predict"]
 # ## 4. What does each cost?
@@ -473,11 +472,11 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
                  np.zeros((256, 384), np.int32), np.int32(384), np.int32(256))
 
 # %% [markdown] id="compile-text"
-# (The card has 20 operations for each byte, Numba's kernel has 25. The compilers differ: NVRTC keeps the squares that
-# the test of the loop needs for the next step, and Numba's compiler computes them twice.)
+# (The card has 20 operations for each byte, and Numba's kernel has 25. The compilers differ, because NVRTC keeps the
+# squares that the test of the loop needs for the next step, and Numba's compiler computes them twice.)
 #
-# Two more costs are real on any machine, because they arise on the CPU: compiling, and writing. We measure the time to compile
-# here and now, on this machine.
+# Two more costs, compiling and writing, are real on any machine, because they arise on the CPU. We measure the time to
+# compile here and now, on this machine.
 
 # %% id="compile"
 from virtualgpu.api import compile_to_ptx
@@ -503,7 +502,7 @@ compiling = {
 print(*(f"{took:6.2f} s to compile: {name}" for name, took in compiling.items()), sep="\n")
 
 # %% [markdown] id="lines-text"
-# And this is how much there is to read: the lines that Python or the CUDA compiler acts on.
+# And this is how much there is to read, in lines that Python or the CUDA compiler acts on.
 
 # %% id="lines"
 def lines(*texts):
@@ -531,10 +530,10 @@ written = {
 print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n")
 
 # %% [markdown] id="compare-text"
-# Here is everything in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it has
-# one, and counts what ran on the virtual GPU; the two never share an axis. All functions take NumPy arrays and
-# return one, so a GPU's times include the copies. Compiling is left out, because the first call does not count.
-# (Pixels at the edge differ by the fma, as you know by now.) Look at the memory moved: one kernel stands out.
+# Here is everything in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it
+# has one, and counts what ran on the virtual GPU. The two never share an axis. All functions take NumPy arrays and
+# return one, so a GPU's times include the copies. Compiling is left out, because the first call does not count. Pixels
+# at the edge differ by the fma, as you know by now. Look at the memory moved, where one kernel stands out.
 
 # %% id="compare"
 small = real[::4].copy(), imag[::4].copy()
@@ -572,8 +571,8 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 
 # %% [markdown] id="outlier-why" tags=["why"]
 # `++steps` stores into global memory in every iteration. With a local variable the loop stays in registers, and one
-# store at the end is enough. The answer was right all along; only the count showed the problem. (The RawKernel had it right by luck:
-# its `steps` was a local variable.)
+# store at the end is enough. The answer was right all along, and only the count showed the problem. The RawKernel
+# avoided it by luck, because its `steps` was a local variable.
 
 # %% [markdown] id="outlier-then"
 # The times on a real GPU are at the end of the next section, with the bounds on them.
@@ -581,9 +580,10 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # %% [markdown] id="roofline-text"
 # ## 5. The roofline
 #
-# How fast could these programs be, at best? A GPU can do so many operations in a second (its *peak*), and move so
-# many bytes (its *bandwidth*). A program that does `I` operations for each byte, its **arithmetic intensity**,
-# can be no faster than either allows. Drawn over `I`, that is a slope that meets a ceiling: the **roofline**.
+# How fast could these programs be, at best? A GPU can make a certain number of operations in a second, its *peak*, and
+# move a certain number of bytes, its *bandwidth*. A program that makes `I` operations for each byte, its **arithmetic
+# intensity**, can be no faster than either allows. Drawn over `I`, this is a slope that meets a ceiling, called the
+# **roofline**.
 #
 # | | year | float32 peak | bandwidth of its memory | to the host |
 # |---|---|---|---|---|
@@ -596,8 +596,8 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 #
 # ### Exercise: what can be had
 #
-# Write the bound: for an intensity in flops per byte, a peak in flops per second and a bandwidth in bytes per
-# second, the most flops per second that a program can reach, and what limits it: `"memory"` or `"arithmetic"`.
+# Write the bound. For an intensity in flops per byte, a peak in flops per second and a bandwidth in bytes per second,
+# return the most flops per second that a program can reach, and what limits it, `"memory"` or `"arithmetic"`.
 
 # %% id="roofline-exercise" tags=["exercise"]
 def attainable(intensity, peak, bandwidth):
@@ -614,7 +614,7 @@ def attainable(intensity, peak, bandwidth):
 check("roofline", attainable)
 
 # %% [markdown] id="roofline-predict" tags=["predict"]
-# *Predict:* where are the two programs: under the slope, or under the ceiling?
+# *Predict:* are the two programs under the slope, or under the ceiling?
 
 # %% id="roofline-guess"
 predict("roofline",
@@ -646,18 +646,18 @@ told = [
 Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".join(told) + ".")
 
 # %% [markdown] id="roofline-why" tags=["why"]
-# The arrays are far down the slope. There, the 67 TFLOPS of an H100 are of no use: with 0.07 operations for each
-# byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
+# The arrays are far down the slope. There, the 67 TFLOPS of an H100 are of no use, because with 0.07 operations for
+# each byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
 # together. With a larger `LIMIT` it moves to the right, under the ceiling.
 #
-# So before you tune anything, ask on which side you are. Under the slope, move fewer bytes: fuse, use smaller
-# types, keep things in registers and shared memory, coalesce. Under the ceiling, do fewer operations, or
-# cheaper ones, and keep the lanes together. And a bound is only a bound: a kernel may be far below it for reasons that the
+# So before you tune anything, ask on which side you are. Under the slope, move fewer bytes. Fuse, use smaller types,
+# keep data in registers and shared memory, and coalesce. Under the ceiling, do fewer operations, or cheaper ones, and
+# keep the lanes together. And a bound is only a bound, because a kernel may be far below it for reasons that the
 # roofline does not know, divergence and waiting first of all.
 
 # %% [markdown] id="roofline-then"
-# Here is a real GPU as it was *measured*: the times of this lecture's programs, without copies, for the picture of
-# 3,072 × 2,048 points (rows `mandelbrot.picture`), and its roofline with kernels of this course below it.
+# Here is a real GPU as it was *measured*. The first picture has the times of this lecture's programs, without copies,
+# for 3,072 × 2,048 points, and the second its roofline with kernels of this course below it.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
@@ -665,27 +665,30 @@ from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
 recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 
 # %% [markdown] id="recorded-why"
-# The slowest takes 365 times as long as the fastest (rows `mandelbrot.picture`): C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205 (0.103 if it counts in a register), JAX 4.1, CuPy's arrays 33.
-# JAX's loop and CuPy's arrays compute every step for the whole picture, until the last pixel is done; a thread of the others stops when its own is.
+# The slowest takes 365 times as long as the fastest. C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205 (0.103
+# if it counts in a register), JAX 4.1, and CuPy's arrays 33. JAX's loop and CuPy's arrays compute every step for the
+# whole picture, until the last pixel is done. A thread of the others stops when its own pixel is done.
+#
+# *Recorded rows: `mandelbrot.picture`.*
 
 # %% [markdown] id="crossover-text"
 # ## 6. When does the GPU win?
 #
-# Three costs come on top of the computing itself: compiling, launching, and carrying the answer to the host. A
-# **model** that knows launches, copies and the computing at the roofline's best, and nothing else:
+# In addition to the computation, you pay for compiling, for launching, and for transferring the answer to the host.
+# This **model** includes only launches, copies and the computation at the roofline's best:
 #
 # > time = launches × 4 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
 # > memory / bandwidth)
 #
-# (Compiling is paid once; below, one line of the table adds it.) It is a model of the *best* case, not a measurement. 4 µs
-# for a launch is an assumption: NVIDIA writes of [a few microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with
-# Python in between it is more (recorded: `launch/numba`). No program reaches the peaks, and no copy the rate of its bus. Real GPUs
-# win later than this says.
+# You compile only once, so only one line of the table below adds it. This is a model of the *best* case, not a
+# measurement. 4 µs for a launch is an assumption, because NVIDIA writes of [a few
+# microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with Python in between it is more, as the recorded
+# rows `launch` show. No program reaches the peaks, and no copy the rate of its bus. Real GPUs win later than this says.
 
 # %% [markdown] id="crossover-predict" tags=["predict"]
-# Now with numbers: the time of Numba on *this* machine's processor, measured, against the model of a T4. `crossover` answers the
-# question of "Why GPUs, and when not" for costs per pixel. *Predict:*
-# from how many pixels on would a T4 be faster, at best? A hundred, ten thousand, a million?
+# The next cell compares the measured time of Numba on *this* machine's processor with the model of a T4. `crossover`
+# answers the question of "Why GPUs, and when not" for costs per pixel. *Predict:* from how many pixels on would a T4 be
+# faster, at best? A hundred, ten thousand, a million?
 
 # %% id="crossover-here-guess"
 predict("crossover-here", "a hundred or so", "ten thousand", "a million")
@@ -734,11 +737,11 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
                 f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
 
 # %% [markdown] id="crossover-why" tags=["why"]
-# It takes some tens or hundreds of pixels for the kernel, some ten thousands or more for a thousand launches, and about a million
-# if the kernel is compiled for this one picture. (The numbers depend on your processor. With many cores it may always stay
-# ahead of the arrays, and then the answer is `None`. Where this machine has a GPU,
-# the green points are measured on it.) So the honest answer to "is the GPU faster?" is another question: how often,
-# how large, and where are the data before and after?
+# It takes some tens or hundreds of pixels for the kernel, some ten thousands or more for a thousand launches, and about
+# a million if the kernel is compiled for this one picture. (The numbers depend on your processor. With many cores it
+# may always stay ahead of the arrays, and then the answer is `None`. Where this machine has a GPU, the green points are
+# measured on it.) So the honest answer to "is the GPU faster?" is to ask how often you compute, how large the data are,
+# and where they are before and after.
 
 # %% [markdown] id="toast-text"
 # ## 7. A port of real size
@@ -758,15 +761,16 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | kernels that change their arguments | a small class, `MutableJaxArray`, holds the current array |
 # | left to do, they say | move less data, port the remaining kernels, compile whole pipelines into one |
 #
-# "Up to" is the best kernel, not the program: the parts that were not ported, and moving the data, reduce the gain. Their
-# own advice: JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not
-# change all the time, and if one CPU thread is good enough where there is no GPU.
+# "Up to" is the best kernel, not the program. The parts that were not ported, and moving the data, reduce the gain. By
+# their own advice, JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not change all
+# the time, and if one CPU thread is good enough where there is no GPU.
 #
 # (Sources: N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024; N. Demeure et al.,
 # [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html),
 # and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.)
 #
-# The next lecture, "A port, done", takes such a kernel through all these steps: tests, NumPy, padding and a mask, JAX, CUDA.
+# The next lecture, "A port, done", takes such a kernel through all these steps, from tests through NumPy, padding and a
+# mask to JAX and CUDA.
 
 # %% [markdown] id="guide-text"
 # ## 8. Which tool for which work?
@@ -803,16 +807,16 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is PyTorch's elder neighbour; [Taichi](https://www.taichi-lang.org/) compiles Python
 # for simulation and graphics; in C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.)
 #
-# Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right: it is the test of
-# all others. Keep data on the device between steps, whatever the tool: on a GPU, CuPy, Numba, PyCUDA and
-# JAX hand arrays to each other without a copy, by DLPack or the CUDA array interface. And measure (or count) before you rewrite.
+# Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right, because it is the test of
+# all others. Keep data on the device between steps, whatever the tool. On a GPU, CuPy, Numba, PyCUDA and JAX pass
+# arrays to each other without a copy, by DLPack or the CUDA array interface. And measure (or count) before you rewrite.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Eight programs draw one picture. They agree to the pixel when they round alike, and in all but a few pixels in ten
 #   thousand when they do not. fma and accidental double precision are the usual reasons.
-# - Array operations launch a kernel each and move every intermediate result through memory; one kernel keeps it
+# - Array operations launch a kernel each and move every intermediate result through memory, where one kernel keeps it
 #   in registers. Launches, flops and bytes can be counted without a GPU.
 # - The roofline is the lesser of peak and intensity × bandwidth. It tells you whether to save bytes or operations.
 # - Whether a GPU pays depends on launches, transfers and compilation, and so on how large and how often. State the

@@ -216,9 +216,9 @@ print("sky[seen] += rest:    ", sky)
 print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 
 # %% [markdown] id="lost-why" tags=["why"]
-# It holds 1.0. NumPy loads all four elements of `sky[seen]`, adds, and stores all four, and the last store to pixel 2 wins. It is the lost update from
-# "Numba CUDA", without any threads. `np.bincount` (or `np.add.at`) adds every one. A test with few samples and many
-# pixels would never have noticed.
+# It holds 1.0. NumPy loads all four elements of `sky[seen]`, adds, and stores all four, and the last store to pixel 2
+# wins. It is the lost update from "Numba CUDA", without any threads. `np.bincount` adds every one, and so does
+# `np.add.at`. A test with few samples and many pixels would never have noticed.
 
 # %% [markdown] id="fit-task"
 # ### Exercise: all lines at once
@@ -265,8 +265,8 @@ so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
 # %% [markdown] id="mutable-text"
 # ## 3. JAX: one shape for all
 #
-# The loop over sweeps remains. JAX would unroll it, and compile every length separately. There is a second obstacle: the loop
-# changes its arguments.
+# The loop over sweeps remains. JAX would unroll it, and compile every length separately. The second obstacle is that
+# the loop changes its arguments.
 
 # %% id="mutable" raises="TypeError"
 import jax
@@ -276,9 +276,9 @@ jax.config.update("jax_enable_x64", True)  # the loop computes in double precisi
 jnp.asarray(signal)[0, 0] -= 1.0
 
 # %% [markdown] id="mutable-why"
-# The message tells you what to do: use `.at[…]`, which returns a new array. (The people who ported TOAST wrapped JAX's arrays in a
-# small class that behaves as if it could be changed.) For the sweeps they used a rectangle, with one row for each sweep, as long as the longest,
-# and a mask for what lies past a sweep's end.
+# The message tells you to use `.at[…]`, which returns a new array. The people who ported TOAST wrapped JAX's arrays in
+# a small class that behaves as if it could be changed. For the sweeps they used a rectangle, with one row for each
+# sweep, as long as the longest, and a mask for what lies past a sweep's end.
 
 # %% [markdown] id="rectangle-predict" tags=["predict"]
 # *Predict:* our sweeps have 30 to 400 samples, every length equally likely. How much of the rectangle is real?
@@ -296,9 +296,9 @@ Picture(figure, f"A rectangle of {starts.size} rows and {longest} columns; {insi
                 "is a sample of a sweep. The rest is padding.")
 
 # %% [markdown] id="rectangle-why" tags=["why"]
-# About half is real. All of it is loaded, fitted and added, so the work on masked elements is wasted. A single sweep of 4,000 samples
-# would bring the real part down to less than a tenth. In that case you would sort the sweeps into two or three rectangles, or use another method
-# (`jax.ops.segment_sum`).
+# About half is real. All of it is loaded, fitted and added, so the work on masked elements is wasted. A single sweep of
+# 4,000 samples would bring the real part down to less than a tenth. In that case you would sort the sweeps into two or
+# three rectangles, or use another method, such as `jax.ops.segment_sum`.
 
 # %% [markdown] id="jax-task"
 # ### Exercise: the rectangle
@@ -461,7 +461,8 @@ so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(
        map_kernel.py_func, by_cuda)
 
 # %% [markdown] id="cuda-then"
-# Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts. Here are two warps of that kernel; pale lanes are waiting:
+# Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts. Here are two warps
+# of that kernel, in which pale lanes are waiting:
 
 # %% id="cuda-picture"
 with virtualgpu.profile() as profile:
@@ -475,15 +476,16 @@ few = observe(2, 32, 5, 40)
 gpucourse.timeline(map_kernel, 1, 64, *few, np.zeros(PIXELS), np.zeros(PIXELS), steps=60)
 
 # %% [markdown] id="cuda-picture-why"
-# Uneven sweeps cost something here too, because a warp iterates until its longest sweep is done. And each lane walks through its own sweep, so
-# neighbouring lanes read elements that are far apart. A *block* for each sweep solves both: its threads read adjacent samples and add up their sums in shared memory
-# ("Thinking in warps" shows the counts). This is the price of CUDA: you need to know more, and write more.
+# Uneven sweeps cost something here too, because a warp iterates until its longest sweep is done. And each lane walks
+# through its own sweep, so neighbouring lanes read elements that are far apart. A *block* for each sweep solves both,
+# because its threads read adjacent samples and add up their sums in shared memory. "Thinking in warps" shows the
+# counts. This is the price of CUDA: you need to know more, and write more.
 
 # %% [markdown] id="fastest-predict" tags=["predict"]
 # ## 5. What was gained, what was lost
 #
-# To be fair, we add one more contender: the *old loop itself*, under `numba.njit`, which is close to what the C++ was. *Predict:* which is the fastest on this
-# machine's processor?
+# To be fair, we also time the *old loop itself*, under `numba.njit`, which is close to what the C++ was. *Predict:*
+# which is the fastest on this machine's processor?
 
 # %% id="fastest-guess"
 predict("fastest", "NumPy", "JAX", "the old loop, compiled")
@@ -526,8 +528,9 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # ## Keypoints
 #
 # - A port begins with a test that fails for a wrong port. It compares all results, including arguments that are changed, and covers the edge cases.
-# - Port to NumPy first: it is short, it runs at once, and most of it is JAX already.
-# - Uneven intervals become a rectangle and a mask in JAX, and a thread (or a block) each in CUDA. Both pay for the longest.
+# - Port to NumPy first, because it is short, it runs at once, and most of it is JAX already.
+# - Uneven intervals become a rectangle and a mask in JAX, and a thread or a block each in CUDA. Both pay for the
+#   longest.
 # - Adding to an element that appears twice loses updates, in NumPy, in JAX's `set` and in threads. Use bincount, `.at[…].add` and atomics.
 # - Compare with the best program you had, compiled, on data of real size, and count the lines that somebody will have to read.
 

@@ -95,8 +95,8 @@ print(block_sums(careless_sum, raw[:1000]))
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
 #
-# Write `masked_sum(x_ref, sum_ref, *, n)`: the sum of those elements of a block that are among the first `n` values in all.
-# `pl.program_id(0)` is the program's number, and `x_ref.shape` is the block's shape.
+# Write `masked_sum(x_ref, sum_ref, *, n)`, the sum of those elements of a block that are among the first `n` values in
+# all. `pl.program_id(0)` is the program's number, and `x_ref.shape` is the block's shape.
 
 # %% id="edge-exercise" tags=["exercise"]
 def masked_sum(x_ref, sum_ref, *, n):
@@ -117,7 +117,7 @@ print(block_sums(partial(masked_sum, n=1000), raw[:1000]))
 check("masked-sum", masked_sum)
 
 # %% [markdown] id="edge-then"
-# Look at what isn't in your sum: no tree, no shared memory, no barrier, no `half` rounded up. `.sum()` of a block is *one* operation,
+# Your sum has no tree, no shared memory, no barrier, and no `half` rounded up. `.sum()` of a block is *one* operation,
 # and the compiler decides how the threads share it.
 #
 # Interpret mode hides one thing from you. It runs the programs one after the other, so a kernel in which all of them add to *one*
@@ -151,9 +151,10 @@ print("the text ran", times_run, "time(s)")
 # %% [markdown] id="softmax-text"
 # ## 2. Softmax: one row for each program, or eight
 #
-# A small classifier gives each track ten scores, one for each kind of particle. Softmax turns them into ten probabilities: the exponentials, divided by their sum. Scores of 100 have exponentials beyond `float32`, so one
-# subtracts the largest score first, which cancels in the quotient. With threads this takes two trees with their barriers, one for the maximum and one for the
-# sum. In blocks it is arithmetic on a table.
+# A small classifier gives each track ten scores, one for each kind of particle. Softmax turns them into ten
+# probabilities, which are the exponentials divided by their sum. Scores of 100 have exponentials beyond `float32`, so
+# one subtracts the largest score first, which cancels in the quotient. With threads this takes two trees with their
+# barriers, one for the maximum and one for the sum. In blocks it is arithmetic on a table.
 #
 # A GPU's block compilers like sides that are powers of two, so we take blocks of 8 rows and 16 columns for our ten kinds. The first attempt is
 # wrong:
@@ -168,9 +169,9 @@ pl.pallas_call(unchanged, grid=(125,), in_specs=[rows], out_specs=rows,
                out_shape=jax.ShapeDtypeStruct((1000, KINDS), jnp.float32), interpret=True)(readings[:, :KINDS])
 
 # %% [markdown] id="index-map-why"
-# The message counts axes: the block has two, and the index map returned one number. A block of a table needs two numbers, and each row has only one
-# block: `lambda i: (i, 0)`. Block programs go wrong in index maps, as thread programs go wrong in guards. Index maps are
-# plain functions, so call them and print what they return.
+# The message counts axes, because the block has two and the index map returned one number. A block of a table needs two
+# numbers, and each row has only one block: `lambda i: (i, 0)`. Block programs go wrong in index maps, as thread
+# programs go wrong in guards. Index maps are plain functions, so call them and print what they return.
 
 # %% [markdown] id="softmax-task"
 # ### Exercise: softmax
@@ -241,17 +242,19 @@ Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has
                 "rows 32 to 48 in full width, of B columns 48 to 64 in full height, of C the one tile where they cross.")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# It falls to a quarter. A tile with four times the side computes 16 times as many results from 4 times as much input. This is all that tiling does,
-# with threads and with blocks: each element is fetched once and used `tile` times. Why not one tile of 1,024? It has to fit
-# on the chip: a multiprocessor of an H100 has up to 227 KB of shared memory, and a strip of 64 × 1,024 takes 262. So
-# a program doesn't read whole strips at once either. It walks along them, one tile at a time.
+# It falls to a quarter. A tile with four times the side computes 16 times as many results from 4 times as much input.
+# This is all that tiling does, with threads and with blocks. Each element is fetched once and used `tile` times. Why
+# not one tile of 1,024? It has to fit on the chip. A multiprocessor of an H100 has up to 227 KB of shared memory, and a
+# strip of 64 × 1,024 takes 262. So a program doesn't read whole strips at once either. It walks along them, one tile at
+# a time.
 
 # %% [markdown] id="product-task"
 # ### Exercise: walk along the strips
 #
-# Write `product_block(a_ref, b_ref, c_ref)`, for strips whose length is a multiple of the tile's side. Use `jax.lax.fori_loop` over pairs of
-# tiles, and carry the tile of sums from one iteration to the next. `a_ref[:, pl.ds(start, TILE)]` reads a part of a strip, and `jnp.dot(a, b)` multiplies. No value in
-# your kernel may be larger than a tile; the check tests this.
+# Write `product_block(a_ref, b_ref, c_ref)`, for strips whose length is a multiple of the tile's side. Use
+# `jax.lax.fori_loop` over pairs of tiles, and carry the tile of sums from one iteration to the next. `a_ref[:,
+# pl.ds(start, TILE)]` reads a part of a strip, and `jnp.dot(a, b)` multiplies. No value in your kernel may be larger
+# than a tile, and the check tests this.
 
 # %% id="product-exercise" tags=["exercise"]
 TILE = 16
@@ -299,9 +302,10 @@ for name, result in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b)),
     print(f"{name:12} element (1, 28) {result[1, 28]:.5f}   largest error {off:.0e}")
 
 # %% [markdown] id="tf32-why"
-# All three are `float32` by their dtype. Having three digits fewer is not a mistake but a choice that was made for you. `precision="highest"` in `jnp.dot`, or
-# `jax.default_matmul_precision("highest")` around it, makes the other choice. A check that demands what only exact arithmetic gives is wrong on such a machine: ask for as many digits as the
-# *format of the multiplication* has.
+# All three are `float32` by their dtype. Having three digits fewer is not a mistake but a choice that was made for you.
+# `precision="highest"` in `jnp.dot`, or `jax.default_matmul_precision("highest")` around it, makes the other choice. A
+# check that demands what only exact arithmetic gives is wrong on such a machine. Ask for as many digits as the *format
+# of the multiplication* has.
 
 # %% id="chain"
 clean = subtract(raw, pedestals).reshape(readings.shape) - 4
@@ -322,9 +326,10 @@ Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract
 # %% [markdown] id="half-predict" tags=["predict"]
 # ## 4. Half the bits
 #
-# Why did people invent languages of blocks, when threads can do everything? They did it for one piece of hardware. A **tensor core** multiplies two small
-# tiles and adds the result to a third, in one instruction of a whole warp (or of four). No single thread has a tile, so
-# thread languages can hardly express it; in blocks it is `jnp.dot`. Its tiles have few bits: `float16`, `bfloat16`, or fewer.
+# Why did people invent languages of blocks, when threads can do everything? They did it for one piece of hardware. A
+# **tensor core** multiplies two small tiles and adds the result to a third, in one instruction of a whole warp, or of
+# four. No single thread has a tile, so thread languages can hardly express it. In blocks it is `jnp.dot`. Its tiles
+# have few bits: `float16`, `bfloat16`, or fewer.
 #
 # `float16` has 11 significant bits and ends at 65,504. *Predict:* what are 2048 + 1 and 300 × 300 in it?
 
@@ -378,15 +383,16 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum does. In `float16` it stops growing at 2,048: the next number is 2,050, so a product below 1 is less than half a step and is rounded away.
-# Rounded *inputs* cost less the longer the sum is, because their errors cancel. So tensor cores take tiles of 16 bits and **add in
-# `float32`**. In JAX you ask for this with `preferred_element_type=jnp.float32`.
+# The sum does. In `float16` it stops growing at 2,048, because the next number is 2,050, so a product below 1 is less
+# than half a step and is rounded away. Rounded *inputs* cost less the longer the sum is, because their errors cancel.
+# So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
+# `preferred_element_type=jnp.float32`.
 
 # %% [markdown] id="mixed-task"
 # ### Exercise: halves in, float32 within
 #
-# Write `mixed_block(a_ref, b_ref, c_ref)` for strips of `float16`. The tiles go into `jnp.dot` as they are, in 16 bits (a tensor core takes
-# no others of that kind), and the sums are `float32` throughout: `jnp.dot(a, b, preferred_element_type=…)`.
+# Write `mixed_block(a_ref, b_ref, c_ref)` for strips of `float16`. The tiles go into `jnp.dot` as they are, in the 16
+# bits that a tensor core takes, and the sums are `float32` throughout, by `jnp.dot(a, b, preferred_element_type=…)`.
 
 # %% id="mixed-exercise" tags=["exercise"]
 def mixed_block(a_ref, b_ref, c_ref):
@@ -492,7 +498,8 @@ print(found)
 #
 # ### Exercise: sums of tiles
 #
-# Write `tile_sums(x, sums, size)`: block i adds up tile i of `x`, which has `size` elements, and stores the sum in `sums[i]`. It must be right for any number of elements.
+# Write `tile_sums(x, sums, size)`, in which block i adds up tile i of `x`, which has `size` elements, and stores the
+# sum in `sums[i]`. It must be right for any number of elements.
 
 # %% id="tile-sums-exercise" tags=["exercise"]
 @ct.kernel
@@ -510,8 +517,10 @@ check("tile-sums", tile_sums)
 # %% [markdown] id="tile-product-task"
 # ### Exercise: a product in cuTile
 #
-# Write `tile_product(a, b, c)`: block (i, j) computes one tile of `c`, `TILE` by `TILE`, with `float16` inputs and `float32` sums. `ct.mma(left, right, sums)` is a tensor
-# core's product, added to `sums`; `range(ct.num_tiles(a, axis=1, shape=(TILE, TILE)))` counts the tiles of a strip. Sides need not be multiples of `TILE`.
+# Write `tile_product(a, b, c)`, in which block (i, j) computes one tile of `c`, `TILE` by `TILE`, with `float16` inputs
+# and `float32` sums. `ct.mma(left, right, sums)` is a tensor core's product, added to `sums`, and
+# `range(ct.num_tiles(a, axis=1, shape=(TILE, TILE)))` counts the tiles of a strip. Sides need not be multiples of
+# `TILE`.
 
 # %% id="tile-product-exercise" tags=["exercise"]
 @ct.kernel
@@ -562,16 +571,17 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
 # | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver; our virtual one |
 #
-# Blocks don't replace threads. Irregular work (a histogram's atomics, a loop over a jagged event, a lock) is still
-# easiest to write for one thread. And you now know what `.sum()` is made of: when a block program is slow, the reasons are sectors, banks
-# and occupancy again.
+# Blocks don't replace threads. Irregular work, such as a histogram's atomics, a loop over a jagged event or a lock, is
+# still easiest to write for one thread. And you now know what `.sum()` is made of, so if a block program is slow, the
+# reasons are again sectors, banks and occupancy.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - A block program says what happens to a block, and an index map says which block. There are no threads and no barriers, because the compiler shares the work.
 # - The last block reaches beyond the end. Writes there are dropped, and reads there must not be used. Mask before you combine elements.
-# - A larger tile uses each element more often: a tile with four times the side reads a quarter. It must fit on the chip.
+# - A larger tile uses each element more often, so a tile with four times the side reads a quarter. It must fit on the
+#   chip.
 # - `float16` has 11 significant bits and ends at 65,504. Scale the inputs, and add up in `float32`.
 # - Tensor cores multiply tiles. They need 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
 

@@ -3,9 +3,9 @@
 #
 # A colleague has written six GPU programs, and somebody has reported each of them. Some give a wrong number, one
 # crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what is wrong.
-# Run the cell: it does what the first two reports describe.
+# Run the cell, which does what the first two reports describe.
 #
-# (The energies are made up: draws from a gamma distribution, in GeV, with a fixed seed.)
+# (The energies are random draws from a gamma distribution, in GeV, with a fixed seed.)
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -82,8 +82,9 @@ print(report)
 # %% [markdown] id="sum-task"
 # ### Exercise: close case 1
 #
-# Write `mended_sums`, which is right for every length, and for blocks without a single value. In each case you fix a *copy*: paste the
-# kernel into the exercise's cell, use the name given there, and change what must change. The check runs it under all the tools.
+# Write `mended_sums`, which is right for every length, and for blocks without a single value. In each case you fix a
+# *copy*. Paste the kernel into the exercise's cell, use the name given there, and change what must change. The check
+# runs it under all the tools.
 
 # %% id="sum-exercise" tags=["exercise"]
 mended_sums = block_sums  # a mended copy in its place: @cuda.jit, def mended_sums(values, sums): …
@@ -121,7 +122,8 @@ check("wrong-sum", mended_sums)
 # | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts of sectors, instructions and barriers, line by line |
 # | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
 #
-# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight do these jobs; see the end.
+# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight do these jobs, as the end of this
+# lesson shows.
 
 # %% [markdown] id="crash-predict" tags=["predict"]
 # ## Case 2: the crash at 129
@@ -184,9 +186,9 @@ check("crash", mended_maxima)
 # %% [markdown] id="hang-predict" tags=["predict"]
 # ## Case 3: it never returns
 #
-# The program finds the largest energy that is above a cut, with a *lock*: the thread that changes `lock[0]` from 0 to 1 holds it, and the others try
-# again. (An atomic maximum would do, and would be faster. The lock here is an example of work that no single atomic can do.) The
-# report says: "used to work; hangs since we cut at 5 GeV".
+# The program finds the largest energy that is above a cut, with a *lock*. The thread that changes `lock[0]` from 0 to 1
+# holds it, and the others try again. (An atomic maximum would do, and would be faster. The lock here is an example of
+# work that no single atomic can do.) The report says "used to work; hangs since we cut at 5 GeV".
 #
 # *Predict:* which line does the report show a thread waiting on?
 
@@ -219,9 +221,10 @@ for cut in (0.0, 5.0):
     print(f"cut at {cut} GeV: {d_best[0]:.2f} GeV")
 
 # %% [markdown] id="hang-why" tags=["why"]
-# It is the `while`, although there is nothing wrong with that line: the thread waits for another one. **A hang report tells you which thread is waiting.
-# Ask what it is waiting for.** The last line releases the lock, and a thread whose energy is below the cut never gets
-# there: it returns with the lock still held. Without a cut no thread takes that path, so it used to work.
+# It is the `while`, although there is nothing wrong with that line, because the thread waits for another one. **A hang
+# report tells you which thread is waiting. Ask what it is waiting for.** The last line releases the lock, and a thread
+# whose energy is below the cut never gets there, because it returns with the lock still held. Without a cut no thread
+# takes that path, so it used to work.
 #
 # A real GPU would hang in the same way. A driver may kill the launch after some seconds, but it won't name a line.
 
@@ -280,9 +283,10 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
                  title="a row for each thread")
 
 # %% [markdown] id="slow-why" tags=["why"]
-# It complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's cache. But a warp reads
-# *together*: at any moment its 32 lanes are in 32 different rows, 480 elements apart, and each lane fetches a sector of 32 bytes for
-# the 8 bytes that it uses. That is four times the traffic, for a kernel that does little else.
+# It complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's
+# cache. But a warp reads *together*. At any moment its 32 lanes are in 32 different rows, 480 elements apart, and each
+# lane fetches a sector of 32 bytes for the 8 bytes that it uses. That is four times the traffic, for a kernel that does
+# little else.
 
 # %% [markdown] id="slow-task"
 # ### Exercise: close case 4
@@ -290,7 +294,7 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
 # Write `mended_rows`, which computes the same sums with a block of 32 threads for each row. Its 32 lanes read adjacent elements, so each lane
 # has a part of the sum. Then they combine their parts, by shuffles or in shared memory.
 #
-# The check counts: at most a tenth above the fewest possible sectors, and all 32 lanes take part.
+# The check allows at most a tenth more than the fewest possible sectors, and wants all 32 lanes to take part.
 
 # %% id="slow-exercise" tags=["exercise"]
 mended_rows = row_sums  # a mended copy in its place; launched as [rows, 32]
@@ -347,10 +351,10 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="days-why" tags=["why"]
-# One. `cuda.syncthreads()` waits for the threads of *one block*; the comment beside it is the bug. When eight blocks happen to
-# run in step, the total is complete all the same, and every test passes. Look at the two lines of the finding: they belong to two different blocks, and
-# the advice is to wait for another launch. **A wrong answer that comes and goes means a missing order. Don't repeat the test until it
-# passes; ask the checker, which needs no bad luck.**
+# One. `cuda.syncthreads()` waits for the threads of *one block*, and the comment beside it is the bug. When eight
+# blocks happen to run in step, the total is complete all the same, and every test passes. The two lines of the finding
+# belong to two different blocks, and the advice is to wait for another launch. **A wrong answer that comes and goes
+# means a missing order. Don't repeat the test until it passes; ask the checker, which needs no bad luck.**
 
 # %% [markdown] id="days-task"
 # ### Exercise: close case 5
@@ -446,9 +450,9 @@ print(try_orders(hasty))
 # %% [markdown] id="streams-task"
 # ### Exercise: close case 6
 #
-# Write `in_two_streams(gpu, halves, results)`, which is right in every order and done after 6 units (one stream for everything takes 8).
-# Use `event = gpu.event()`, `event.record(stream)` and `event.wait(stream)`. An event must be recorded before
-# a stream can wait for it, so think about the order in which you *queue*.
+# Write `in_two_streams(gpu, halves, results)`, which is right in every order and done after 6 units. One stream for
+# everything takes 8. Use `event = gpu.event()`, `event.record(stream)` and `event.wait(stream)`. An event must be
+# recorded before a stream can wait for it, so think about the order in which you *queue*.
 
 # %% id="streams-exercise" tags=["exercise"]
 def in_two_streams(gpu, halves, results):
@@ -479,8 +483,9 @@ check("two-streams", in_two_streams)
 # %% [markdown] id="nsight-text"
 # ## Where the counts stop and Nsight begins
 #
-# In case 4 counts named the line. They are exact, the same each time, and need no GPU. They don't know about *time*: which of twenty launches is the slow one,
-# and what its warps wait for. On a GPU you ask NVIDIA's two profilers, in this order:
+# In case 4 counts named the line. They are exact, the same each time, and need no GPU. They don't know about *time*, so
+# they can't tell which of twenty launches is the slow one, and what its warps wait for. On a GPU you ask NVIDIA's two
+# profilers, in this order:
 #
 # - **Nsight Systems** (`nsys`) draws the timeline of a *program*: copies, launches, gaps. Look here first, because the problem may not be a kernel at all.
 # - **Nsight Compute** (`ncu`) analyses *one kernel* with hundreds of metrics. It runs each launch several times, so name the kernel that you want.
@@ -596,8 +601,9 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | *not counted here:* how many warps were there | <code>sm__warps_active<wbr>.avg.pct_of_peak_sustained_active</code> |
 # | *not counted here:* how busy the tensor cores are | <code>sm__pipe_tensor_cycles_active<wbr>.avg.pct_of_peak_sustained_active</code> |
 #
-# So: counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because they say *whether it matters*. (`ncu --query-metrics` lists what your version has;
-# on some machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)
+# So use counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because
+# they say *whether it matters*. (`ncu --query-metrics` lists what your version has; on some machines its counters are
+# kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -607,7 +613,8 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # - A fault that comes and goes is a missing order: `check()` finds it even on a day when the answer is right.
 # - A barrier orders the threads of a block, the end of a launch orders its stream, and an event orders two streams. (A cooperative
 #   launch has a barrier for its whole grid.)
-# - Slowness has a line too: count sectors before you guess. To learn whether it matters, use `nsys` first and then `ncu`.
+# - Slowness also has a line, so count sectors before you guess. To learn whether it matters, use `nsys` first and then
+#   `ncu`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

@@ -417,7 +417,7 @@ def host_adds(gpu, halves, results):
         stream.copy_out(buffer, results[k])
 
 
-@wrong("slow", "the kernel changes table, which is there to be read")
+@wrong("slow", "the kernel changes table, which is an input")
 @cuda.jit
 def folds_the_table_itself(table, sums):
     row, t = cuda.blockIdx.x, cuda.threadIdx.x

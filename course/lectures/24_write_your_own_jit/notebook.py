@@ -1,9 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## What stands between your Python and a kernel?
 #
-# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the
-# water? There is a formula with 41 coefficients, the *equation of state* of sea water of 1980 (TEOS-10, of 2010, is longer).
-# Here it is in `jax.numpy`, with 4,096 simulated measurements: smooth curves with some noise. Run both cells.
+# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the water? There is
+# a formula with 41 coefficients, the *equation of state* of sea water of 1980. (Its successor TEOS-10, of 2010, is
+# longer.) Here it is in `jax.numpy`, with 4,096 simulated measurements, which are smooth curves with some noise. Run
+# both cells.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -68,9 +69,9 @@ print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
 #
-# JAX calls your function with stand-ins and records each operation: a **jaxpr**. Here is a shorter
-# formula, the temperature at which sea water freezes. *Predict:* how many equations will it have, and in
-# how many of them is `salinity` an operand?
+# JAX calls your function with stand-ins and records each operation in a list, the **jaxpr**. Here is a shorter formula,
+# the temperature at which sea water freezes. *Predict:* how many equations will it have, and in how many of them is
+# `salinity` an operand?
 
 # %% id="jaxpr-guess"
 predict("jaxpr",
@@ -186,10 +187,10 @@ check("walk", interpret)
 # %% [markdown] id="templates-text"
 # ## 2. The same walk, with text
 #
-# Now let the variables represent *text*. An element of an array is a function of its **index**: give it
-# `i`, and it names the variable of the kernel that has element `i`. Each primitive becomes a template. (`0.5f` is written so because
-# `0.5` alone would be a `double`, and the whole line with it. `max` is our own, because
-# C's `fmax` drops a NaN that `jnp.maximum` keeps.)
+# Now let the variables represent *text*. An element of an array is a function of its **index**. Give it `i`, and it
+# names the variable of the kernel that has element `i`. Each primitive becomes a template. (`0.5f` is written so
+# because `0.5` alone would be a `double`, and the whole line with it. `max` is our own, because C's `fmax` drops a NaN
+# that `jnp.maximum` keeps.)
 
 # %% id="templates"
 TYPES = {"float32": "float", "int32": "int", "bool": "bool"}
@@ -294,9 +295,9 @@ def translate(kernel, equation, operands):
 
 
 # %% [markdown] id="build-predict" tags=["predict"]
-# The last part puts a frame around the lines: one thread for each element. *Predict,* for `freezing` on
-# 4,096 measurements: how many kernels? How many lines begin with `const float`? And how often does a thread
-# load the salinity, which three equations use?
+# The last part puts a frame around the lines, with one thread for each element. *Predict,* for `freezing` on 4,096
+# measurements: how many kernels? How many lines begin with `const float`? And how often does a thread load the
+# salinity, which three equations use?
 
 # %% id="build-guess"
 predict("build",
@@ -346,8 +347,8 @@ print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressu
 
 # %% [markdown] id="build-why" tags=["why"]
 # There are one kernel, eight lines of arithmetic and two loads. Salinity is `x0[i]` wherever it appears, the same text,
-# and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is
-# **fusion**, and it needed no extra work: an array that is only a function of its index needs no memory.
+# and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is **fusion**, and it
+# needed no extra work, because an array that is only a function of its index needs no memory.
 
 # %% [markdown] id="no-template-predict" tags=["predict"]
 # Now we try something that fails. A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we get an error?
@@ -363,18 +364,17 @@ cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
 build(cube)
 
 # %% [markdown] id="no-template-why" tags=["why"]
-# We get it while the kernel is built: ``no template for `integer_pow` ``, with the equation. You can fix a compiler that **refuses by name**;
-# one that guesses is worse than none. Some primitives need more than a template:
-# `cumsum` (an element depends on all before it), `scan`, `sort`. Our compiler will always refuse them.
+# We get it while the kernel is built: ``no template for `integer_pow` ``, with the equation. You can fix a compiler
+# that **refuses by name**, but one that guesses is worse than none. Some primitives need more than a template, for
+# example `cumsum`, whose elements depend on all before them, `scan` and `sort`. Our compiler will always refuse them.
 
 # %% [markdown] id="power-task"
 # ### Exercise: `integer_pow`
 #
-# A template may be a function: it gets `name`, the operands' names, and the equation's parameters, and
-# returns the text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write
-# `power(name, x, y)` for whole `y`, also 0 and below, with products and at most one division, and with few of
-# them: `x**16` needs four products, not fifteen. `name(text)` stores a text in a variable of the kernel, which
-# you can use twice.
+# A template may be a function, which gets `name`, the operands' names, and the equation's parameters, and returns the
+# text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write `power(name, x, y)` for whole
+# `y`, also 0 and below, with products and at most one division, and with few of them: `x**16` needs four products, not
+# fifteen. `name(text)` stores a text in a variable of the kernel, which you can use twice.
 
 # %% id="power-exercise" tags=["exercise"]
 def power(name, x, y):
@@ -403,17 +403,17 @@ check("power", power)
 # %% [markdown] id="views-text"
 # ## 3. Other shapes: arithmetic on the index
 #
-# A slice starts elsewhere, a transpose exchanges axes, a broadcast repeats elements. None of them
-# computes anything: element `i` of the result *is* some element of the operand. So a view is a function
-# from an index of the result to one of the operand, and costs no memory.
+# A slice starts elsewhere, a transpose exchanges axes, a broadcast repeats elements. None of them computes anything,
+# because element `i` of the result *is* some element of the operand. So a view is a function from an index of the
+# result to one of the operand, and costs no memory.
 
 # %% [markdown] id="broadcast-task"
 # ### Exercise: a broadcast as an index function
 #
-# `broadcast_in_dim` makes a larger array: axis `k` of the operand becomes axis `dimensions[k]` of the
-# result. `index` has a text for each axis of the result; return a tuple with one for each axis of the
-# operand, which has the shape `shape`. An axis of length 1 may have become longer: there, every element is
-# element `"0"`. (As it is, the function takes element 0 of everything.)
+# `broadcast_in_dim` makes a larger array, in which axis `k` of the operand becomes axis `dimensions[k]` of the result.
+# `index` has a text for each axis of the result. Return a tuple with one for each axis of the operand, which has the
+# shape `shape`. An axis of length 1 may have become longer, and there every element is element `"0"`. (As it is, the
+# function takes element 0 of everything.)
 
 # %% id="broadcast-exercise" tags=["exercise"]
 def broadcast_index(index, shape, dimensions):
@@ -436,9 +436,9 @@ VIEWS["slice"] = lambda index, shape, params: tuple(
 check("broadcast", broadcast_index)
 
 # %% [markdown] id="loads-predict" tags=["predict"]
-# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes: eight neighbours of
-# `float32`. *Predict,* for each of the three: how many loads does a thread make, and how many sectors does
-# a warp's load touch, 1, 4 or 32?
+# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes, which hold eight neighbours of
+# `float32`. *Predict,* for each of the three: how many loads does a thread make, and how many sectors does a warp's
+# load touch, 1, 4 or 32?
 
 # %% id="loads-guess"
 predict("loads",
@@ -484,9 +484,9 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
 # %% [markdown] id="nested-predict" tags=["predict"]
 # ## 4. Functions in functions
 #
-# A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr: an equation whose
-# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables
-# those of the first call, or new ones?
+# A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr, that is, an equation whose
+# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables those of the
+# first call, or new ones?
 
 # %% id="nested-guess"
 predict("nested",
@@ -561,10 +561,9 @@ print(chosen)
 print("ours:", ours[[0, -1]].round(1), " NumPy:", theirs[[0, -1]].round(1))
 
 # %% [markdown] id="select-why" tags=["why"]
-# Nothing complains, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number*
-# `which`, so False picks the first: look at the jaxpr, where JAX has exchanged the two. It is documented at
-# `jax.lax.select_n`, but nobody looks up a name that seems clear. **Compare each new template with JAX** on
-# values that distinguish the cases.
+# Nothing complains, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number* `which`, so
+# False picks the first. Look at the jaxpr, where JAX has exchanged the two. It is documented at `jax.lax.select_n`, but
+# nobody looks up a name that seems clear. **Compare each new template with JAX** on values that distinguish the cases.
 
 # %% id="select-right"
 TEMPLATES["select_n"] = "{0} ? {2} : {1}"
@@ -583,11 +582,10 @@ print("as NumPy:", np.array_equal(ours, theirs))
 # %% [markdown] id="key-task"
 # ### Exercise: the key
 #
-# Write `key_of(tree, leaves)`: what the kernel depends on, and nothing else. `leaves` are JAX arrays, and
-# the key must be hashable. If it contains too much, `my_jit` compiles again and again, as it does now. If it contains too
-# little, it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and
-# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array has
-# `.weak_type`.)
+# Write `key_of(tree, leaves)`, which returns what the kernel depends on, and nothing else. `leaves` are JAX arrays, and
+# the key must be hashable. If it contains too much, `my_jit` compiles again and again, as it does now. If it contains
+# too little, it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and `x * jnp.float32(2)` differ
+# where `x` is `float16`. A Python number is *weakly typed*, and its array has `.weak_type`.)
 
 # %% id="key-exercise" tags=["exercise"]
 def key_of(tree, leaves):
@@ -668,10 +666,10 @@ print("traced now:     ", jax.make_jaxpr(lambda salinity: salinity / SALT)(dive[
 print("the kernel kept:", next(line.strip() for line in built.source.splitlines() if " / " in line))
 
 # %% [markdown] id="traces-why" tags=["why"]
-# There are three traces (if your key is right): new shapes and new structures trace, values do not. And a changed
-# global reaches no kernel that is kept, because in the jaxpr it is a *literal*, and so in the kernel. There is no name `SALT` left
-# to look up. This is the stale global of `jax.jit` (in "Compiling Python") seen from inside.
-# If a value has to change, make it an argument.
+# If your key is right, there are three traces, because new shapes and new structures trace, and values do not. And a
+# changed global reaches no kernel that is kept, because in the jaxpr it is a *literal*, and so in the kernel. There is
+# no name `SALT` left to look up. This is the stale global of `jax.jit` from "Compiling Python", seen from inside. If a
+# value has to change, make it an argument.
 
 # %% [markdown] id="density-predict" tags=["predict"]
 # ## 6. Sea water, and its derivative
@@ -716,10 +714,9 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why" tags=["why"]
-# Each is one kernel. The derivative has more lines, and no more memory traffic than its three results need.
-# `grad` and `vmap` do their work while JAX traces, so our compiler never sees them: it sees
-# equations. (And the picture shows why ice forms on top: the line for fresh water crosses zero at 4 °C,
-# below which colder water is lighter.)
+# Each is one kernel. The derivative has more lines, and no more memory traffic than its three results need. `grad` and
+# `vmap` do their work while JAX traces, so our compiler never sees them, but only equations. (And the picture shows why
+# ice forms on top: the line for fresh water crosses zero at 4 °C, below which colder water is lighter.)
 
 # %% [markdown] id="plans-predict" tags=["predict"]
 # ## 7. Two plans
@@ -777,9 +774,8 @@ for axes, what in zip(panels, plans["one kernel"], strict=True):
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
 # %% [markdown] id="plans-why" tags=["why"]
-# 384 requests are 3 arrays × 128 warps: each number is loaded once, by adjacent threads, which is the
-# minimum. And XLA? Its plan is written in **HLO**. Here is the part where the program
-# begins, below the end of our kernel:
+# 384 requests are 3 arrays × 128 warps, so each number is loaded once, by adjacent threads, which is the minimum. And
+# XLA? Its plan is written in **HLO**. Here is the part where the program begins, below the end of our kernel:
 
 # %% id="hlo"
 hlo = jax.jit(density).lower(dive).compile().as_text()
@@ -793,23 +789,22 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
       ", ".join(f"{k} {name}" for name, k in inside.most_common()))
 
 # %% [markdown] id="hlo-why"
-# The same plan: one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a
-# `broadcast` for each constant. (The names differ from version to version and from machine to machine.)
-# What XLA does beyond ours: several shapes in a program, reductions with the work before them fused in,
-# products by libraries, memory planned and used again, arrays that stay on the device between calls. Ours
-# carries them there and back at each call.
+# XLA has the same plan, one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a `broadcast`
+# for each constant. (The names differ from version to version and from machine to machine.) What XLA does beyond ours:
+# several shapes in a program, reductions with the work before them fused in, products by libraries, memory planned and
+# used again, arrays that stay on the device between calls. Ours carries them there and back at each call.
 #
-# **Whose idea is it?** A table with one small translator for each primitive, and a driver that walks the
-# equations and keeps the scope: that is the design of [JaCe](https://github.com/GridTools/jace), which
-# translates jaxprs for [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data
-# and also targets FPGAs and clusters. We took the design and left out DaCe. For the equation of state of
-# the pyhpc benchmarks, a formula of this kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile,
-# and what it made was 2.2 to 2.4 times slower than `jax.jit`'s code (jaxpile's README has these figures).
-# Where a person transforms a large program by hand, DaCe does much that ours does not.
+# **Whose idea is it?** A table with one small translator for each primitive, and a driver that walks the equations and
+# keeps the scope, are the design of [JaCe](https://github.com/GridTools/jace), which translates jaxprs for
+# [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data and also targets FPGAs and
+# clusters. We took the design and left out DaCe. For the equation of state of the pyhpc benchmarks, a formula of this
+# kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile, and what it made was 2.2 to 2.4 times slower than
+# `jax.jit`'s code (jaxpile's README has these figures). Where a person transforms a large program by hand, DaCe does
+# much that ours does not.
 #
-# The compiler that this one grows into is **jaxpile**, in this course's repository: the same parts in
-# `packages/jaxpile`, for more than 150 primitives, and for the CPU by LLVM too. It comes with the course's
-# extra `jit`, and with `make setup`.
+# The full version of this compiler is **jaxpile**, in this course's repository. `packages/jaxpile` has the same parts,
+# for more than 150 primitives, and also compiles for the CPU with LLVM. It comes with the course's extra `jit`, and
+# with `make setup`.
 #
 # | here | in jaxpile | what is more there |
 # |---|---|---|
@@ -824,11 +819,11 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 #
 # - A jaxpr is a list of equations. One walk with a dictionary interprets or compiles it, depending on
 #   what the variables represent.
-# - If an array is a function of its index, fusing means putting text into text: one kernel, each input loaded
-#   once. Slices, transposes and broadcasts cost no memory, but they keep their access pattern.
+# - If an array is a function of its index, fusing means putting text into text. This gives one kernel that loads each
+#   input once. Slices, transposes and broadcasts cost no memory, but they keep their access pattern.
 # - A nested jaxpr needs its own scope at each call, and has the same variables in all of them.
-# - `jit` is a cache. Its key is what the kernel was built for: the tree, shapes, types and weak types. Values
-#   and globals are not part of it.
+# - `jit` is a cache. Its key is the tree, shapes, types and weak types that the kernel was built for. Values and
+#   globals are not part of it.
 # - A compiler must refuse by name a primitive that it doesn't know. Only a comparison of numbers finds one that it has
 #   got wrong.
 

@@ -59,8 +59,10 @@ Picture(figure, f"The charge in {STRIPS} strips: eight pairs of bars as measured
 # %% [markdown] id="collect-task"
 # ## 1. The backward pass is a kernel
 #
-# The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k; together they are the misfit's **gradient**. What are its derivatives with respect to the hits? A hit changed two strips: it added
-# `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that fraction of the charge moves from left to right.
+# The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k, and together they
+# are the misfit's **gradient**. What are its derivatives with respect to the hits? A hit changed two strips. It added
+# `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that fraction
+# of the charge moves from left to right.
 #
 # ### Exercise: collect
 #
@@ -109,8 +111,11 @@ Picture(figure, f"How far each of the eight hits is from its true place, against
                 f"at first, up to {abs(x - true).max():.3f} after 60 steps.")
 
 # %% [markdown] id="by-hand-why"
-# Two kernels and one line of Python find the hits. (If yours stay where they are, look at `collect` again. A guess between the *wrong* strips may get stuck at a strip, because a gradient only knows two strips.) In the forward pass, threads meet in the strips, so they add with atomics: a *scatter*. In the backward pass each thread
-# reads its two strips and writes its own results: a *gather*, which needs no atomic at all. This is a common pattern: the backward pass of a scatter is a gather, and that of a gather is a scatter.
+# Two kernels and one line of Python find the hits. (If yours stay where they are, look at `collect` again. A guess
+# between the *wrong* strips may get stuck at a strip, because a gradient only knows two strips.) In the forward pass,
+# threads meet in the strips, so they add with atomics. This is a *scatter*. In the backward pass each thread reads its
+# two strips and writes its own results. This is a *gather*, which needs no atomic at all. In general, the backward pass
+# of a scatter is a gather, and that of a gather is a scatter.
 
 # %% id="counts"
 gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.zeros(8))
@@ -144,8 +149,10 @@ torch.from_dlpack(of_jax)[0] = 7
 print("JAX's array, which can't change, is now", of_jax)
 
 # %% [markdown] id="reach-text"
-# The array has changed, so whatever JAX has compiled or saved with the old value is now wrong. Use `torch.from_dlpack(x).clone()` here to make a copy. Between a tensor and NumPy, the rules are
-# NumPy's own: a view reaches the same memory by other strides, and a change of type or of order makes new memory. The picture shows which addresses each array reaches:
+# The array has changed, so whatever JAX has compiled or saved with the old value is now wrong. Use
+# `torch.from_dlpack(x).clone()` here to make a copy. Between a tensor and NumPy, the rules are NumPy's own. A view
+# reaches the same memory by other strides, and a change of type or of order makes new memory. The picture shows which
+# addresses each array reaches:
 
 # %% id="reach"
 table = np.arange(12.0).reshape(3, 4)
@@ -212,8 +219,10 @@ except RuntimeError as error:
 # `.numpy()` requires, says exactly that.
 
 # %% [markdown] id="operator-text"
-# `torch.library.custom_op` turns a function into an **operator**: a name with a namespace, and types of arguments and results, which PyTorch reads from the annotations. An operator makes two promises. Its results are new memory,
-# not views of the arguments, and it changes none of its arguments except for those in `mutates_args`. `register_fake` adds the shape and type that the result *would* have, for tensors that have no numbers yet.
+# `torch.library.custom_op` turns a function into an **operator**, which has a name with a namespace, and types of
+# arguments and results that PyTorch reads from the annotations. An operator makes two promises. Its results are new
+# memory, not views of the arguments, and it changes none of its arguments except for those in `mutates_args`.
+# `register_fake` adds the shape and type that the result *would* have, for tensors that have no numbers yet.
 
 # %% id="operators"
 # %%needs torch
@@ -243,8 +252,11 @@ print("deposit as before:", torch.equal(deposit(position, charges, STRIPS), plai
 # %% [markdown] id="rule-task"
 # ### Exercise: a rule for the operator
 #
-# A rule is two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the forward pass, where `ctx.save_for_backward(…)` keeps arrays. `backward(ctx, g)` finds them as `ctx.saved_tensors`, receives the derivative with respect to each strip, and returns the derivatives with respect to *each* input, with `None` for
-# `n`, which is not an array. Complete both; `collect(x, charge, g)` gives both results. Without PyTorch, the check calls your rule as PyTorch would, with NumPy arrays. With PyTorch, it also runs `opcheck` and `gradcheck`.
+# A rule is two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the forward pass, where
+# `ctx.save_for_backward(…)` keeps arrays. `backward(ctx, g)` finds them as `ctx.saved_tensors`, receives the derivative
+# with respect to each strip, and returns the derivatives with respect to *each* input, with `None` for `n`, which is
+# not an array. Complete both. `collect(x, charge, g)` gives both results. Without PyTorch, the check calls your rule as
+# PyTorch would, with NumPy arrays. With PyTorch, it also runs `opcheck` and `gradcheck`.
 
 # %% id="rule-exercise" tags=["exercise"]
 def setup_context(ctx, inputs, output):
@@ -267,7 +279,8 @@ def backward(ctx, g):
 check("rule", setup_context, backward)
 
 # %% [markdown] id="opcheck-predict" tags=["predict"]
-# `torch.library.opcheck` tests an operator: does it do what its schema says, does the fake agree, does it compile? *Predict:* this rule has the wrong sign. What notices it?
+# `torch.library.opcheck` tests whether an operator does what its schema says, whether the fake agrees, and whether it
+# compiles. *Predict:* this rule has the wrong sign. What notices it?
 
 # %% id="opcheck-guess"
 predict("opcheck", "opcheck", "register_autograd", "gradcheck alone")
@@ -357,7 +370,9 @@ except RuntimeError as error:  # torch._dynamo.exc.Unsupported
     print("with fullgraph=True:", type(error).__name__, str(error).splitlines()[0])
 
 # %% [markdown] id="breaks-why" tags=["why"]
-# The plain function gives two graphs and the operator gives one. The operator is a single node among others: PyTorch cannot look inside, but it knows the result's shape from the fake. With `fullgraph=True` a break is an error, which is what you want while you look for the reason.
+# The plain function gives two graphs and the operator gives one. The operator is a single node among others. PyTorch
+# cannot look inside, but it knows the result's shape from the fake. With `fullgraph=True` a break is an error, which is
+# what you want while you look for the reason.
 
 # %% [markdown] id="fused-text"
 # Why does this matter? Each operation reads its arguments from memory and writes its result there. PyTorch's own backend, *inductor*, fuses neighbouring operations in a graph into one kernel. It cannot fuse across a break, or into an operator. The cell counts the kernels that it makes. (On a CPU
@@ -379,7 +394,9 @@ else:
     print("There is no C++ compiler here (g++ or clang++), so inductor can't run")
 
 # %% [markdown] id="fused-why"
-# Besides ours there are six operations and two kernels: the three operations before the operator become one kernel, and the three after it the other. This is what your own operator *costs*: a pass through memory before it and another after it.
+# Besides ours there are six operations and two kernels, because the three operations before the operator become one
+# kernel, and the three after it become the other. So your own operator *costs* a pass through memory before it and
+# another after it.
 #
 # The backward pass is compiled too, with tensors that have no numbers. A `backward` that calls `collect_arrays` instead of `collect` works and passes `gradcheck`, but fails under `torch.compile`, and `opcheck` finds that. This is why the kernel of the backward pass is an operator as well.
 
@@ -395,13 +412,15 @@ else:
 # | tiles, fused with the operations around them | [Triton](https://triton-lang.org), by [`torch.library.triton_op`](https://docs.pytorch.org/docs/stable/library.html) | `torch.compile` sees into it, unlike `custom_op` |
 # | elements that take different paths; scatters; trees; random walks | your kernel, as an operator | no library has it, and array operations would need many passes |
 #
-# So a kernel is the last resort. Count first: it pays when it saves passes through memory that nothing else would save. In PyTorch our scatter is also two `index_add_` calls and some operations, which is fine for eight hits.
+# So a kernel is the last resort. Count first, because it pays only if it saves passes through memory that nothing else
+# would save. In PyTorch our scatter is also two `index_add_` calls and some operations, which is fine for eight hits.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - The backward pass of a kernel is a kernel. A scatter becomes a gather, and a gather a scatter.
-# - DLPack and `__cuda_array_interface__` share memory, they don't copy numbers. NumPy respects read-only memory; PyTorch doesn't know about it. A change of type or order is a copy.
+# - DLPack and `__cuda_array_interface__` share memory, they don't copy numbers. NumPy respects read-only memory, but
+#   PyTorch doesn't know about it. A change of type or order is a copy.
 # - `custom_op` turns a function into an operator, `register_fake` gives its result's shape, and `register_autograd` its backward pass.
 # - `opcheck` tests whether an operator keeps its promises, `gradcheck` whether the gradient is right. Run both.
 # - A plain function breaks a graph. An operator doesn't, but nothing is fused into it.

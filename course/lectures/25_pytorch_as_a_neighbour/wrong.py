@@ -41,7 +41,7 @@ collect("right, but with .* atomics", "by a maximum")(
 collect("was never written", "blocks of 64")(
     swap("    i = cuda.grid(1)\n    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left",
          "    i = 64 * cuda.blockIdx.x + cuda.threadIdx.x\n    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left"))
-collect("the kernel changes x, which is there to be read", "the hits moved")(
+collect("the kernel changes x, which is an input", "the hits moved")(
     swap("        by_x[i] = charge[i] * (g_right - g_left)", "        x[i] = left\n        by_x[i] = charge[i] * (g_right - g_left)"))
 
 

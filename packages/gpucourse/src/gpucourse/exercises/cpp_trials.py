@@ -31,7 +31,7 @@ def launched_cpp(
 ) -> list:
     """Compile, and launch on copies of the arguments; what they are afterwards.
 
-    The first ``reads`` of them are there to be read: fails the check if the kernel changes one.
+    The first ``reads`` of them are inputs: fails the check if the kernel changes one.
 
     On the virtual GPU, also beside a real one. Fails the check with the compiler's words, with
     what the checkers find, or if another order of threads gives another answer. ``source`` may

@@ -45,7 +45,7 @@ def launched(
 ) -> list:
     """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
 
-    The first ``reads`` of them are there to be read: fails the check if the kernel changes one.
+    The first ``reads`` of them are inputs: fails the check if the kernel changes one.
 
     Awkward Arrays, which kernels cannot change, go to the device too and come back as given.
 
@@ -67,7 +67,7 @@ def require_unchanged(given: Sequence, after: Sequence, name_of: Callable[[int],
             name = name_of(place)
             require(
                 False,
-                _("the kernel changes {name}, which is there to be read").format(name=name),
+                _("the kernel changes {name}, which is an input").format(name=name),
                 look=_("the line that writes `{name}[…]`").format(name=name),
             )
 

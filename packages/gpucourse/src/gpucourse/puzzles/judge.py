@@ -237,7 +237,7 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
         if name in got and name not in case.expected and name not in case.puzzle.scratch:
             require(
                 np.array_equal(got[name], value),
-                _("{case}, the kernel changes {name}, which is there to be read").format(
+                _("{case}, the kernel changes {name}, which is an input").format(
                     case=case, name=name
                 ),
                 look=_("the line that writes `{name}[…]`").format(name=name),
