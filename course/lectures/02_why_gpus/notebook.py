@@ -134,7 +134,7 @@ check("in-flight", threads_needed)
 # separate **thread**, whose number is `i`. The `[2, 32]` starts 2 × 32 threads, and those without a pendulum do
 # nothing. If there is no GPU, the virtual one runs the kernel and counts.
 #
-# *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take? And 33?
+# *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take, and 33?
 
 # %% id="warps-guess"
 predict("warps",
@@ -227,7 +227,7 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
 #
-# Every manufacturer has its own names for the same things. This course uses CUDA's:
+# Every manufacturer has its own names for the same things, and this course uses CUDA's:
 #
 # | what it is | CUDA | HIP | SYCL | OpenCL |
 # |---|---|---|---|---|
@@ -272,7 +272,7 @@ cp.empty(2**40, np.uint8)
 # one side needs them. It saves you writing the copies, but the data are transferred all the same.
 
 # %% [markdown] id="too-much-then"
-# Now for the transfers. This class counts bytes and trips, and on a GPU it measures how long they take.
+# The next class counts the bytes and trips of transfers, and on a GPU it measures how long they take.
 
 # %% id="ferry"
 class Ferry:
@@ -337,7 +337,7 @@ for count in (1_000, 1_000_000):
 # starting up. These are bounds from published figures and our 4 µs, and real copies are slower.
 
 # %% [markdown] id="transfer-then"
-# It helps to transfer less:
+# It helps to transfer less, as these two time lines show:
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
 # back: most of the time goes into six copies. Below, the array is copied once, the host launches three

@@ -263,9 +263,9 @@ print(f"{len(operations)} operations written down, {loops} loop compiled")
 print("JAX gives the same times:", np.allclose(wall_in_jax(a, b, c), times))
 
 # %% [markdown] id="jax-why" tags=["why"]
-# One. The compiler joins the nine operations into one loop, on a GPU into one kernel: it **fuses** them. You wrote no
-# C++ and no kernel. JAX can do more with the formula, because it knows all of it. The next cell computes its
-# derivative.
+# It makes one, because the compiler joins the nine operations into one loop, on a GPU into one kernel: it **fuses**
+# them. You wrote no C++ and no kernel. JAX can do more with the formula, because it knows all of it. The next cell
+# computes its derivative.
 
 # %% id="jax-then"
 slower = jax.grad(lambda b: wall_in_jax(a[0], b, c[0]))(b[0])
@@ -296,7 +296,7 @@ recorded_times("quadratic.float64")
 # as a formula for JAX. Only CuPy's automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
 
 # %% [markdown] id="choose"
-# So speed is rarely the reason to choose. Here is what is:
+# So speed is rarely the reason to choose. These are better reasons:
 #
 # | | PyCUDA | CuPy arrays | CuPy kernels | Numba CUDA | JAX |
 # |---|---|---|---|---|---|

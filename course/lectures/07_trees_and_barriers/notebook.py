@@ -328,10 +328,10 @@ print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
 # %% [markdown] id="early-return-why" tags=["whole", "why"]
-# Block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left. The first two
-# findings say that at both barriers one thread waits for threads that have ended. Every thread of a block must reach a
-# barrier. This GPU goes on anyway, but another one may not. The third finding explains the absurd number, because 127
-# of the elements were never filled and the fold reads them.
+# The sum of block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left.
+# The first two findings say that at both barriers one thread waits for threads that have ended. Every thread of a block
+# must reach a barrier. This GPU goes on anyway, but another one may not. The third finding explains the absurd number,
+# because 127 of the elements were never filled and the fold reads them.
 
 # %% [markdown] id="barrier-in-if-predict" tags=["whole", "predict"]
 # And a third time, with two lines that look as if they belonged together. *Predict:* will the sum be wrong?
@@ -439,7 +439,8 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok}")
 
 # %% [markdown] id="count-predict" tags=["predict"]
-# How much better is it? We can't use the clock, because the time that a CPU takes to play a GPU says nothing. So we count.
+# To find out how much better it is, we can't use the clock, because the time that a CPU takes to play a GPU says
+# nothing. So we count.
 #
 # *Predict:* how many atomics does each of the three versions take?
 

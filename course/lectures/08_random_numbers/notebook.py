@@ -90,8 +90,9 @@ print("different values:", np.unique(hits).size)
 print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 
 # %% [markdown] id="same-why" tags=["why"]
-# There is one. Every thread threw *the same* 64 points, so there are 64 points and not 262,144, and the true error is that
-# of 64. If you took the spread between the threads as your error, you would even claim ±0.
+# There is only one different count, because every thread threw *the same* 64 points, so there are 64 points and not
+# 262,144, and the true error is that of 64. If you took the spread between the threads as your error, you would even
+# claim ±0.
 
 # %% [markdown] id="same-then"
 # ### Exercise: an estimate with its error
@@ -167,9 +168,9 @@ def draw_streams(seeds, title):
 draw_streams(side_by_side, "seeds 1, 2, 3, …")
 
 # %% [markdown] id="neighbours-why" tags=["why"]
-# It is bad. Small seeds have few bits set, and this generator needs several steps to spread them. So the first numbers
-# are all close to 0, and the second ones come in stripes. A generator promises much about the numbers *along* one
-# stream, and nothing about numbers *across* streams with related seeds.
+# The estimate is bad, because small seeds have few bits set, and this generator needs several steps to spread them. So
+# the first numbers are all close to 0, and the second ones come in stripes. A generator promises much about the numbers
+# *along* one stream, and nothing about numbers *across* streams with related seeds.
 #
 # Skipping the first thousand numbers helps a little and proves nothing. A hash is better, because it
 # scrambles the seeds until neighbours have nothing in common.
@@ -316,7 +317,7 @@ check("chi-square", chi_square_z)
 # Each of these four methods gives 4,096 streams of 16 numbers. We test *along* the streams, with all numbers of 16
 # streams that are far apart, and *across* them, with the first number of all streams.
 #
-# *Predict:* which of the four pass both? Your `chi_square_z` makes the table.
+# *Predict:* which of the four pass both, in the table that your `chi_square_z` makes?
 
 # %% id="autopsy-guess"
 predict("autopsy", "all four", "the last only", "the last two")

@@ -190,8 +190,8 @@ print("a tuple:", weighted(jnp.ones(2), (0.25, 0.5)))
 print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
 # %% [markdown] id="static-why" tags=["why"]
-# `Non-hashable static arguments are not supported`. JAX looks up compiled functions by their static values, as
-# in a dictionary, and a list can't be a key because it might change. Use a tuple. And use static arguments
+# It is an error, `Non-hashable static arguments are not supported`. JAX looks up compiled functions by their static
+# values, as in a dictionary, and a list can't be a key because it might change. Use a tuple, and use static arguments
 # only for a few values, because each one means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
@@ -237,8 +237,8 @@ print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 # ### Exercise: where they come down
 #
 # Write `landing_counts(metres, bins)`, which counts how many values fall into each of `bins` bins of one metre, from 0
-# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside aren't counted. No loop; use
-# `.at[…].add`.
+# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside aren't counted. Use `.at[…].add` and no
+# loop.
 
 # %% id="at-exercise" tags=["exercise"]
 @partial(jax.jit, static_argnames="bins")
@@ -307,7 +307,7 @@ for steps in (1, 10, 100):
 # %% [markdown] id="where-trap-predict" tags=["predict"]
 # For a choice there are `jnp.where`, which computes **both** sides and selects, and `jax.lax.cond`, which runs one of
 # two functions. Under `vmap`, `cond` becomes `where`, because the lanes of a GPU take the same path anyway. `where` has
-# a trap. *Predict:* the derivative of this function at 0?
+# a trap. *Predict:* what is the derivative of this function at 0?
 
 # %% id="where-trap-guess"
 predict("where-trap", "0", "infinite", "nan")
@@ -340,7 +340,7 @@ for function in (root, root_safely):
 # ### Exercise: a table of throws
 #
 # Write `table(angles, speeds)`, the distance for every angle (rows) with every speed (columns), from `distance` alone,
-# without a loop and without reshaping. One `vmap` gives a row or a column. Map that again.
+# without a loop and without reshaping. One `vmap` gives a row or a column, so map that again.
 
 # %% id="vmap-exercise" tags=["exercise"]
 def table(angles, speeds):
@@ -375,9 +375,10 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why" tags=["why"]
-# They're equal. JAX has no hidden generator with a changing state, because a traced function couldn't have one. All
-# randomness comes from the **key**, and the same key gives the same numbers, everywhere and every time. So never use a
-# key twice: `split` it, use the parts, and don't use the original again. ("Random numbers in parallel" explains why.)
+# The two results are equal. JAX has no hidden generator with a changing state, because a traced function couldn't have
+# one. All randomness comes from the **key**, and the same key gives the same numbers, everywhere and every time. So
+# never use a key twice: `split` it, use the parts, and don't use the original again. ("Random numbers in parallel"
+# explains why.)
 
 # %% [markdown] id="grad-text"
 # ## 6. Derivatives
@@ -450,7 +451,8 @@ print("memory of the old array given away:", balls.is_deleted())
 balls + 1
 
 # %% [markdown] id="donate-why" tags=["why"]
-# Nothing: `Array has been deleted`. Write `balls = step_all(balls)`, and no name refers to the old one any more.
+# It has nothing, and the error is `Array has been deleted`. Write `balls = step_all(balls)`, and no name refers to the
+# old one any more.
 
 # %% [markdown] id="habits-predict" tags=["predict"]
 # The habits, in order of what they usually gain:
@@ -504,9 +506,9 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
           jax.devices()[0].platform.upper())
 
 # %% [markdown] id="habits-why" tags=["why"]
-# Factors of ten to thousands. Without `jit`, each step runs Python, and each operation separately. With ten balls, a
-# compiled call is mostly overhead. With ten thousand balls the last two come close to each other, because then each
-# call has enough work.
+# They differ by factors of ten to thousands. Without `jit`, each step runs Python, and each operation separately. With
+# ten balls, a compiled call is mostly overhead. With ten thousand balls the last two come close to each other, because
+# then each call has enough work.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints

@@ -93,7 +93,7 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 # A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon
 # between the first offset and the last, the number of its event, as a NumPy array. In a slice, the first offset need
 # not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop. `hint("owners")` gives a
-# first hint, and called again, a second one.
+# first hint, and a second one when you call it again.
 
 # %% id="owners-exercise" tags=["exercise"]
 def owners(offsets):
@@ -469,7 +469,7 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 # the lightest pairs. Above 80 GeV, the two ways agree to a few MeV.)
 #
 # *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once, which is 1.9 MB.
-# How many times that does the kernel move? And the array expression? (Memory is read in **sectors** of 32 bytes, and we
+# How many times that do the kernel and the array expression move? (Memory is read in **sectors** of 32 bytes, and we
 # count those.)
 
 # %% id="traffic-guess" tags=["whole"]

@@ -208,13 +208,13 @@ ptx = next(iter(no_negatives.inspect_asm().values()))
 print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in line), sep="\n")
 
 # %% [markdown] id="short-if-why" tags=["why"]
-# In none. The compiler saw that both branches are short, and turned them into one instruction, `selp`: *select by a
-# predicate*. Every lane computes both values and keeps one, which has the effect of masking without the
-# branch. Divergence costs where the branches are long.
+# It diverges in none of them. The compiler saw that both branches are short, and turned them into one instruction,
+# `selp`: *select by a predicate*. Every lane computes both values and keeps one, which has the effect of masking
+# without the branch. Divergence costs where the branches are long.
 
 # %% [markdown] id="sorted-predict" tags=["predict"]
 # Here are the same events, sorted by their number of muons, so that the lanes of a warp get events of equal length.
-# *Predict:* do the sums change? Does the cost?
+# *Predict:* do the sums change, and does the cost?
 
 # %% id="sorted-guess"
 predict("sorted",
@@ -418,9 +418,9 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="banks-why" tags=["why"]
-# Adding neighbours has. In the first level lane `t` needs word `2t`, so lanes 0 and 16 both need bank 0, and so on.
-# Every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to see the rows pile up.
-# In the other fold, lane `t` wants word `t`, and each lane has a bank to itself.
+# Only adding neighbours has bank conflicts. In the first level lane `t` needs word `2t`, so lanes 0 and 16 both need
+# bank 0, and so on. Every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to see
+# the rows pile up. In the other fold, lane `t` wants word `t`, and each lane has a bank to itself.
 
 # %% [markdown] id="padding-predict" tags=["predict"]
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`, `tile[2, 3]`
@@ -700,8 +700,8 @@ check("warp-max", warp_maxima)
 # the block gets shared memory, and they keep both to the end. The share of the possible warps that fit is the
 # **occupancy**.
 #
-# NVIDIA's assembler, `ptxas`, which turns PTX into machine
-# code, decides how many registers a thread takes. It needs no GPU, and it is installed with this course. Let's ask it.
+# NVIDIA's assembler, `ptxas`, which turns PTX into machine code, decides how many registers a thread takes. It needs no
+# GPU, and it is installed with this course. The next cell asks it.
 
 # %% id="registers"
 import re
@@ -859,7 +859,7 @@ for name, counts in (("naive", naive.counters), ("tiled", tiled.counters)):
 # a warp reads the *same* element of `a`, and one sector serves it.
 
 # %% [markdown] id="barrier-missing-predict" tags=["predict"]
-# *Predict:* leave out the second barrier. What can go wrong?
+# *Predict:* what can go wrong without the second barrier?
 
 # %% id="barrier-missing-guess"
 predict("barrier-missing",

@@ -184,7 +184,7 @@ print(report)
 # It is a race. A thread may read its neighbour's number before or after the neighbour has added to it, and if it reads
 # after, something is counted twice. The checker names two threads of one warp, because not even those are guaranteed to
 # run in step. In the halving tree, no element is both read and written in the same step. Here every element is read by
-# one thread and written by another, in the same step. So **read, wait, write, wait**.
+# one thread and written by another, in the same step. So each step must **read, wait, write, wait**.
 
 # %% [markdown] id="block-task"
 # ### Exercise: a scan for every block
@@ -234,7 +234,7 @@ gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS
 # for the whole grid (a cooperative launch has one, but only for as many blocks as fit on the GPU at once), so each is a
 # separate launch.
 #
-# *Predict:* a million values make 7,813 totals, more than one block can scan. What then?
+# *Predict:* a million values make 7,813 totals, more than one block can scan. What do you do then?
 
 # %% id="grid-guess"
 predict("grid",

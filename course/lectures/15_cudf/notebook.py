@@ -121,7 +121,7 @@ print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 # %% [markdown] id="joins-why" tags=["why"]
 # It gives nine rows, each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A
 # join multiplies: where a key occurs *m* times on the left and *n* times on the right, the result has *m × n* rows. A
-# GPU's memory is small, so a join that explodes there ends in `MemoryError`. Count before you join.
+# GPU's memory is small, so a join that explodes there ends in `MemoryError`. So count before you join.
 
 # %% [markdown] id="joins-picture-text"
 # Which events make all those rows? Those with many muons do, out of all proportion:
@@ -286,10 +286,11 @@ for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
 # %% [markdown] id="loop-why" tags=["why"]
-# It refuses. Each iteration of the loop would fetch four bytes over the slowest link of the machine, and there are tens of
-# thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where a reader can see it. The
-# same goes for `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of
-# the host, such as `np.histogram`.
+# It raises an error. Each iteration of the loop would fetch four bytes over the slowest link of the machine, and there
+# are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you want the
+# whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where a reader can see it. The same goes for
+# `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of the host, such
+# as `np.histogram`.
 
 # %% [markdown] id="sharing-predict" tags=["predict"]
 # CuPy and Numba work on the device as well. *Predict:* which of these share the column's memory?
@@ -353,7 +354,7 @@ check("no-detour", spectrum)
 # that is a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one thread for
 # each row. ("Numba CUDA" shows how.)
 #
-# *Predict:* here are two functions, both ordinary Python. Which one can be applied?
+# *Predict:* here are two functions, both ordinary Python. Which one can cuDF apply?
 
 # %% id="own-guess"
 predict("own",

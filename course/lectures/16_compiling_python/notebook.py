@@ -2,8 +2,8 @@
 # ## The same call, four times
 #
 # The function below is a plain Python loop, which adds the masses of those of 13,114 pairs of muons that lie near the
-# mass of the Z boson. One decorator stands above it. We call it four times with the same data and time each call on
-# this computer's processor. (It is the only clock in this lecture.)
+# mass of the Z boson. It has one decorator. We call it four times with the same data and time each call on this
+# computer's processor. (It is the only clock in this lecture.)
 #
 # The muons are simulated; "Numba CUDA" explains how.
 
@@ -230,7 +230,7 @@ Picture(figure, "Three orbits around one sun, each with 40 dots at equal interva
 # With `@njit(parallel=True)`, Numba divides a loop over `prange` among threads, one for each core. It doesn't check
 # whether that is safe for your loop.
 #
-# *Predict:* in one of these two functions the threads interfere with each other. In which?
+# *Predict:* in which of these two functions do the threads interfere with each other?
 
 # %% id="prange-guess"
 predict("prange", "in the sum: all add to one total", "in the histogram", "in both")
@@ -265,11 +265,11 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# The histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own total and adds them up
-# at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load a number that another
-# is about to change. Then one count is lost. That is a **race**. It shows only if two threads happen to run at the same
-# time, so not on one core, not in every run, and with a different number each time. A GPU has thousands of threads
-# instead of a few, so the question is more urgent there, as "Numba CUDA" shows.
+# They interfere in the histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own total
+# and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load a
+# number that another is about to change. Then one count is lost, which is a **race**. It shows only if two threads
+# happen to run at the same time, so not on one core, not in every run, and with a different number each time. A GPU has
+# thousands of threads instead of a few, so the question is more urgent there, as "Numba CUDA" shows.
 
 # %% [markdown] id="refuses-predict" tags=["predict"]
 # ## 4. What cannot be compiled
@@ -289,9 +289,9 @@ def passes(pt, eta, cuts):
 passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
 # %% [markdown] id="refuses-why" tags=["why"]
-# It refuses: `Cannot determine Numba type of <class 'dict'>`. (Elsewhere a list of Numba's internal functions stands
-# above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no type.
-# The same goes for lists of mixed types, objects of your own classes, and most libraries. Numba compiles numbers,
+# Numba refuses it with `Cannot determine Numba type of <class 'dict'>`. (Elsewhere a list of Numba's internal functions
+# stands above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no
+# type. The same goes for lists of mixed types, objects of your own classes, and most libraries. Numba compiles numbers,
 # tuples, NumPy arrays, most of NumPy's functions, and strings to some extent, as [the
 # list](https://numba.readthedocs.io/en/stable/reference/pysupported.html) says. Here a named tuple is the usual
 # solution, because its fields have names *and* types.
@@ -335,8 +335,9 @@ cut = 85.0
 print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# The same number twice. While compiling, Numba read the value of the global `cut`, built it into the machine
-# code as a constant, and never looks at the name again. JAX does the same, as you will see. No error, no warning.
+# You get the same number twice. While compiling, Numba read the value of the global `cut`, built it into the machine
+# code as a constant, and never looks at the name again. JAX does the same, as you will see. There is no error and no
+# warning.
 
 # %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
@@ -360,8 +361,8 @@ check("fresh-cuts", count_above)
 # ## 5. JAX: another way to compile
 #
 # Numba reads your *code*. JAX *runs* it once, with placeholders for arrays that have a shape and a type but no values,
-# and records the operations applied to them. That is **tracing**. The list of operations is called a *jaxpr*. The
-# compiler XLA fuses it and generates machine code, for this processor or for a GPU.
+# and records the operations applied to them, which is called **tracing**. The list of operations is called a *jaxpr*.
+# The compiler XLA fuses it and generates machine code, for this processor or for a GPU.
 
 # %% id="jax"
 import jax
@@ -430,8 +431,8 @@ print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
 # %% [markdown] id="below-numba"
 # Nine operations became one *fusion*, with one pass over the data, as in the loop.
 #
-# Now Numba. Both end in LLVM's language, which Clang and Rust also generate. `fmul` multiplies floats, and a type such
-# as `<4 x double>` is four numbers that the processor handles in one instruction.
+# Then comes Numba. Both end in LLVM's language, which Clang and Rust also generate. `fmul` multiplies floats, and a
+# type such as `<4 x double>` is four numbers that the processor handles in one instruction.
 
 # %% id="below-llvm"
 @njit

@@ -71,7 +71,8 @@ print(structure)
 # with another key, or a list in place of a tuple, `jit` traces again.
 
 # %% [markdown] id="two-trees-text"
-# `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same structure. If they don't:
+# `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same
+# structure. This is the error if they don't:
 
 # %% id="two-trees" raises="ValueError"
 jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
@@ -192,9 +193,9 @@ Picture(figure, f"Derivatives of the angle against time. By the size: largest at
                 f"at {largest:.0f} s, then falls slowly. By the decay: below {float(jnp.abs(slopes['swing']['decay']).max()):.2f} everywhere.")
 
 # %% [markdown] id="sensitive-why" tags=["why"]
-# Those around 40 s do. An error in the period grows with time, but it is harder to see as the swings die away, and
-# t·exp(-t/40 s) is largest at 40 s. So a derivative tells you something about an *experiment*, namely when to look, and
-# nobody had to write a formula for it.
+# Those around 40 s say most about it. An error in the period grows with time, but it is harder to see as the swings die
+# away, and t·exp(-t/40 s) is largest at 40 s. So a derivative tells you something about an *experiment*, namely when to
+# look, and nobody had to write a formula for it.
 #
 # `vmap(grad(f))` and `grad` of a sum are different. The first gives a gradient for each element, and the second gives
 # one gradient for all.
@@ -422,9 +423,9 @@ print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0),
 jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
 
 # %% [markdown] id="own-kernel-why" tags=["why"]
-# It refuses: `Pure callbacks do not support JVP`. The jaxpr has *one* equation, `pure_callback`, with the shapes of
-# inputs and outputs. JAX can't see what happens in between, so it can't differentiate it, fuse it, or tell whether it
-# is pure. *You* promise that it is pure, because JAX may call it twice, or never if the result isn't used.
+# JAX refuses it with `Pure callbacks do not support JVP`. The jaxpr has *one* equation, `pure_callback`, with the
+# shapes of inputs and outputs. JAX can't see what happens in between, so it can't differentiate it, fuse it, or tell
+# whether it is pure. *You* promise that it is pure, because JAX may call it twice, or never if the result isn't used.
 
 # %% [markdown] id="own-kernel-price"
 # The price is that the program waits for Python, and that the arrays pass through the host. If JAX is on a GPU, they

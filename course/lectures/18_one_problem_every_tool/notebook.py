@@ -364,7 +364,7 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
 #   arrays decide, but Numba turns both into `float64`, as "Numba CUDA" explains.
 
 # %% [markdown] id="agree-exactly-predict" tags=["predict"]
-# Can we make them agree? *Predict:* which of these give exactly NumPy's picture?
+# We can make them agree. *Predict:* which of these give exactly NumPy's picture?
 
 # %% id="agree-exactly-guess"
 predict("agree-exactly", "none: each has its own arithmetic", "those on the CPU", "all four")
@@ -405,7 +405,7 @@ for name, answer in {
 # fused. XLA gives no such promise for code under `jit`.
 
 # %% [markdown] id="agree-exactly-then"
-# Should you? To *debug* a port, you should. If you switch contraction off and demand equality, you have removed one
+# To *debug* a port, you should insist on it. If you switch contraction off and demand equality, you have removed one
 # source of differences. In production, leave the fma on, and compare with a tolerance that you can defend, here "fewer
 # than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break your
 # tests.

@@ -174,9 +174,10 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 # %% [markdown] id="test-task"
 # ### Exercise: a test worth having
 #
-# On a night like ours, every sweep has at least two good samples, and no sweep has length zero. Does a port handle
-# the other sweeps? Write `passes(port)`, which is true for a port that does what the loop does, and false for any other. One case
-# is there. Add the missing ones: `observe` makes a small observation, and you may change its arrays. The check tries ports with one mistake each.
+# On a night like ours, every sweep has at least two good samples, and no sweep has length zero. Does a port handle the
+# other sweeps? Write `passes(port)`, which is true for a port that does what the loop does, and false for any other.
+# One case is given. Add the missing ones, for which `observe` makes a small observation, and you may change its arrays.
+# The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -461,8 +462,8 @@ so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(
        map_kernel.py_func, by_cuda)
 
 # %% [markdown] id="cuda-then"
-# Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts. Here are two warps
-# of that kernel, in which pale lanes are waiting:
+# Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts, so here are two
+# warps of that kernel, in which pale lanes are waiting:
 
 # %% id="cuda-picture"
 with virtualgpu.profile() as profile:
@@ -502,9 +503,10 @@ so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), 
 # So compare with the *compiled* loop and not with Python's, or any port looks like a marvel.
 
 # %% [markdown] id="gained-text"
-# So why port at all? To use a machine that the loop can't use. The authors of a port of 13 TOAST kernels report up to 45 times the speed of the optimised
-# C++, for the best of them, and 7 times fewer lines: JAX on the GPUs of the supercomputer Perlmutter against C++ on its CPUs (N. Demeure, slides of
-# NERSC, 2024). You can see the number of your lines above, and a machine with a GPU shows your times in the same cells.
+# A port is still worth it, because it can use a machine that the loop can't use. The authors of a port of 13 TOAST
+# kernels report up to 45 times the speed of the optimised C++, for the best of them, and 7 times fewer lines: JAX on
+# the GPUs of the supercomputer Perlmutter against C++ on its CPUs (N. Demeure, slides of NERSC, 2024). You can see the
+# number of your lines above, and a machine with a GPU shows your times in the same cells.
 #
 # | | NumPy | JAX | Numba CUDA |
 # |---|---|---|---|

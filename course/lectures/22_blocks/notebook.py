@@ -88,9 +88,9 @@ def block_sums(kernel, values, block=256):
 print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
-# It finds `nan`. All blocks have the same shape, so the last one reaches beyond the end. Writes out there are dropped, so the subtraction needs no
-# guard. Reads out there return unspecified values: `nan` here, so that you notice, and on a GPU whatever is in memory. As soon
-# as elements of a block are combined, you need a **mask**.
+# The sum is `nan`. All blocks have the same shape, so the last one reaches beyond the end. Writes out there are
+# dropped, so the subtraction needs no guard. Reads out there return unspecified values: `nan` here, so that you notice,
+# and on a GPU whatever is in memory. As soon as elements of a block are combined, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
@@ -383,9 +383,9 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum does. In `float16` it stops growing at 2,048, because the next number is 2,050, so a product below 1 is less
-# than half a step and is rounded away. Rounded *inputs* cost less the longer the sum is, because their errors cancel.
-# So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
+# The sum spoils it. In `float16` it stops growing at 2,048, because the next number is 2,050, so a product below 1 is
+# less than half a step and is rounded away. Rounded *inputs* cost less the longer the sum is, because their errors
+# cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
 # `preferred_element_type=jnp.float32`.
 
 # %% [markdown] id="mixed-task"

@@ -351,10 +351,11 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="days-why" tags=["why"]
-# One. `cuda.syncthreads()` waits for the threads of *one block*, and the comment beside it is the bug. When eight
-# blocks happen to run in step, the total is complete all the same, and every test passes. The two lines of the finding
-# belong to two different blocks, and the advice is to wait for another launch. **A wrong answer that comes and goes
-# means a missing order. Don't repeat the test until it passes; ask the checker, which needs no bad luck.**
+# It may have only one block. `cuda.syncthreads()` waits for the threads of *one block*, and the comment beside it is
+# the bug. When eight blocks happen to run in step, the total is complete all the same, and every test passes. The two
+# lines of the finding belong to two different blocks, and the advice is to wait for another launch. **A wrong answer
+# that comes and goes means a missing order. Don't repeat the test until it passes; ask the checker, which needs no bad
+# luck.**
 
 # %% [markdown] id="days-task"
 # ### Exercise: close case 5
@@ -444,8 +445,9 @@ def try_orders(program, orders=100):
 print(try_orders(hasty))
 
 # %% [markdown] id="streams-why" tags=["why"]
-# In either. Each division needs *both* totals, but only the total of its own stream is certain to come before it. The other one may not be ready yet.
-# The end of a launch orders what comes after it in **its own stream**. Between streams, only an event does.
+# It can come too soon in either stream. Each division needs *both* totals, but only the total of its own stream is
+# certain to come before it. The other one may not be ready yet. The end of a launch orders what comes after it in **its
+# own stream**. Between streams, only an event does.
 
 # %% [markdown] id="streams-task"
 # ### Exercise: close case 6

@@ -485,8 +485,8 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
 # ## 4. Functions in functions
 #
 # A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr, that is, an equation whose
-# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice? Are its variables those of the
-# first call, or new ones?
+# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice, and are its variables those of
+# the first call, or new ones?
 
 # %% id="nested-guess"
 predict("nested",
@@ -774,8 +774,8 @@ for axes, what in zip(panels, plans["one kernel"], strict=True):
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
 # %% [markdown] id="plans-why" tags=["why"]
-# 384 requests are 3 arrays × 128 warps, so each number is loaded once, by adjacent threads, which is the minimum. And
-# XLA? Its plan is written in **HLO**. Here is the part where the program begins, below the end of our kernel:
+# 384 requests are 3 arrays × 128 warps, so each number is loaded once, by adjacent threads, which is the minimum. XLA's
+# plan is written in **HLO**. Here is the part where the program begins, below the end of our kernel:
 
 # %% id="hlo"
 hlo = jax.jit(density).lower(dive).compile().as_text()
