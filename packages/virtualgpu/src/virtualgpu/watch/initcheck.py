@@ -219,8 +219,8 @@ class Initcheck(Checker):
         missing in all of them: those that these lanes copy, or those beside them.
         """
         travels, instruction = self._travels(), access.instruction
-        if access.kind != "load":
-            return False
+        if access.kind != "load" or id(instruction) not in travels.loads:
+            return False  # a texture's fetch, for one, which copies no struct
         at = addresses.astype(np.int64) - base
         if stride:
             at = at + part_of[lanes] * stride
