@@ -71,11 +71,21 @@ def test_a_deck_has_every_section_cell_and_output(first_steps):
     assert "<h1>First steps</h1>" in text and "<h2>Why two?</h2>" in text
     words = html.unescape(re.sub(r"<[^>]+>", "", text))
     for cell in first_steps.notebook.cells:
-        if cell.cell_type == "code" and "predict(" not in cell.source:
+        set_up = cell.source.startswith("%load_ext gpucourse")
+        if cell.cell_type == "code" and "predict(" not in cell.source and not set_up:
             for line in cell.source.splitlines():
                 assert line.strip() in words, line
     assert "ZeroDivisionError: division by <zero>" in words and "\x1b" not in text
     assert "<b>passed</b>" in text and "words" not in words
+
+
+def test_set_up_and_code_that_only_draws_leave_the_slides(first_steps):
+    assert "%load_ext" not in deck_of(first_steps)
+    (folded,) = (cell for cell in first_steps.notebook.cells if 'check("half"' in cell.source)
+    before = deck_of(first_steps).count('class="block code')
+    folded.metadata["jupyter"] = {"source_hidden": True}
+    text = deck_of(first_steps)
+    assert text.count('class="block code') < before and "<b>passed</b>" in text
 
 
 def test_an_exercise_comes_before_its_answer_and_notes_are_the_speakers(first_steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,16 @@ def test_every_cell_that_is_no_answer_is_on_the_page_with_its_outputs(lessons: l
             (found,) = (one for one in cells if one.id == wanted)
             assert found.cell_type == cell.kind
             assert cell.kind == "markdown" or found.outputs
+
+
+def test_what_a_check_said_of_our_answer_is_folded_below_a_starter(lessons: list[Shown]):
+    (check,) = find(page(lessons[0]), 'check("double"')
+    assert check.metadata.tags == ["hide-output"]
+    for cell in lessons[0].notebook.cells:
+        for output in cell.get("outputs", ()):
+            output.data[CHECK_MIME] = {"passed": False}
+    (check,) = find(page(lessons[0]), 'check("double"')
+    assert "tags" not in check.metadata
 
 
 def test_hints_unfold_one_by_one_before_the_answer(lessons: list[Shown], tmp_path: Path):
@@ -167,8 +178,9 @@ def test_the_front_page_lists_every_lesson(lessons: list[Shown], tmp_path: Path)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "views.md").write_text("# Views\n")
     found = [one.source.lesson for one in lessons]
+    found[0] = replace(found[0], why="why two?")
     text = pages.front_page(template, found, tmp_path)
-    assert f"| 1 | [First steps](lectures/{LECTURE}.ipynb) | 10 |" in text
+    assert f"| 1 | [First steps](lectures/{LECTURE}.ipynb): why two? | 10 |" in text
     assert f"| 2 | [Count them](projects/{PROJECT}/{PROJECT}.ipynb) | 20 |" in text
     assert f"\nlectures/{LECTURE}\n" in text and "\ndocs/views" in text
     with pytest.raises(ValueError, match="needs one <!-- other pages -->"):

@@ -45,8 +45,17 @@ def test_a_picture_is_an_image_with_its_alt_text():
     assert bundle["text/plain"] == 'a line, "rising"'
     assert 'alt="a line, &quot;rising&quot;"' in bundle["text/html"]
     assert 150 < int(re.search(r'width="(\d+)"', bundle["text/html"])[1]) < 170  # 2 inches at 80
-    data = re.search(r"base64,([^\"]+)", bundle["text/html"])[1]
+    data = re.search(r"svg\+xml;base64,([^\"]+)", bundle["text/html"])[1]
+    assert b"<svg " in base64.b64decode(data)
+
+
+def test_a_picture_of_many_points_is_one_of_pixels():
+    figure, axes = canvas(2, 1)
+    axes.plot(np.arange(5000), np.arange(5000) % 7, ".")
+    markup = Picture(figure, "points")._repr_mimebundle_()["text/html"]
+    data = re.search(r"png;base64,([^\"]+)", markup)[1]
     assert base64.b64decode(data).startswith(b"\x89PNG")
+    assert 150 < int(re.search(r'width="(\d+)"', markup)[1]) < 170
 
 
 def test_pictures_are_not_kept_by_pyplot():
@@ -201,9 +210,10 @@ def test_a_figure_of_pyplot_is_shown_with_its_words_and_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("layout", "height"), [(None, 1), ("constrained", 3)])
-def test_nothing_of_a_figure_is_cut_off_at_its_edge(layout, height):
+def test_nothing_of_a_figure_is_cut_off_at_its_edge(layout, height, monkeypatch):
     from matplotlib import pyplot
 
+    monkeypatch.setattr("gpucourse.views.picture.MOST_VECTORS", 0)
     figure, axes = pyplot.subplots(1, 4, figsize=(11, height), layout=layout)
     for each in axes:  # squares: low for their labels in either layout
         each.imshow(np.zeros((40, 40)))

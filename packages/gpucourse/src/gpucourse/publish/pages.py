@@ -100,6 +100,8 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
                 if SET_UP in origin.tags
                 else None
             )
+            if tag is None and _is_passed(cell):  # the answer's ✓, below the learner's starter
+                tag = "hide-output"
             hidden = {"tags": [tag]} if tag else {}
             yield new_code_cell(
                 cell.source,
@@ -146,6 +148,14 @@ def hints(exercise: Exercise) -> str:
     return "\n\n".join(
         f"<details>\n<summary>Hint {number}</summary>\n<p>{marked_up(hint)}</p>\n</details>"
         for number, hint in enumerate(exercise.hints, start=1)
+    )
+
+
+def _is_passed(cell: NotebookNode) -> bool:
+    """Return True if a check in the cell has passed."""
+    return any(
+        output.get("data", {}).get(CHECK_MIME, {"passed": False})["passed"]
+        for output in cell.outputs
     )
 
 
@@ -228,14 +238,13 @@ def front_page(template: str, lessons: list[Lesson], root: Path) -> str:
     named = set(template.split())
 
     def rows(kind: type) -> str:
-        lines = ["| | | minutes |", "|---|---|---|"]
+        lines = ["| no. | lesson | minutes |", "|---|---|---|"]
         for lesson in lessons:
             if isinstance(lesson, kind) and lesson.id not in (GALLERY.id, TUTORIAL.id):
                 number = lesson.id[:2].lstrip("0")
-                lines.append(
-                    f"| {number} | [{lesson.title}]({notebook_path(lesson).as_posix()}) "
-                    f"| {lesson.minutes} |"
-                )
+                link = f"[{lesson.title}]({notebook_path(lesson).as_posix()})"
+                said = f": {lesson.why}" if lesson.why else ""
+                lines.append(f"| {number} | {link}{said} | {lesson.minutes} |")
         return "\n".join(lines)
 
     def tree(kind: type) -> str:

@@ -93,7 +93,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
     for cell in shown.notebook.cells:
         origin = origins.get(cell.id)
         tags = origin.tags if origin else ()
-        if SET_UP in tags:
+        if SET_UP in tags or _starts_the_notebook(cell):
             continue
         if "room" in tags:
             notes += text.blocks(cell.source)
@@ -120,7 +120,10 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
             columns[-1].append(_block(f'<ol type="a">{listed}</ol>', "prose"))
         else:
             assert origin is not None
-            columns[-1] += _code_blocks(cell, starter(origin), predicting)
+            blocks = _code_blocks(cell, starter(origin), predicting)
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):  # it draws what is shown
+                blocks = [block for block in blocks if 'class="block output' in block]
+            columns[-1] += blocks
     if notes:
         columns[0].append(f'<aside class="notes">{"".join(notes)}</aside>')
     body = "\n".join(f'<section class="flow">{"".join(blocks)}</section>' for blocks in columns)
@@ -133,6 +136,11 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
     for name, fill in fills.items():
         template = template.replace(f"{{{{ {name} }}}}", fill)
     return template
+
+
+def _starts_the_notebook(cell: NotebookNode) -> bool:
+    """Return True for the cell that gets a notebook ready and says which device answers."""
+    return cell.cell_type == "code" and cell.source.startswith("%load_ext gpucourse")
 
 
 def _code_blocks(cell: NotebookNode, unsolved: str | None, predicting: bool) -> list[str]:

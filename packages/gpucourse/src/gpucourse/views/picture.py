@@ -23,6 +23,10 @@ ON_DARK = "#DDDDDD"
 PAGE_DPI = 80
 
 
+#: Bytes of SVG up to which a figure is drawn by vectors: a plot of 10,000 points takes 1 MB.
+MOST_VECTORS = 150_000
+
+
 class Picture:
     """A figure and its ``alt`` text; the last value of a cell shows itself.
 
@@ -42,18 +46,34 @@ class Picture:
         return self.alt
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        drawn = io.BytesIO()
-        # "tight" takes in what stands beyond the figure's edge: a label under a low pair of axes.
-        self.figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, bbox_inches="tight")
-        png = drawn.getvalue()
-        width = int.from_bytes(png[16:20], "big") // 2  # pixels, from the PNG's first chunk
-        data = base64.b64encode(png).decode("ascii")
+        kind, drawn, width = _vectors(self.figure)
+        if len(drawn) > MOST_VECTORS:
+            kind, drawn, width = _pixels(self.figure)
+        data = base64.b64encode(drawn).decode("ascii")
         # Not pyplot's image/png output: neither JupyterLab nor nbconvert gives that an alt text.
         markup = (
-            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
+            f'<img src="data:image/{kind};base64,{data}" alt="{html.escape(self.alt)}" '
             f'width="{width}" style="max-width: 100%; height: auto">'
         )
         return {"text/plain": self.alt, "text/html": markup}
+
+
+def _vectors(figure: Figure) -> tuple[str, bytes, int]:
+    """Return a figure as SVG, which a slide enlarges without blur, and its width in pixels."""
+    drawn = io.BytesIO()
+    # "tight" takes in what stands beyond the figure's edge: a label under a low pair of axes.
+    figure.savefig(drawn, format="svg", bbox_inches="tight", metadata={"Date": None})
+    svg = drawn.getvalue()
+    found = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', svg)
+    return "svg+xml", svg, round(float(found[1]) / 72 * PAGE_DPI) if found else 0
+
+
+def _pixels(figure: Figure) -> tuple[str, bytes, int]:
+    """Return a figure as PNG and its width in pixels of the page."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=2 * PAGE_DPI, bbox_inches="tight")
+    png = drawn.getvalue()
+    return "png", png, int.from_bytes(png[16:20], "big") // 2  # from the PNG's first chunk
 
 
 def show_figure(alt: str) -> None:
