@@ -289,10 +289,10 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why" tags=["why"]
-# In lockstep the answer is right. On the virtual GPU all warps run at the same pace unless a schedule says otherwise,
-# and on a real one they often do. In another order, a thread adds an element that its owner has not filled yet. It then
-# reads what something else left there, because **shared memory does not start at zero**. The virtual GPU fills it with
-# absurd numbers, so that you notice. The report names the two lines that a barrier must separate.
+# In lockstep the answer is right, because on the virtual GPU all warps run at the same pace unless a schedule says
+# otherwise, and on a real one they often do. In another order, a thread adds an element that its owner has not filled
+# yet. It then reads what something else left there, because **shared memory does not start at zero**. The virtual GPU
+# fills it with absurd numbers, so that you notice. The report names the two lines that a barrier must separate.
 
 # %% [markdown] id="early-return-predict" tags=["whole", "predict"]
 # Break it again: a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is wrong?
@@ -369,8 +369,8 @@ print(report)
 
 # %% [markdown] id="barrier-in-if-why" tags=["whole", "why"]
 # The sum is right, and the program is wrong. At the first level, half of the threads have no partner. They skip the
-# barrier, finish the loop and end, while the others wait. This is called a *divergent barrier*. CUDA does not define
-# what happens then, so a real GPU may go on, mix up two barriers, or hang. So guard the work, not the barrier.
+# barrier, finish the loop and end, while the others wait. This is called a *divergent barrier*, and CUDA does not
+# define what happens then. A real GPU may go on, mix up two barriers, or hang. So guard the work, not the barrier.
 
 # %% [markdown] id="block-max-task"
 # ### Exercise: the maximum of a block

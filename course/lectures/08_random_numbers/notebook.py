@@ -353,9 +353,10 @@ for name, numbers in specimens.items():
 draw_streams(spread_out, "scrambled seeds")
 
 # %% [markdown] id="scrambled-why"
-# A passed test proves little. Among a hundred z-scores one beyond 3 is no cause for alarm, but one of several hundred
-# is. Serious test suites, such as TestU01 and PractRand, run hundreds of tests on terabytes. xorshift64 itself fails
-# some of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*, that is, the streams.
+# A passed test proves little, because among a hundred z-scores one beyond 3 is no cause for alarm, but one of several
+# hundred is. Serious test suites, such as TestU01 and PractRand, run hundreds of tests on terabytes. xorshift64 itself
+# fails some of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*, that is, the
+# streams.
 #
 # Here is the reason for all this work:
 

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## At what angle must I throw?
 #
-# A ball flies through air that slows it down. There is no formula for where it lands, so a function steps
-# through its flight. It is written for *one* ball. Run the cell: it throws a thousand balls, and computes how the
-# distance changes with the angle.
+# A ball flies through air that slows it down. There is no formula for where it lands, so a function steps through its
+# flight. It is written for *one* ball. Run the cell, which throws a thousand balls and computes how the distance
+# changes with the angle.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -334,8 +334,8 @@ for function in (root, root_safely):
 # ## 4. One becomes many: vmap
 #
 # `jax.vmap(function, in_axes)` maps a function over an axis of its arguments: `(0, None)` means the first argument
-# along its axis 0, the second the same for all. It doesn't loop. Each operation in the list becomes one on arrays with
-# one more axis.
+# along its axis 0, the second the same for all. It doesn't loop, because each operation in the list becomes one on
+# arrays with one more axis.
 #
 # ### Exercise: a table of throws
 #

@@ -143,10 +143,10 @@ print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4]
 # %% [markdown] id="file-text"
 # ## 2. From a file to columns
 #
-# Physics keeps its events in **ROOT files**. A file holds *trees*. A tree is a table whose columns, the *branches*, are
-# stored apart from each other, compressed, in pieces called *baskets*. [uproot](https://uproot.readthedocs.io) reads
-# them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list for each
-# event):
+# Physics keeps its events in **ROOT files**. A file holds *trees*, and a tree is a table whose columns, the *branches*,
+# are stored apart from each other, compressed, in pieces called *baskets*. [uproot](https://uproot.readthedocs.io)
+# reads them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list for
+# each event):
 
 # %% id="branches"
 print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
@@ -205,9 +205,8 @@ for name, array in {"all": muons, "muons[muons.pt > 20]": hard,
 print("highest pt of each:", ak.max(muons.pt, axis=1)[11:16].to_list())
 
 # %% [markdown] id="masks-why" tags=["why"]
-# A mask of muons thins the lists and keeps every event, empty ones included. A mask of events drops whole
-# events. Reductions with `axis=1` go along each list. An empty list has no largest value,
-# and Awkward returns `None` for it.
+# A mask of muons thins the lists and keeps every event, empty ones included. A mask of events drops whole events, and
+# reductions with `axis=1` go along each list. An empty list has no largest value, and Awkward returns `None` for it.
 
 # %% [markdown] id="first-of-none-predict" tags=["predict"]
 # *Predict:* and `muons.pt[:, 0]`, the first muon of each event?

@@ -304,7 +304,7 @@ gpucourse.beside(
 # its caches, and a profiler tells you how many.)
 #
 # A GPU also doesn't guess ahead, as a CPU does when it predicts branches and continues before it knows. It has
-# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*. In one instruction,
+# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*: in one instruction,
 # neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel. Look at which line is
 # dark.
 
@@ -355,8 +355,8 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 3. Bank conflicts
 #
-# Shared memory has no sectors. It has 32 **banks**. The word of 4 bytes with the number `k` is in bank `k % 32`, and
-# each bank delivers one word at a time. If two lanes want different words of the same bank, one of them waits, and the
+# Shared memory has no sectors, but 32 **banks**. The word of 4 bytes with the number `k` is in bank `k % 32`, and each
+# bank delivers one word at a time. If two lanes want different words of the same bank, one of them waits, and the
 # request takes one *wavefront* more. (If they want the same word, both get it.)
 #
 # There are two ways to fold 128 numbers, and both are right. One adds the far half onto the near half, as "Trees and
@@ -437,8 +437,8 @@ print("32 columns: the banks of tile[:, 3] are", *bank[:, 3])
 print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
 
 # %% [markdown] id="padding-why" tags=["why"]
-# It takes one wavefront. 33 is one more than 32, so each row begins one bank further than the row above it, and the words of a
-# column are in 32 different banks.
+# It takes one wavefront, because 33 is one more than 32, so each row begins one bank further than the row above it, and
+# the words of a column are in 32 different banks.
 
 # %% [markdown] id="turn-task"
 # ### Exercise: transpose a table
@@ -664,7 +664,7 @@ for n in (96, 100):
 
 # %% [markdown] id="shuffle-broken-why" tags=["why"]
 # It is wrong. It would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at work, but
-# `mask` says that all 32 are. Lane 3 reads from lane 19, which has no value. CUDA leaves the result undefined. The
+# `mask` says that all 32 are. Lane 3 reads from lane 19, which has no value. CUDA leaves the result undefined, so the
 # virtual GPU returns an absurd number, here so large that the sum overflows, so that you notice. A real GPU may return
 # whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
 
@@ -963,8 +963,8 @@ recorded_times("lesson.product")
 #
 # - Threads run in warps of 32 lanes. A warp runs every branch that one of its lanes takes, and iterates until its busiest
 #   lane is done, so give a warp work that is alike.
-# - Memory moves in sectors of 32 bytes. In one instruction, neighbouring lanes should read neighbouring addresses, so
-#   store columns and not rows.
+# - Memory moves in sectors of 32 bytes, so in one instruction, neighbouring lanes should read neighbouring addresses.
+#   Store columns and not rows.
 # - Shared memory has 32 banks. Lanes that ask one bank for different words wait for each other, and a column of padding spreads them.
 # - Lanes can exchange numbers by shuffles, and all lanes that the mask names must take part.
 # - Without a clock you can count idle lanes, sectors, wavefronts of shared memory, and warps that fit. Only a clock

@@ -181,10 +181,10 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="one-barrier-why" tags=["why"]
-# It is a race. A thread may read its neighbour's number before or after the neighbour has added to it, and if it reads
-# after, something is counted twice. The checker names two threads of one warp, because not even those are guaranteed to
-# run in step. In the halving tree, no element is both read and written in the same step. Here every element is read by
-# one thread and written by another, in the same step. So each step must **read, wait, write, wait**.
+# It is a race, because a thread may read its neighbour's number before or after the neighbour has added to it, and if
+# it reads after, something is counted twice. The checker names two threads of one warp, because not even those are
+# guaranteed to run in step. In the halving tree, no element is both read and written in the same step. Here every
+# element is read by one thread and written by another, in the same step. So each step must **read, wait, write, wait**.
 
 # %% [markdown] id="block-task"
 # ### Exercise: a scan for every block

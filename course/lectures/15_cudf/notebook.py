@@ -70,8 +70,8 @@ print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
 # %% [markdown] id="groups-why" tags=["why"]
-# pandas sorts the groups. cuDF does not unless you ask, because thousands of threads put rows into a hash table, and
-# the groups come out in the table's order. So never rely on the order. Say `sort=True`, or sort afterwards.
+# pandas sorts the groups, but cuDF does not unless you ask, because thousands of threads put rows into a hash table,
+# and the groups come out in the table's order. So never rely on the order, but say `sort=True`, or sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
@@ -286,9 +286,9 @@ for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
 # %% [markdown] id="loop-why" tags=["why"]
-# It raises an error. Each iteration of the loop would fetch four bytes over the slowest link of the machine, and there
-# are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you want the
-# whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where a reader can see it. The same goes for
+# It raises an error, because each iteration of the loop would fetch four bytes over the slowest link of the machine,
+# and there are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you
+# want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where a reader can see it. The same goes for
 # `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of the host, such
 # as `np.histogram`.
 
@@ -399,7 +399,7 @@ except ValueError as error:
 
 # %% [markdown] id="own-cost"
 # Before you write one, look for whole-column verbs: `where`, `clip`, `between`, arithmetic, `.str`. They are compiled
-# already. Yours is compiled at its first use, and again for each new type of column, which takes a good part of a
+# already, but yours is compiled at its first use, and again for each new type of column, which takes a good part of a
 # second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole columns. An
 # argument may be null. A computation with null is null, and a comparison with it is false, so `if` takes the other
 # branch. `x is cudf.NA` tests for it.

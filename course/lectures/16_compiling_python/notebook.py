@@ -184,8 +184,8 @@ print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 #
 # NumPy's operations are a poor fit for a *loop per element*. A planet's position on its orbit is an example. Kepler's
 # equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, but it
-# can't be solved by a formula. Newton's method solves it. Start with `E = π`, subtract `(E - e * sin(E) - M) / (1 - e *
-# cos(E))`, and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
+# can't be solved by a formula. Newton's method solves it if you start with `E = π`, subtract `(E - e * sin(E) - M) / (1
+# - e * cos(E))`, and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
 #
 # Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 
@@ -536,9 +536,9 @@ print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(mass
 print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
 
 # %% [markdown] id="jax-stale-why" tags=["why"]
-# The second number is stale. The third is right by accident. For JAX a different length is a different type, so it
-# traced again and saw the new cut. A program that is wrong for some lengths only is harder to find than one that is
-# always wrong. So: **pass everything that a compiled function needs as an argument.**
+# The second number is stale, and the third is right by accident, because for JAX a different length is a different
+# type, so it traced again and saw the new cut. A program that is wrong for some lengths only is harder to find than one
+# that is always wrong. So: **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]
 # ## 8. One formula, five ways
@@ -638,7 +638,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #
 # The last two are usually close together, and they gain less than the number of cores, because one pass is so cheap
 # that they wait for memory. With a single core, or while other programs are busy, `parallel=True` gains nothing. And
-# remember the first column. If you need the roots once, NumPy is done before the others have compiled.
+# remember the first column: if you need the roots once, NumPy is done before the others have compiled.
 #
 # ("CuPy: NumPy on the device" computes the same formula on a GPU, with recorded times in its last section.)
 

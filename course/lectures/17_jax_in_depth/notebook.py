@@ -460,8 +460,9 @@ print("the slope at 3:", jax.grad(square)(3.0))
 check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 
 # %% [markdown] id="own-rule-why" tags=["why"]
-# It gives 9.0. JAX takes your word for it, and never compares the rule with the function. You have to do that: `check_grads` compares the rule with differences of the function's values, and finds the mistake. Run it
-# for each rule that you write.
+# It gives 9.0, because JAX takes your word for it, and never compares the rule with the function. You have to do that:
+# `check_grads` compares the rule with differences of the function's values, and finds the mistake. Run it for each rule
+# that you write.
 
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
@@ -532,7 +533,7 @@ print("50 decays, mapped: launches", launches - before)
 #   each element.
 # - `while_loop` ends when a condition holds. Under `vmap` it iterates for the slowest element, and it has no reverse
 #   derivative. `cond` runs one branch, but under `vmap` both.
-# - JAX can't see what `pure_callback` calls. `custom_vjp` gives it a derivative. JAX trusts the rule, and only
+# - JAX can't see what `pure_callback` calls, so `custom_vjp` gives it a derivative. JAX trusts the rule, and only
 #   `check_grads` tests it.
 
 # %% [markdown] id="read-on"

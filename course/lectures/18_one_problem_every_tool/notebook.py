@@ -111,7 +111,7 @@ def numba_picture(real, imag, limit):
 print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), picture))
 
 # %% [markdown] id="numba-why"
-# The pictures are not the same. Section 3 explains why.
+# The pictures are not the same, and section 3 explains why.
 
 # %% [markdown] id="elementwise-text"
 # CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself:
@@ -207,9 +207,9 @@ predict("jax-refuses", "yes", "no")
 jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 
 # %% [markdown] id="jax-refuses-why" tags=["why"]
-# It does not, and the error is `Attempted boolean conversion of traced array`. JAX does not compile Python. It runs the
-# function once with stand-ins for the numbers, and the `while` needs a decision that depends on them. The loop has to
-# be JAX's own, `lax.while_loop`, which is explained in "JAX in depth".
+# It does not, and the error is `Attempted boolean conversion of traced array`. JAX does not compile Python, but runs
+# the function once with stand-ins for the numbers, and the `while` needs a decision that depends on them. The loop has
+# to be JAX's own, `lax.while_loop`, which is explained in "JAX in depth".
 
 # %% [markdown] id="raw-text"
 # A `RawKernel` is a whole kernel in CUDA C++, in which you find your point, guard the bounds and choose the launch.
@@ -646,8 +646,8 @@ told = [
 Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".join(told) + ".")
 
 # %% [markdown] id="roofline-why" tags=["why"]
-# The arrays are far down the slope. There, the 67 TFLOPS of an H100 are of no use, because with 0.07 operations for
-# each byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
+# The arrays are far down the slope, where the 67 TFLOPS of an H100 are of no use, because with 0.07 operations for each
+# byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
 # together. With a larger `LIMIT` it moves to the right, under the ceiling.
 #
 # So before you tune anything, ask on which side you are. Under the slope, move fewer bytes. Fuse, use smaller types,

@@ -499,8 +499,9 @@ print("the night:", same(partial(by_loop, loop=compiled), night))
 so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), make_map)
 
 # %% [markdown] id="fastest-why" tags=["why"]
-# It is most likely the old loop. It makes no intermediate arrays, has no padding, and its data fit into a core's caches. On a CPU a port can easily be slower.
-# So compare with the *compiled* loop and not with Python's, or any port looks like a marvel.
+# It is most likely the old loop, which makes no intermediate arrays and has no padding, and whose data fit into a
+# core's caches. On a CPU a port can easily be slower. So compare with the *compiled* loop and not with Python's, or any
+# port looks like a marvel.
 
 # %% [markdown] id="gained-text"
 # A port is still worth it, because it can use a machine that the loop can't use. The authors of a port of 13 TOAST

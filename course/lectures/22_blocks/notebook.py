@@ -88,7 +88,7 @@ def block_sums(kernel, values, block=256):
 print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
-# The sum is `nan`. All blocks have the same shape, so the last one reaches beyond the end. Writes out there are
+# The sum is `nan`, because all blocks have the same shape, so the last one reaches beyond the end. Writes out there are
 # dropped, so the subtraction needs no guard. Reads out there return unspecified values: `nan` here, so that you notice,
 # and on a GPU whatever is in memory. As soon as elements of a block are combined, you need a **mask**.
 
@@ -242,11 +242,11 @@ Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has
                 "rows 32 to 48 in full width, of B columns 48 to 64 in full height, of C the one tile where they cross.")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# It falls to a quarter. A tile with four times the side computes 16 times as many results from 4 times as much input.
-# This is all that tiling does, with threads and with blocks. Each element is fetched once and used `tile` times. Why
-# not one tile of 1,024? It has to fit on the chip. A multiprocessor of an H100 has up to 227 KB of shared memory, and a
-# strip of 64 × 1,024 takes 262. So a program doesn't read whole strips at once either. It walks along them, one tile at
-# a time.
+# It falls to a quarter, because a tile with four times the side computes 16 times as many results from 4 times as much
+# input. This is all that tiling does, with threads and with blocks. Each element is fetched once and used `tile` times.
+# Why not one tile of 1,024? It has to fit on the chip. A multiprocessor of an H100 has up to 227 KB of shared memory,
+# and a strip of 64 × 1,024 takes 262. So a program doesn't read whole strips at once either. It walks along them, one
+# tile at a time.
 
 # %% [markdown] id="product-task"
 # ### Exercise: walk along the strips

@@ -284,9 +284,9 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
 
 # %% [markdown] id="slow-why" tags=["why"]
 # It complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's
-# cache. But a warp reads *together*. At any moment its 32 lanes are in 32 different rows, 480 elements apart, and each
-# lane fetches a sector of 32 bytes for the 8 bytes that it uses. That is four times the traffic, for a kernel that does
-# little else.
+# cache. But a warp reads *together*, so at any moment its 32 lanes are in 32 different rows, 480 elements apart, and
+# each lane fetches a sector of 32 bytes for the 8 bytes that it uses. That is four times the traffic, for a kernel that
+# does little else.
 
 # %% [markdown] id="slow-task"
 # ### Exercise: close case 4

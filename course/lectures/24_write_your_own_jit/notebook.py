@@ -476,10 +476,10 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
                  np.int32(square.size), array="argument 0", steps=4, title="x + x.T reads x")
 
 # %% [markdown] id="loads-why" tags=["why"]
-# Neighbours that are shifted by one occupy up to five sectors, 4.5 on average over both loads. A row takes
-# four. For the column all 32 threads load the same element, which is one sector. The transpose takes 32, because
-# neighbouring threads read elements 256 bytes apart. So fusing a view saves *memory*, but it doesn't improve the
-# *access pattern*. XLA faces the same choice, and so some of its kernels go through shared memory.
+# Neighbours that are shifted by one occupy up to five sectors, 4.5 on average over both loads. A row takes four, and
+# for the column all 32 threads load the same element, which is one sector. The transpose takes 32, because neighbouring
+# threads read elements 256 bytes apart. So fusing a view saves *memory*, but it doesn't improve the *access pattern*.
+# XLA faces the same choice, and so some of its kernels go through shared memory.
 
 # %% [markdown] id="nested-predict" tags=["predict"]
 # ## 4. Functions in functions

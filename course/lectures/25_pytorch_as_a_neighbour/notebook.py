@@ -60,9 +60,9 @@ Picture(figure, f"The charge in {STRIPS} strips: eight pairs of bars as measured
 # ## 1. The backward pass is a kernel
 #
 # The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k, and together they
-# are the misfit's **gradient**. What are its derivatives with respect to the hits? A hit changed two strips. It added
-# `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that fraction
-# of the charge moves from left to right.
+# are the misfit's **gradient**. What are its derivatives with respect to the hits? A hit changed two strips, because it
+# added `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that
+# fraction of the charge moves from left to right.
 #
 # ### Exercise: collect
 #
@@ -136,7 +136,8 @@ print("one memory:", taken.ctypes.data == of_jax.unsafe_buffer_pointer())
 taken[0] = 7
 
 # %% [markdown] id="borrowed-why" tags=["why"]
-# It is an error. The memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects that. The view keeps its owner alive for as long as the view exists.
+# It is an error, because the memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects
+# that. The view keeps its owner alive for as long as the view exists.
 
 # %% [markdown] id="jax-changed-text"
 # PyTorch takes the JAX array too, but has no read-only tensors:
@@ -215,8 +216,9 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown] id="plain-why" tags=["why"]
-# It is an error: `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do *with tensors*. A kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`, which
-# `.numpy()` requires, says exactly that.
+# It is an error: `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do
+# *with tensors*, and a kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`,
+# which `.numpy()` requires, says exactly that.
 
 # %% [markdown] id="operator-text"
 # `torch.library.custom_op` turns a function into an **operator**, which has a name with a namespace, and types of
