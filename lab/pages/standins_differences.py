@@ -96,13 +96,13 @@ _CUPY = [
     ),
     (
         "lists and NumPy arrays where an array of the device belongs",
-        "TypeError or AttributeError, by what the function asks of it first",
+        "TypeError or AttributeError, depending on the function",
         "TypeError that names the type",
         "test_cupy_differences.py::test_lists_are_refused_by_type",
     ),
     (
         "`linalg.inv` and `linalg.solve` of a singular matrix",
-        "what cuSOLVER had come to",
+        "cuSOLVER's intermediate values",
         "NaN; neither raises",
         "test_cupy_differences.py::test_singular_matrices_raise_nothing",
     ),
@@ -128,19 +128,19 @@ _CUPY = [
     (
         "array work on memory that was never written",
         "compute-sanitizer's initcheck sees CuPy's own kernels too",
-        "`check()` watches kernels of one's own; reads by array work are not found",
+        "`check()` watches your own kernels; reads by array work are not found",
         "test_cupy_arrays.py::test_array_work_on_unwritten_memory_is_not_found",
     ),
     (
         "accesses beyond the end in a kernel",
-        "wrong values, or an error without a place",
+        "wrong values, or an error without a line",
         "an error with the source line, the block and the thread",
         "test_standins_walk.py::test_without_a_guard_the_last_block_is_caught_beyond_the_end",
     ),
     (
         "textures and surfaces (`cupy.cuda.texture`)",
         "there are sRGB, cube maps and gathers",
-        "there are none; what is undefined on a GPU is an error with the line, "
+        "none of these; what is undefined on a GPU is an error with the line, "
         "the block and the thread",
         "test_cupy_textures.py::test_errors_name_line_and_thread",
     ),
@@ -152,8 +152,8 @@ _CUPY = [
     ),
     (
         "arguments of a `RawKernel` that are not what it declares",
-        "no check: wrong numbers, or an error somewhere",
-        "no check, but too few raise, and `virtualgpu.check()` names each",
+        "not checked: wrong numbers, or an error elsewhere",
+        "not checked, except that too few raise; `virtualgpu.check()` reports each",
         "test_cupy_kernels_raw.py::test_an_array_of_another_type_is_a_finding",
     ),
     (
@@ -197,8 +197,8 @@ _PYCUDA = [
     ),
     (
         "arguments of a kernel that are not what it declares",
-        "no check: wrong numbers, or an error somewhere",
-        "no check, but too few raise, and `virtualgpu.check()` names each",
+        "not checked: wrong numbers, or an error elsewhere",
+        "not checked, except that too few raise; `virtualgpu.check()` reports each",
         "test_pycuda_driver.py::test_arguments_that_do_not_fit_are_findings",
     ),
     (
@@ -228,12 +228,12 @@ _PYCUDA = [
     (
         "`DeviceMemoryPool`",
         "rounds sizes up to bins",
-        "hands a freed block out again for the same size alone",
+        "reuses a freed block only for the same size",
         "test_pycuda_driver.py::test_pools",
     ),
     (
         "`gpuarray.take` outside the array",
-        "whatever a fetch outside its memory gives",
+        "arbitrary values",
         "`IndexError`",
         "test_pycuda_arrays.py::test_choosing_elements",
     ),
@@ -280,7 +280,7 @@ _CUDF = [
     (
         "`cudf.pandas`",
         "runs pandas code on the GPU, falls back to pandas for the rest",
-        "says that all of it runs on pandas",
+        "reports that everything runs on pandas",
         "test_cudf.py::test_cudf_pandas_says_that_pandas_runs",
     ),
     (
@@ -307,7 +307,7 @@ _AWKWARD = [
     (
         "`ak.to_cudf`, `ak.from_cudf`",
         "columns of cuDF",
-        "Awkward asks for pylibcudf, which is not in cuDF's stand-in: go by `ak.to_dataframe` and "
+        "Awkward needs pylibcudf, which cuDF's stand-in lacks: use `ak.to_dataframe` and "
         "`cudf.from_pandas`, or by `ak.to_cupy`",
         "test_awkward_cuda.py::test_columns_of_cudf_are_out_of_reach",
     ),

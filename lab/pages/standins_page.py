@@ -24,53 +24,56 @@ _HEAD = """\
 
 <!-- Written by `python -m lab.pages.standins_page docs/standins.md`: edit the code. -->
 
-CuPy, PyCUDA and cuDF cannot work without a GPU. While the virtual GPU is active on a machine that
-has none (`virtualgpu.activate()`, or `%load_ext gpucourse`), `import cupy`, `cupyx`, `pycuda` and
-`cudf` find stand-ins instead. On a machine with a GPU nothing of this page applies: the real
-packages answer.
+CuPy, PyCUDA and cuDF cannot work without a GPU. On a machine without one, while the virtual GPU is
+active (`virtualgpu.activate()`, or `%load_ext gpucourse`), `import cupy`, `cupyx`, `pycuda` and
+`cudf` find stand-ins. On a machine with a GPU nothing on this page applies, because the real
+packages are imported. This reference lists what each stand-in has, what it lacks, and how it
+differs.
 
-- **Kernels are real.** CUDA C++ goes through NVRTC, Python through Numba and NVVM, and the PTX
-  that comes out runs on the virtual GPU, watched by its checkers ([what is
-  modelled](virtualgpu.md)).
-- **Array and table work is NumPy's and pandas'**, on arrays that lie in the virtual GPU's memory:
-  CuPy, Numba, PyCUDA, cuDF and Awkward share them without a copy.
-- **What an original refuses, its stand-in refuses**: mixing NumPy and CuPy arrays, handing either
-  to a NumPy function, iterating over a cuDF column.
-- **What a stand-in lacks raises `NotImplementedError`** with the name and what to use instead.
-- **No times.** Events give NaN, and nothing claims to be a GPU's speed.
-- **They are installed apart from virtualgpu**, by the distribution gpustandins, which the course
-  installs; `[cudf]` brings pandas too. Without it, `import cupy` says so, with the command.
-- **A stand-in is no installed CuPy**: `pip list` shows none, `find_spec` says where the stand-in
-  lies, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
-  before is set aside and comes back with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
+- **Kernels are real.** NVRTC compiles CUDA C++, Numba and NVVM compile Python, and the PTX runs on
+  the virtual GPU under its checkers ([what is modelled](virtualgpu.md)).
+- **NumPy does the array work and pandas the table work**, on arrays in the virtual GPU's memory,
+  which CuPy, Numba, PyCUDA, cuDF and Awkward share without a copy.
+- **A stand-in refuses what its original refuses**, for example mixing NumPy and CuPy arrays,
+  passing either to the other's functions, or iterating over a cuDF column.
+- **A missing function raises `NotImplementedError`** with its name and what to use instead.
+- **There are no times.** Events give NaN, and nothing claims to be a GPU's speed.
+- **The distribution gpustandins installs them**, apart from virtualgpu. The course installs it, and
+  `[cudf]` adds pandas. Without it, `import cupy` fails with the command that installs it.
+- **A stand-in is not an installed CuPy.** `pip list` shows none, `find_spec` names the stand-in's
+  folder, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
+  before is set aside and returns with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
 
-PyCUDA's stand-in works on whatever `cupy` answers. Where a GPU and CuPy are there but PyCUDA is
-not, `%load_ext gpucourse` has `import pycuda` say how to install it and find the stand-in, whose
-kernels then run on the GPU. That has been tried on CuPy's stand-in only, not on a GPU.
+PyCUDA's stand-in works on the arrays of the imported `cupy`. If a GPU and CuPy are there but PyCUDA
+is not, `%load_ext gpucourse` makes `import pycuda` say how to install it and import the stand-in,
+whose kernels then run on the GPU. That was tried only on CuPy's stand-in, not on a GPU.
 """
 
 _OWN_TESTS = (
-    "Its own tests run on it (`python -m lab.evidence.{0}_suite FOLDER`, with {1}'s "
-    "source); `lab/results/{0}_suite.json` has how many pass, and why others fail."
+    "`python -m lab.evidence.{0}_suite FOLDER` runs its own tests from {1}'s source; "
+    "`lab/results/{0}_suite.json` has how many pass, and why others fail."
 )
 _ABOUT = {
     "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
     "cupyx": (
         "cupyx",
         "`cupyx.scipy` is SciPy's functions on the device's arrays (`pip install "
-        "scipy`): values up to rounding, and its refusals in SciPy's words.",
+        "scipy`). Values agree up to rounding, and errors have SciPy's messages.",
     ),
     "pycuda": (
         "PyCUDA",
         "Follows PyCUDA 2026.1; kernels are compiled by NVRTC instead of nvcc. "
         + _OWN_TESTS.format("pycuda", "PyCUDA"),
     ),
-    "cudf": ("cuDF", "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), on pandas."),
+    "cudf": (
+        "cuDF",
+        "Follows cuDF 26.10 (nulls are `<NA>` in every dtype), and is built on pandas.",
+    ),
     "awkward": (
         "Awkward Arrays",
         'Awkward itself is the real one: `ak.to_backend(array, "cuda")` gives arrays in the '
         "virtual GPU's memory, and kernels take them with `extensions=[ak.numba.cuda]`, by index, "
-        "by iteration, by `enumerate` and over slices. `virtualgpu.activate()` sees to it "
+        "by iteration, by `enumerate` and over slices. `virtualgpu.activate()` switches this on "
         "(`virtualgpu.awkward`).",
     ),
 }

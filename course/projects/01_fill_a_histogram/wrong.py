@@ -434,7 +434,7 @@ def merge_rows(rows, counts):
         "name": "lanes-hand-on-their-sums",
         "kind": "a queue of shuffles in place of a tree",
         "fails": ["test-merge-rows"],
-        "reason": "the lanes of a warp hand on their numbers one after the other",
+        "reason": "the lanes of a warp pass on their numbers one after the other",
         "cells": {"merge-rows": '''@cuda.jit
 def merge_rows(rows, counts):
     sums = cuda.shared.array(32, int32)
@@ -1265,7 +1265,7 @@ def fill_weighted(values, weights, low, high, sums):
         "name": "lane-0-bins-the-values-of-its-warp",
         "kind": "one lane does its warp's work",
         "fails": ["test-fill-atomic"],
-        "reason": "the lanes of a warp hand on their numbers one after the other",
+        "reason": "the lanes of a warp pass on their numbers one after the other",
         # Every lane loads and counts; lane 0 computes the slots of all, in registers.
         "cells": {"fill-atomic": '''@cuda.jit
 def fill_atomic(values, low, high, counts):

@@ -420,7 +420,7 @@ def add_hits(hits, total):
         "name": "lanes-hand-on-their-sums",
         "kind": "a queue of shuffles in place of a tree",
         "fails": ["test-add-hits"],
-        "reason": "the lanes of a warp hand on their numbers one after the other",
+        "reason": "the lanes of a warp pass on their numbers one after the other",
         "cells": {"add-hits": '''@cuda.jit
 def add_hits(hits, total):
     sums = cuda.shared.array(32, int64)

@@ -50,9 +50,9 @@ def test_what_was_imported_before_is_set_aside_and_comes_back(installed_cupy: Pa
     )
     said, stand_in, many, after, same = result
     assert said == [
-        "cupy was imported before the virtual GPU was switched on and needs a GPU, which this "
-        "machine does not have: `import cupy` again gives the stand-in; let virtualgpu.activate() "
-        "come first"
+        "cupy was imported before the virtual GPU was switched on, and needs a GPU, which this "
+        "machine does not have. Import cupy again to get the stand-in, and call "
+        "virtualgpu.activate() first next time"
     ]
     assert stand_in and many
     assert after == ["cupy", "cupy.linalg"] and same

@@ -411,7 +411,7 @@ def test_two_trees_of_shuffles_pass_however_few_the_elements(items):
 def test_lanes_that_hand_on_their_numbers_are_told_where_a_tree_is_asked():
     judged(lanes_hand_on, 8, 512)
     judged(a_tree_for_each_tile, 4, 64, tree=True)
-    with pytest.raises(PropertyFailed, match="the lanes of a warp hand on their numbers") as failed:
+    with pytest.raises(PropertyFailed, match="the lanes of a warp pass on their numbers") as failed:
         judged(lanes_hand_on, 8, 512, tree=True)
     assert failed.value.detail.startswith("62 where 28 are allowed")
 

@@ -45,7 +45,7 @@ def test_the_first_cell_finds_the_virtual_gpu_and_errors_that_teach():
     first, name, bad, loaded, _, command, *devices = run_alone(*CELLS)
     assert first[-1]["data"]["text/plain"].startswith("(6, ")
     assert "Virtual GPU (CPU)" in first[-1]["data"]["text/plain"]
-    assert "→ check comes with the cell at the top of the lesson" in text(name)
+    assert "→ check comes from the cell at the top of the lesson" in text(name)
     assert "writes x[3] of 3" in text(bad) and "cell In[3] line 3" in text(bad)
     assert loaded[0].text.startswith("Virtual GPU (CPU), compute capability")
     assert [one.text.strip() for one in command] == ["said"]

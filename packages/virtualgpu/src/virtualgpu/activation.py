@@ -75,9 +75,9 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
     tracebacks.shorten()
     if replaced := use_standins(standins):
         warnings.warn(
-            f"{' and '.join(replaced)} was imported before the virtual GPU was switched on and "
-            f"needs a GPU, which this machine does not have: `import {replaced[0]}` again gives "
-            "the stand-in; let virtualgpu.activate() come first",
+            f"{' and '.join(replaced)} was imported before the virtual GPU was switched on, "
+            f"and needs a GPU, which this machine does not have. Import {replaced[0]} again "
+            "to get the stand-in, and call virtualgpu.activate() first next time",
             UserWarning,
             stacklevel=2,
         )

@@ -41,8 +41,9 @@ def wanted() -> int:
         return max(1, int(usable()))
     if not (said.isascii() and said.isdigit() and 1 <= int(said) <= 1024):
         raise VirtualGPUError(
-            f"{VARIABLE}={said!r}: on how many processor cores blocks run, a whole number from 1 "
-            f"to 1024; leave it out for all that this process may use ({max(1, int(usable()))})"
+            f"{VARIABLE}={said!r}: the number of processor cores for blocks must be a whole "
+            "number from 1 to 1024. Leave it out to use all cores available to this process "
+            f"({max(1, int(usable()))})"
         )
     return int(said)
 

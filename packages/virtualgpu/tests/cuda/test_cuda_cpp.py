@@ -477,8 +477,8 @@ def test_other_architectures(architecture):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ('asm volatile("cp.async.bulk.commit_group;");', "compile for compute_80"),
-        ("x[0] = tex1DLod<float>(x[1], 2.f, 0.f);", "of textures the machine has .*no mipmaps"),
+        ('asm volatile("cp.async.bulk.commit_group;");', "Compile for compute_80"),
+        ("x[0] = tex1DLod<float>(x[1], 2.f, 0.f);", "the machine has textures .*no mipmaps"),
     ],
 )
 def test_what_the_machine_lacks_has_its_own_name(body, words):

@@ -199,7 +199,7 @@ def test_a_pool_counts_what_it_gave(core, device, stream):
 
 
 def test_what_has_one_address_on_host_and_device_is_refused(core, device):
-    with pytest.raises(Exception, match=r"pools of device memory alone: use DeviceMemoryResource"):
+    with pytest.raises(Exception, match="Use DeviceMemoryResource"):
         core.ManagedMemoryResource(
             core.ManagedMemoryResourceOptions(preferred_location=device.device_id)
         )
@@ -224,7 +224,7 @@ def test_the_checkers_watch(core, device, stream, module):
 
 
 def test_a_launch_counts_its_arguments(core, device, stream, module):
-    with pytest.raises(TypeError, match=r"takes 2 arguments and was given 1: a GPU would read"):
+    with pytest.raises(TypeError, match=r"takes 2 arguments and was given 1\. A GPU would read"):
         core.launch(
             stream, core.LaunchConfig(grid=1, block=1), module.get_kernel("past_the_end"), 1
         )

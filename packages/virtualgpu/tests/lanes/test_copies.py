@@ -277,12 +277,12 @@ def test_its_misuse_is_refused(form):
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("wgmma.fence.sync.aligned;", "compile for compute_90"),
-        ("tcgen05.fence::before_thread_sync;", "compile for compute_90"),
-        ("cp.async.bulk.commit_group;", "compile for compute_80"),
+        ("wgmma.fence.sync.aligned;", "Compile for compute_90"),
+        ("tcgen05.fence::before_thread_sync;", "Compile for compute_90"),
+        ("cp.async.bulk.commit_group;", "Compile for compute_80"),
         (
             "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%rd1], 16;",
-            "compile for compute_80",
+            "Compile for compute_80",
         ),
     ],
 )

@@ -162,7 +162,7 @@ def test_sizes_that_would_wrap_overflow_too(size):
 
 def test_a_loop_that_never_gives_back_overflows():
     words = error(VirtualGPUError, "mov.u64 %rd7, 4096; Again: alloca.u64 %rd8, %rd7; bra Again;")
-    assert "stack overflow: alloca of 4,096 bytes" in words and "give it back" in words
+    assert "stack overflow: alloca of 4,096 bytes" in words and "free it in each iteration" in words
 
 
 def test_recursion_overflows_by_what_it_allocates():
@@ -208,7 +208,7 @@ def test_what_was_given_back_is_gone():
 )
 def test_only_what_stacksave_gave_is_restored(saved):
     words = error(MemoryAccessError, f"stacksave.u64 %rd9; {saved} stackrestore.u64 %rd9;")
-    assert "no place of this function's stack" in words and "thread" in words
+    assert "not in this function's used stack" in words and "thread" in words
 
 
 @pytest.mark.parametrize(

@@ -151,11 +151,11 @@ def test_bad_addresses(body, error, words, thread):
             "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd1, "
             "%rd1, 1, 1, 1, "
             "0, 0;",
-            "mma.sync.*compile for compute_90 without the letter",
+            "mma.sync.*Compile for compute_90 without the letter",
         ),
         (
             "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%rd8], 32;",
-            "mma.sync.*compile for compute_90 without the letter",
+            "mma.sync.*Compile for compute_90 without the letter",
         ),
         (
             "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r1, %r2}, "

@@ -173,7 +173,7 @@ NEVER = {
         1,
         32,
         lambda: (np.arange(2, 99), zeros(32)),
-        r"sorted_\[1\] of 97, which stays 3|nothing that decides whether it ends changes",
+        r"sorted_\[1\] of 97, which stays 3|nothing that ends it changes",
     ),
     "shared": (
         flag_in_shared_memory,
@@ -231,7 +231,7 @@ extern "C" __global__ void memory(const float *x, float *out, int n, int step) {
 def test_a_loop_that_calls_functions_is_named_by_what_decides_its_end(name, machine):
     module = virtualgpu.Module.from_cuda(CALLS)
     x, out = np.ones(96, np.float32), np.zeros(96, np.float32)
-    with pytest.raises(EndlessError, match="nothing that decides whether it ends changes"):
+    with pytest.raises(EndlessError, match="nothing that ends it changes"):
         module.launch(name, 1, 64, [x, out, np.int32(96), np.int32(0)])
     module.launch(name, 1, 64, [x, out, np.int32(96), np.int32(32)])
     if name != "result":

@@ -168,7 +168,7 @@ def test_a_loop_that_goes_in_a_circle_is_named(body, cores):
         seconds=60,
     )
     assert isinstance(code, NativeKernel) and code.kept is None
-    assert error.startswith("the kernel never ends: the thread goes round this loop for ever")
+    assert error.startswith("the kernel never ends: the thread repeats this loop for ever")
     assert time.monotonic() - begin < 30
 
 

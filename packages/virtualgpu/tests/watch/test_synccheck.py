@@ -47,14 +47,14 @@ def test_threads_that_ended_before_the_barrier():
     assert found.other.thread == (22, 0, 0)
     assert found.message == (
         f"barrier: 42 threads of block 2 ended before the barrier at line {found.line} "
-        "(the first is 22), where the other 22 wait; every thread must reach it: guard "
+        "(the first is 22), where the other 22 wait. Every thread must reach it: guard "
         "the work and not the barrier, and do not return before it"
     )
 
 
 def test_one_thread_that_waits_alone_waits_in_the_singular():
     found = check(returns_early, 3, 64, np.zeros(129, np.int32)).findings[0]
-    assert "where the other one waits; every thread" in found.message
+    assert "where the other one waits. Every thread" in found.message
 
 
 def test_a_full_block_is_no_short_one():
@@ -80,7 +80,7 @@ def test_barriers_at_two_places():
     assert {found.line, found.other.line} == {line(two_places, 5), line(two_places, 8)}
     assert {found.thread, found.other.thread} == {(0, 0, 0), (40, 0, 0)}
     assert found.count == 2  # one for each block
-    assert "all threads of a block must meet at one" in found.message
+    assert "All threads of a block must meet at one" in found.message
 
 
 @cuda.jit
@@ -115,7 +115,7 @@ def test_a_mask_must_name_its_lane():
     report = check(masked, 1, 64, np.zeros(64, np.int32), masks(_7=0xFFFFFF7F))
     found = report.of_kind("barrier")[0]
     assert (found.line, found.thread, found.count) == (line(masked, 3), (7, 0, 0), 2)
-    assert "with the mask 0xffffff7f, in which its own lane, number 7 of its warp" in found.message
+    assert "0xffffff7f, which does not name its own lane, number 7 of its warp" in found.message
 
 
 def test_lanes_that_name_each_other_must_agree():

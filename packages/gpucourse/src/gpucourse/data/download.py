@@ -208,9 +208,9 @@ class _Transfer:
         expected, offered = self.file.size - start, response.headers.get("Content-Length")
         if offered not in (None, str(expected)):
             raise Damaged(
-                f"{self.file.url} offers {offered} bytes where its record promises {expected}.  "
-                "The file has changed since it was published, or this is not the file but a page "
-                "about it; open the address in a browser to see."
+                f"{self.file.url} offers {offered} bytes where its record promises {expected}. "
+                "Either the file has changed since it was published, or the address gives a page "
+                "instead of the file. Open the address in a browser to see."
             )
         with self.part.open("ab" if start else "wb") as stream:
             for block in response.iter_content(_BLOCK):

@@ -53,8 +53,8 @@ def python_and_system() -> Iterator[Finding]:
         f"{platform.python_version()} ({sys.executable})",
         None
         if supported
-        else "use Python 3.11, 3.12 or 3.13: `rm -rf .venv && make setup` takes "
-        "one that is here, or fetches one; without make, make .venv anew with one of them",
+        else "use Python 3.11, 3.12 or 3.13. `rm -rf .venv && make setup` takes an installed "
+        "one, or fetches one. Without make, make .venv anew with one of them",
     )
     if sys.platform == "darwin":
         yield Finding(

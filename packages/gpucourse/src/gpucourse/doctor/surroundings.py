@@ -71,9 +71,10 @@ def _writes(name: str, folder: Path) -> Finding:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             why = "is full" if error.errno == errno.ENOSPC else "has used up your quota"
             mend = (
-                f"make room: `du -xh --max-depth=2 {folder} | sort -h | tail` shows what is "
-                "large; pip's and uv's caches can go (pip cache purge, uv cache clean). What a "
-                "notebook could not save is still in its browser tab: leave that open"
+                f"make room. `du -xh --max-depth=2 {folder} | sort -h | tail` lists the largest "
+                "folders. You can empty the caches of pip and uv (pip cache purge, uv cache "
+                "clean). What a notebook could not save is still in its browser tab, so leave "
+                "that open"
             )
             return Finding(group, name, FAIL, f"{folder} {why}", mend)
         why = (error.strerror or str(error)).lower()

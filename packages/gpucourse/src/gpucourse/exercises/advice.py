@@ -33,8 +33,8 @@ def _not_read(name: str) -> str | None:
             ast.parse(cell)
         except SyntaxError as error:
             return (
-                f"cell In[{number}] defines {name}, and Python cannot read it (line "
-                f"{error.lineno}: {error.msg}), so {name} does not exist yet: correct that line "
+                f"cell In[{number}] defines {name}, but Python cannot read it (line "
+                f"{error.lineno}: {error.msg}), so {name} does not exist yet. Correct that line "
                 "and run the cell again"
             )
         return None
@@ -54,8 +54,8 @@ def _undefined(found: re.Match, error: BaseException) -> str | None:
     if cuda is not None and name in _NAMES_OF_CUDA and hasattr(cuda, name):
         return f"did you mean cuda.{name}?"
     return (
-        f"no cell that has run defines {name}: look at its spelling; after a restart, run the "
-        "cells above again (Run › Run All Above Selected Cell)"
+        f"no cell that has run defines {name}. Check its spelling. After a restart, run "
+        "the cells above again (Run › Run All Above Selected Cell)"
     )
 
 
@@ -184,9 +184,8 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
             r"^name '(check|hint|predict|call|launch\w*|secret_rng|unwritten|expect\w*)' is not "
             r"defined"
         ),
-        r"\1 comes with the cell at the top of the lesson that begins with %load_ext "
-        r"gpucourse: run "
-        "that first (Run › Run All Above Selected Cell)",
+        r"\1 comes from the cell at the top of the lesson that begins with %load_ext "
+        r"gpucourse. Run that cell first (Run › Run All Above Selected Cell)",
     ),
     (rf"^name '({'|'.join(_IMPORTS)})' is not defined", _module),
     (r"^name '(\w+)' is not defined", _undefined),
@@ -328,9 +327,8 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
     ),
     (
         r"^Encountered an unexpected tracer",
-        "what is made while JAX traces can't be kept in a list or a global: return it (from "
-        "the body "
-        "of a scan as its second result)",
+        "a list or a global cannot keep what JAX traces. Return it, from the body of a "
+        "scan as its second result",
     ),
     (
         r"<intrinsic (grid|gridsize)> is not usable in pure-python",
@@ -381,8 +379,9 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
     ),
     (
         r"^user defined function compilation failed",
-        "cuDF compiles the function for a GPU: it is given one row, or one number, and returns a "
-        "number; arithmetic, `if` and loops are there, Python's objects and texts are not",
+        "cuDF compiles the function for a GPU: it gets one row or one number, and "
+        "returns a number. Arithmetic, `if` and loops work there; Python's objects and "
+        "strings do not",
     ),
     (
         r"getitem\([^\n]*\[unichr|\(\[unichr x \d+\]",
@@ -412,8 +411,8 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
     ),
     (
         r"found for signature:\s+>>> [gs]etitem\((none|u?int\d+|float\d+),",
-        r"the brackets belong to no array but to a value of type \1, which has no "
-        r"elements: write its name alone, or hand over an array",
+        r"the brackets belong to a value of type \1, which is not an array and has no "
+        r"elements. Write its name alone, or pass an array",
     ),
     (
         r"found for signature:\s+>>> setitem\(\w*Tuple\(",

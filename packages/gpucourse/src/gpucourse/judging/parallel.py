@@ -137,8 +137,9 @@ def uneven(
             shuffles,
             collectives,
             "your warps make {:,} shuffles or votes each, and {:,} are enough",
-            "the lanes of a warp hand on their numbers one after the other: a warp makes more than "
-            f"{SHUFFLES if tree else COLLECTIVES} shuffles or votes for each element of a thread",
+            "the lanes of a warp pass on their numbers one after the other. A warp makes "
+            f"more than {SHUFFLES if tree else COLLECTIVES} shuffles or votes for each element of "
+            "a thread",
         ),
     ):
         if number > bound:
@@ -207,8 +208,9 @@ class _Measure:
             2 * (each * fair + self.apart),
             f"one after the other, the warps of a block make {{:,}} {what} from barrier to "
             "barrier, and {:,} are enough",
-            "the threads work one after the other: from barrier to barrier the busiest warps of a "
-            f"block make more than {2 * each:,} {what} for each element of a thread's even share",
+            "the threads work one after the other. Between barriers the busiest warps of a "
+            f"block make more than {2 * each:,} {what} for each element of a thread's even "
+            "share",
         )
 
 

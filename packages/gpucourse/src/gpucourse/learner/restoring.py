@@ -73,8 +73,8 @@ def restore(path: str | Path | None = None) -> Restored:
         done = len(result.back) + len(result.beside)
         raise BundleError(
             f"{error.filename or root}: {error.strerror or error}. {done} of {len(notebooks)} "
-            f"notebooks of {path.name} are back, nothing was overwritten, and the bundle is whole: "
-            "make room or mend the permissions, and restore it again"
+            f"notebooks of {path.name} are back, nothing was overwritten, and the bundle is "
+            "whole. Make room or correct the permissions, and restore it again"
         ) from None
     return result
 
@@ -161,7 +161,7 @@ def _newest(root: Path) -> Path:
     found = sorted(root.glob(PATTERN), key=lambda path: path.stat().st_mtime)
     if not found:
         raise BundleError(
-            f"No {PATTERN} in {root}. In JupyterLab, drop the file that you saved onto the list of "
-            "files at the left, with the course's folder open there; then run this again"
+            f"No {PATTERN} in {root}. In JupyterLab, open the course's folder in the list of "
+            "files at the left, and drop your saved file there. Then run this again"
         )
     return found[-1]

@@ -344,8 +344,8 @@ def tick_cells(shell: InteractiveShell) -> None:
             if stale:
                 number, name = next(iter(stale.values()))
                 told = _(
-                    "cell In[{number}] ended with {error} when it last ran, so what was tried here "
-                    "is what it defined before; mend it, run it, then run this cell again"
+                    "cell In[{number}] ended with {error} when it last ran, so this check tried "
+                    "what it defined before. Correct that cell, run it, then run this cell again"
                 ).format(number=number, error=name)
                 show(Outcome(_("passed, but not your last answer"), False, told))
                 return

@@ -240,8 +240,8 @@ def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
         found = list(marked.finditer(text))
         if len(found) != 1:
             raise ValueError(
-                f"README.md needs one {opening} and after it one {closing}, each on a line of its "
-                f"own: put them back, and `make build` writes what is between"
+                f"README.md needs one {opening} and after it one {closing}, each on its own line. "
+                "Put them back, and `make build` writes the text between them"
             )
         start, end = found[0].span()
         text = f"{text[:start]}{opening}\n{block}\n{closing}{text[end:]}"

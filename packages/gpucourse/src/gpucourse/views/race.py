@@ -42,8 +42,8 @@ def race(
     title = f"{observed.kernel}: "
     if not races:
         text = (
-            "Whatever two threads do to one place in memory, a barrier, an atomic or the end "
-            "of a launch puts it in order: there is nothing to replay."
+            "There is nothing to replay. Whenever two threads use one place in memory, a "
+            "barrier, an atomic or the end of a launch orders them."
         )
         if observed.findings:
             text = f"Nothing to replay, but there is this: {observed.findings[0].message}"

@@ -193,8 +193,8 @@ class _View:
         alt = f"{title}. {' '.join(self._sentences(names))}"
         told.insert(
             0,
-            "Steps from left to right, in the order in which the virtual GPU runs them, "
-            "not in time; blank where a warp has no turn or has ended.",
+            "Steps go from left to right in the order in which the virtual GPU runs them, "
+            "not in time. A row is blank where a warp does not run or has ended.",
         )
         picture = wide(self._picture(alt), title)
         notes = [note(text) for text in told]

@@ -35,8 +35,8 @@ _ADVICE = (
     (
         r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
         r'algorithm|type_traits|complex|array|utility)(\.h)?"',
-        "NVRTC compiles device code only and has no host headers: printf, assert and the functions "
-        "of <math.h> are there without an #include; for C++'s take <cuda/std/...>",
+        "NVRTC compiles device code only and has no host headers. printf, assert and the "
+        "functions of <math.h> need no #include; for C++'s use <cuda/std/...>",
     ),
     (
         r'identifier "(std|thrust|cub)" is undefined|name followed by "::" must be a class',

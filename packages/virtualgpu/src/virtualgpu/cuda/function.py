@@ -119,7 +119,7 @@ class CudaFunction:
         if len(arguments) < len(self.sizes):
             raise LaunchError(
                 f"kernel {self.entry} takes {many(len(self.sizes), 'argument')} and was given "
-                f"{len(arguments)}: a GPU would read whatever lies where the others should be"
+                f"{len(arguments)}. A GPU would read arbitrary memory for missing ones"
             )
         self.run(
             grid,

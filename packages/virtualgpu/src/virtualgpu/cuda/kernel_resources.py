@@ -48,9 +48,9 @@ def resources(texts: list[str], name: str) -> Resources:
     module, function = find_kernel(texts, name)
     if (fixed := lay_out([function], module.variables).packed) > SHARED_PER_BLOCK:
         raise LaunchError(
-            f"the kernel's shared arrays of fixed size have {fixed:,} bytes together, and a block "
-            f'has {SHARED_PER_BLOCK:,} for them (ptxas: "too much shared data"): make them '
-            "smaller, or make one dynamic and ask for its bytes at the launch, up to "
+            f"the kernel's shared arrays of fixed size have {fixed:,} bytes together, and a "
+            f'block has {SHARED_PER_BLOCK:,} for them (ptxas: "too much shared data"). Make '
+            "them smaller, or make one dynamic and request its bytes at the launch, up to "
             f"{MAX_SHARED:,}"
         )
 

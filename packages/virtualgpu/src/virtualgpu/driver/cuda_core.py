@@ -189,8 +189,8 @@ def _launch(core: ModuleType):
         if len(arguments) != wanted:
             raise TypeError(
                 f"the kernel takes {wanted} argument{'s' * (wanted != 1)} and was given "
-                f"{len(arguments)}: a GPU would read whatever lies where the others should be, "
-                "or ignore what is too much"
+                f"{len(arguments)}. A GPU would read arbitrary memory for missing ones, and "
+                "ignore the rest"
             )
         launch_of_core(stream, config, kernel, *arguments)
 

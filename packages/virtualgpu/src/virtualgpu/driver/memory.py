@@ -62,9 +62,9 @@ def cuMemAllocManaged(nbytes: int, flags: int) -> int:
     if API.host_address(address, nbytes) != address:
         devices.current().free(address)
         raise NotImplementedError(
-            "managed memory has one address for host and device. The memory of the first virtual "
-            "GPU that a process makes has, where the system grants it; this one's has two: use "
-            "numba.cuda.managed_array, or a device buffer and copies"
+            "managed memory has one address for host and device. Only the first virtual GPU "
+            "of a process has such memory, if the system grants it; this one has two "
+            "addresses. Use numba.cuda.managed_array, or a device buffer and copies"
         )
     managed.add(address)
     return address

@@ -104,9 +104,9 @@ def cuMemPoolCreate(properties: int) -> int:
     wanted = _Properties.from_address(properties)
     if wanted.location.type != _DEVICE or wanted.allocType != 1:
         raise NotImplementedError(
-            "the virtual GPU has memory pools of device memory alone: use DeviceMemoryResource "
-            "with copies, LegacyPinnedMemoryResource for the host's side of a copy, or the "
-            "driver's cuMemAllocManaged"
+            "the virtual GPU's memory pools are for device memory alone. Use "
+            "DeviceMemoryResource with copies, LegacyPinnedMemoryResource for the host's "
+            "side of a copy, or the driver's cuMemAllocManaged"
         )
     if wanted.handleTypes:
         raise NotImplementedError("memory pools that other processes share (IPC) are not modelled")

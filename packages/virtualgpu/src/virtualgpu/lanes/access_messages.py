@@ -133,9 +133,9 @@ def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoR
     position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
     wrong = int(address[position])
     raise MisalignedAddressError(
-        f"misaligned address: the thread {_verb(site)} {many(site.size, 'byte')} of {space} "
-        f"memory at {wrong:#x}, which is not a multiple of {site.size}; records and vector types "
-        "must start at a multiple of their alignment",
+        f"misaligned address: the thread {_verb(site)} {many(site.size, 'byte')} of "
+        f"{space} memory at {wrong:#x}, which is not a multiple of {site.size}. Records "
+        "and vector types must start at a multiple of their alignment",
         site.location(group, int(group.lanes[position])),
         address=wrong,
         space=space,

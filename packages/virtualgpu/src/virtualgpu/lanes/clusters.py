@@ -117,9 +117,9 @@ def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.
     if ended.any():
         at = int(np.argmax(ended))
         raise MemoryAccessError(
-            "illegal address: the thread reaches for the shared memory of block "
-            f"{_block(wave, blocks[at])}, which has ended; let the cluster meet after the last "
-            "such access: cluster.sync() before the kernel's end",
+            "illegal address: the thread accesses the shared memory of block "
+            f"{_block(wave, blocks[at])}, which has ended. Synchronise the cluster after the "
+            "last such access: cluster.sync() before the kernel's end",
             site.location(group, int(group.lanes[at])),
             address=int(offset[at]),
             space="shared",

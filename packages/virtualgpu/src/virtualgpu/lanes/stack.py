@@ -54,8 +54,8 @@ def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.nda
             VirtualGPUError,
             f"stack overflow: alloca of {many(int(size[first]), 'byte')}, where the thread's "
             f"arrays and calls take {int(used[lanes[first]]) + frames:,} of its {MAX_LOCAL:,} "
-            "bytes of local memory; allocate less, give it back in each turn of a loop, or use "
-            "an array in global memory",
+            "bytes of local memory. Allocate less, free it in each iteration of a loop, or "
+            "use an array in global memory",
             at,
             group,
             bad,
@@ -87,9 +87,8 @@ def restore(at: Location, group: Group, saved: np.ndarray) -> None:
         wrong = int(saved[np.flatnonzero(bad)[0]])
         _fail(
             MemoryAccessError,
-            f"stackrestore of {wrong:#x}, which is no place of this function's stack in use: "
-            "restore what stacksave gave in the same call, and nothing that was given back "
-            "since",
+            f"stackrestore of {wrong:#x}, which is not in this function's used stack. Restore "
+            "a value of stacksave from the same call, and none that was already freed",
             at,
             group,
             bad,

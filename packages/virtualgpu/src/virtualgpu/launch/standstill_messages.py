@@ -18,9 +18,9 @@ from virtualgpu.wording import many
 def goes_round(group: Group) -> EndlessError:
     """Lanes at the end of a round that is like an earlier one."""
     return EndlessError(
-        "the kernel never ends: the thread goes round this loop for ever, since nothing that "
-        "decides whether it ends changes from round to round; does its counter step by zero, or "
-        "is it never changed?",
+        "the kernel never ends: the thread repeats this loop for ever, because nothing "
+        "that ends it changes from iteration to iteration. Does its counter step by "
+        "zero, or does it never change?",
         barriers.location(group.wave, group),
     )
 

@@ -25,8 +25,8 @@ def demand_plain(dtype: Any, what: str = "an array") -> None:
     dtype = np.dtype(dtype)
     if not is_plain(dtype):
         raise TypeError(
-            f"{what} of dtype {dtype} cannot be on a device: its elements are addresses of Python "
-            "objects in this process. NumPy makes such an array of None, of lists of unequal "
-            "lengths and of whole numbers above 64 bits: say what the numbers are, as in "
-            "np.array(values, dtype=np.float64)"
+            f"{what} of dtype {dtype} cannot be on a device: its elements are addresses of "
+            "Python objects in this process. NumPy makes such an array of None, of lists of "
+            "unequal lengths, and of integers above 64 bits. Give the type of the numbers, "
+            "as in np.array(values, dtype=np.float64)"
         )

@@ -78,14 +78,14 @@ _entries: dict[str, list[_Entry]] = {}
 # Families of instructions that the machine lacks: what a kernel's author calls them, and what to
 # write instead.
 _LATER_TENSOR_CORES = (
-    "of the tensor cores the machine has what sm_80 to sm_90 share (mma.sync, "
-    "wmma, ldmatrix, stmatrix), and this is of one generation only (sm_90a, "
-    "sm_100a); compile for compute_90 without the letter, or for compute_80"
+    "the machine has the tensor core instructions that sm_80 to sm_90 share "
+    "(mma.sync, wmma, ldmatrix, stmatrix). This one is of one generation only "
+    "(sm_90a, sm_100a). Compile for compute_90 without the letter, or for compute_80"
 )
 _TEXTURES = (
-    "of textures the machine has those of one, two and three dimensions and layers of two "
-    "(tex1D, tex1Dfetch, tex2D, tex3D, tex2DLayered), of surfaces reads and writes: no "
-    "mipmaps, cubes, gathers or queries"
+    "the machine has textures of one, two and three dimensions and layers of two "
+    "(tex1D, tex1Dfetch, tex2D, tex3D, tex2DLayered), and reads and writes of "
+    "surfaces. It has no mipmaps, cubes, gathers or queries"
 )
 _LACKING = {
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),

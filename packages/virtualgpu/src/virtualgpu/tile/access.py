@@ -36,8 +36,8 @@ def demand(block: Block, operation: Operation, addresses: np.ndarray, element: E
             address = int(addresses.reshape(-1)[np.argmax(bad.reshape(-1))]) % (1 << 64)
             raise MemoryAccessError(
                 f"{verb(operation)} of {many(size, 'byte')} at {address:#x}, which is "
-                f"{memory.describe(address, size)}; keep the indices inside of the array, or give "
-                "a mask (ct.gather and ct.scatter check bounds by default)",
+                f"{memory.describe(address, size)}. Keep the indices inside the array, or give a "
+                "mask (ct.gather and ct.scatter check bounds by default)",
                 block.location(operation),
                 address=address,
             )

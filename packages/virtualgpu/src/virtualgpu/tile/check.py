@@ -191,8 +191,8 @@ class TileCheck:
             block,
             operation,
             f"block {block.index} loads {self._element(block, address, size, extent)}, which "
-            "was never written: memory comes as it is (cupy.empty); fill it before the launch "
-            "(cupy.zeros, a copy from the host), or store before the load",
+            "was never written. cupy.empty does not set its memory: fill it before the "
+            "launch (cupy.zeros, a copy from the host), or store before the load",
         )
 
     def _element(self, block: Block, address: int, size: int, extent: tuple[int, int]) -> str:
@@ -217,10 +217,10 @@ class TileCheck:
                     "memory",
                     block,
                     operation,
-                    f"block {block.index} reaches {what} {first // step} along dimension "
-                    f"{place}, of {count}: the tile lies outside of the array of shape "
-                    f"{tuple(array.shape)} as a whole, which is undefined; launch fewer "
-                    "blocks, or keep the index below ct.num_tiles",
+                    f"block {block.index} reaches {what} {first // step} along dimension {place}, "
+                    f"of {count}: the tile lies completely outside the array of shape "
+                    f"{tuple(array.shape)}, which is undefined. Launch fewer blocks, or keep the "
+                    "index below ct.num_tiles",
                 )
 
     def loaded(
@@ -259,9 +259,9 @@ class TileCheck:
                 "memory",
                 block,
                 loads,
-                f"block {block.index} loads {origin.words} where no padding was asked for, "
-                f"and what it stores{_at(block.location(operation))} depends on it: it is "
-                "undetermined; give ct.load a padding_mode (ct.PaddingMode.ZERO), or ct.where",
+                f"block {block.index} loads {origin.words} where no padding was asked for, and "
+                f"what it stores{_at(block.location(operation))} depends on it, so it is "
+                "undetermined. Give ct.load a padding_mode (ct.PaddingMode.ZERO), or use ct.where",
                 block.location(operation),
                 operation.offset,
             )

@@ -76,8 +76,8 @@ def _address(number: int, value: Any) -> int:
     memory = devices.shared(devices.owner(address))
     if address and memory is not None and memory.extent(address) is None:
         raise ValueError(
-            f"Pointer argument (at {number}) cannot be accessed from Triton (cpu tensor?): there "
-            f"is no live allocation of the virtual GPU at {address:#x}; make the array with CuPy, "
-            "cupy.asarray(...), or PyTorch, and keep it"
+            f"Pointer argument (at {number}) cannot be accessed from Triton (cpu tensor?): "
+            f"there is no live allocation of the virtual GPU at {address:#x}. Make the array "
+            "with CuPy, cupy.asarray(...), or PyTorch, and keep a reference"
         )
     return address

@@ -192,8 +192,8 @@ class VirtualDriver(DriverBase):
 def untimed(kernel_call, *, quantiles=None, **_):
     """In place of ``triton.testing.do_bench``: runs once, and every time is NaN."""
     warnings.warn(
-        "the virtual GPU is not a GPU, so nothing is timed: each function runs once, every time is "
-        "NaN, and of an autotuned kernel's configurations the first is taken",
+        "the virtual GPU is not a GPU, so nothing is timed. Each function runs once, "
+        "every time is NaN, and the first of an autotuned kernel's configurations is used",
         UserWarning,
         stacklevel=2,
     )

@@ -67,11 +67,9 @@ class Clustercheck(Checker):
             self.add(
                 ("begun", access.instruction.source),
                 (
-                    f"race: thread {at.thread} of block {at.block} reaches{at_line(at)} for "
-                    f"the shared "
-                    f"memory of block {whose}, which may not have begun; let the cluster meet "
-                    f"before "
-                    "the first such access: cluster.sync()"
+                    f"race: thread {at.thread} of block {at.block} accesses{at_line(at)} the "
+                    f"shared memory of block {whose}, which may not have begun. Synchronise "
+                    "the cluster before the first such access: cluster.sync()"
                 ),
                 at,
                 None,
@@ -132,11 +130,11 @@ class Clustercheck(Checker):
         at = self.location(wave, self.arrival.source, int(here[0]))
         gone = self.location(wave, None, first)
         message = (
-            f"barrier: {many(few, 'thread')} of the cluster of block "
-            f"{at.block} ended before cluster.sync(){at_line(at)} (the first is {gone.thread} of "
-            f"block {gone.block}), where {'1 waits' if len(here) == 1 else f'{len(here)} wait'}; "
-            "every thread of every block must reach it: guard the work and not the barrier, and do "
-            "not return before it"
+            f"barrier: {many(few, 'thread')} of the cluster of block {at.block} ended before "
+            f"cluster.sync(){at_line(at)} (the first is {gone.thread} of block {gone.block}), "
+            f"where {'1 waits' if len(here) == 1 else f'{len(here)} wait'}. Every thread of "
+            "every block must reach it: guard the work and not the barrier, and do not "
+            "return before it"
         )
         self.add(
             ("missing", self.arrival.source), message, at, gone, len(np.unique(missing // size))
@@ -166,11 +164,9 @@ class Clustercheck(Checker):
         self.add(
             ("ended", instruction.source),
             (
-                f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} "
-                f"of block "
-                f"{at.block}, which reaches{at_line(at)} for its shared memory; let the "
-                f"cluster meet "
-                "after the last such access: cluster.sync() before the kernel's end"
+                f"race: block {whose} ends, and nothing makes it wait for thread {at.thread} of "
+                f"block {at.block}, which accesses{at_line(at)} its shared memory. Synchronise "
+                "the cluster after the last such access: cluster.sync() before the kernel's end"
             ),
             at,
             None,

@@ -90,10 +90,9 @@ class Copycheck(Checker):
         where = element(self.launch, access, int(access.addresses[position]))
         who = "it" if lane == access.lanes[position] else f"thread {other.thread}"
         message = (
-            f"race: thread {at.thread} of block {at.block} {verb} "
-            f"{many(access.size, 'byte')} of shared "
-            f"memory ({where}){at_line(at)} before cp.async delivered it: {who} began the "
-            f"copy{at_line(other)} and has not waited for it; wait for the copy "
+            f"race: thread {at.thread} of block {at.block} {verb} {many(access.size, 'byte')} "
+            f"of shared memory ({where}){at_line(at)} before cp.async delivered it: {who} "
+            f"began the copy{at_line(other)} and has not waited for it. Wait for the copy "
             "(cp.async.wait_group, pipeline.consumer_wait, barrier.wait), then put "
             f"{language_of(copy.instruction.source).barrier} before other threads use the data"
         )

@@ -39,8 +39,8 @@ def _advice(space: str, language: Language) -> str:
 
 
 _COMPILERS = (
-    "the kernel is right, its compiler stores fewer bytes than it formats, and on a GPU the number "
-    "may come out wrong; print(np.int64(x)) stores all of them"
+    "the kernel is right, but its compiler stores fewer bytes than it formats, so "
+    "the number may come out wrong on a GPU. print(np.int64(x)) stores all of them"
 )
 
 
@@ -132,8 +132,8 @@ class Initcheck(Checker):
             return
         self.add(
             ("printf", source or id(instruction)),
-            f"uninitialised: {where}: a conversion reads the bytes of its type (%d of an int, %lld "
-            "of a long long, %f of a double, %s up to the zero): give printf that many",
+            f"uninitialised: {where}. A conversion reads the bytes of its type: %d an int, "
+            "%lld a long long, %f a double, %s up to the zero. Give printf that many",
             at,
             None,
             1,

@@ -192,9 +192,9 @@ def _remedy(launch, first: Party, second: Party) -> str:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
             if stores_one_value(launch.program, first.access.instruction):
                 return (
-                    "all threads store the same value here, so that it is the one that stays, "
-                    f"as long as nobody stores another or reads before; let one {one} store "
-                    "it, or accept the line with this reason"
+                    "all threads store the same value here, which therefore stays if no "
+                    f"thread stores another or reads before. Let one {one} store it, or "
+                    "accept the line with this reason"
                 )
             return (
                 f"let each {one} write an element of its own, let one {one} write, or use "

@@ -280,8 +280,8 @@ def _words(old: Work, new: Work, names: dict[Key, str]) -> str:
     second = names[new.stream]
     return (
         f"missing synchronisation: {new.what} in {second} ({new.place}) {new.verb} bytes that "
-        f"{before} {verb}: nothing orders the two. After the latter record an event in {first}, "
-        f"and let {second} wait for it before the former; or use one stream for both, or "
+        f"{before} {verb}: nothing orders the two. After the latter, record an event in {first}, "
+        f"and let {second} wait for it before the former. You can also use one stream for both, or "
         f"synchronise {first} in between"
     )
 

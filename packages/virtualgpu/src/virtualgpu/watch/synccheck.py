@@ -57,9 +57,9 @@ class Synccheck(Checker):
         gone = self.location(wave, None, int(missing[0]))
         rest = "the other one waits" if waiting == 1 else f"the other {waiting} wait"
         message = (
-            f"barrier: {many(few, 'thread')} {whom} ended before {name}{at_line(at)} (the first is "
-            f"{gone.thread}), where {rest}; every thread must reach it: guard the work and not "
-            "the barrier, and do not return before it"
+            f"barrier: {many(few, 'thread')} {whom} ended before {name}{at_line(at)} (the "
+            f"first is {gone.thread}), where {rest}. Every thread must reach it: guard the "
+            "work and not the barrier, and do not return before it"
         )
         count = len(np.unique(wave.block_of[missing])) if barrier != "grid" else 1
         self.add(("missing", site.source), message, at, gone, count)
@@ -79,7 +79,7 @@ class Synccheck(Checker):
             message = (
                 f"barrier: thread {at.thread} of block {at.block} waits at line {at.line} while "
                 f"thread {other.thread} of the same block waits at another barrier, at line "
-                f"{other.line}; all threads of a block must meet at one: move the barrier out of "
+                f"{other.line}. All threads of a block must meet at one: move the barrier out of "
                 "the branch or loop that only some threads take"
             )
             self.add(("apart", one, two), message, at, other, 1)
@@ -107,10 +107,9 @@ class Synccheck(Checker):
                 ("mask", instruction.source),
                 (
                     f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
-                    f"line {at.line} with the mask {int(mask[position]):#x}, in which its own "
-                    f"lane, "
-                    f"number {int(own[position])} of its warp, is not; a lane may only use masks "
-                    "that name it"
+                    f"line {at.line} with the mask {int(mask[position]):#x}, which does not name "
+                    f"its own lane, number {int(own[position])} of its warp. A lane may only use "
+                    "masks that name it"
                 ),
                 at,
                 None,
@@ -131,9 +130,8 @@ class Synccheck(Checker):
                 ("masks", instruction.source),
                 (
                     f"barrier: threads {at.thread} and {other.thread} of block {at.block} run "
-                    f"{_name(instruction)} at line {at.line} with the masks "
-                    f"{int(mask[one]):#x} and "
-                    f"{int(mask[two]):#x}; lanes that name each other must give the same mask"
+                    f"{_name(instruction)} at line {at.line} with the masks {int(mask[one]):#x} "
+                    f"and {int(mask[two]):#x}. Lanes that name each other must give the same mask"
                 ),
                 at,
                 other,
@@ -158,13 +156,10 @@ class Synccheck(Checker):
         self.add(
             ("ended", instruction.source),
             (
-                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} "
-                f"at line "
-                f"{at.line} with the mask {given:#x}, which names {which} ended without it "
-                f"(the first "
-                f"is thread {gone.thread}); all lanes of a mask must take part: guard the "
-                f"value and "
-                "not the call, or name only those that run it"
+                f"barrier: thread {at.thread} of block {at.block} runs {_name(instruction)} at "
+                f"line {at.line} with the mask {given:#x}, which names {which} ended without it "
+                f"(the first is thread {gone.thread}). All lanes of a mask must take part: guard "
+                "the value and not the call, or name only those that run it"
             ),
             at,
             gone,
@@ -176,11 +171,9 @@ class Synccheck(Checker):
         self.add(
             ("nothing", instruction.source),
             (
-                f"barrier: thread {at.thread} of block {at.block} asks at line {at.line} for "
-                f"the value "
-                "of a lane that takes no part in the shuffle, so what it gets is undefined; "
-                "choose a "
-                "lane of the mask that runs the shuffle too"
+                f"barrier: thread {at.thread} of block {at.block} reads at line {at.line} the "
+                "value of a lane that takes no part in the shuffle, so the result is undefined. "
+                "Choose a lane of the mask that also runs the shuffle"
             ),
             at,
             None,

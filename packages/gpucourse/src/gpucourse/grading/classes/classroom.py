@@ -63,8 +63,8 @@ class Classroom:
     def misnamed(self, assignment: str) -> list[str]:
         """Return a sentence for each submission left out because of its folder's name."""
         return [
-            f"submitted/{name!a}: not graded. nbgrader would take the name for HTML or for a "
-            "pattern of names, or cannot show it: rename it (no < > & \" ' ` \\ [ * ?)."
+            f"submitted/{name!a}: not graded. nbgrader cannot show the name, or reads it as "
+            "HTML or as a pattern of names. Rename it (no < > & \" ' ` \\ [ * ?)."
             for name in self._folders(assignment)
             if not STUDENT.fullmatch(name)
         ]

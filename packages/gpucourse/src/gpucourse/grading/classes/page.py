@@ -153,9 +153,9 @@ def _near(graded: Sequence[Verdict]) -> list[str]:
 
 def _pairs(pairs: Sequence[Pair]) -> list[str]:
     said = _paragraph(
-        f"Answers that have at least {LEAST:.0%} of their tokens in common, in the same order, "
-        "with each other or with a solution that anybody can read. That says nothing of who wrote "
-        "them: short exercises have few right answers."
+        f"These answers have at least {LEAST:.0%} of their tokens in common, in the same "
+        "order. Each resembles another answer or a public solution. That says nothing "
+        "about who wrote them: short exercises have few right answers."
     )
     if not pairs:
         return [said, _paragraph("There are none.")]

@@ -251,8 +251,8 @@ class SubmissionClock:
         if not self.last_attempt and since.held_up():
             raise InfrastructureFault(
                 f"{seconds:g} s were not enough on this machine, of which the submission used "
-                f"{self.spent():.0f} s: the machine is too busy; grade with fewer workers, or once "
-                "more later"
+                f"{self.spent():.0f} s. The machine is too busy: grade with fewer workers, or "
+                "again later"
             )
 
     @contextlib.contextmanager

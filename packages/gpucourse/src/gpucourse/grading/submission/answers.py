@@ -234,9 +234,9 @@ class Submitted:
                 unclear |= {cell.number for cell in places}
         if unclear:
             answer.notices.append(
-                f"What the answer cell '{name}' is to define is defined in several cells of your "
-                f"own ({_numbers(sorted(unclear))}), which are not graded, because which of them "
-                "is the answer is not clear. Copy the one that counts into the answer cell."
+                f"Several cells of your own ({_numbers(sorted(unclear))}) define what the answer "
+                f"cell '{name}' should define. It is not clear which of them is the answer, so "
+                "they are not graded. Copy the one that counts into the answer cell."
             )
             return parts
         if not found:

@@ -187,9 +187,9 @@ def _pictures(name: str, there: list[str], source: str, notices: list[str]) -> l
         )
     if lost > 0:
         notices.append(
-            f"The answer '{name}' has a picture in it ({lost}) that cannot be shown to the person "
-            "who reads it: it is not in the file, is too large, or is no PNG, JPEG, GIF, WebP or "
-            "BMP. Say in words what it shows."
+            f"The answer '{name}' has a picture in it ({lost}) that the reader cannot see. It "
+            "is not in the file, is too large, or is no PNG, JPEG, GIF, WebP or BMP. "
+            "Describe in words what it shows."
         )
     return kept
 

@@ -267,7 +267,7 @@ def _pieces(
                 group,
                 at,
                 f"misaligned address: {what} is not a multiple of {multiple} "
-                f"({int(values[at]):#x}); start tiles at multiples of {multiple} bytes "
+                f"({int(values[at]):#x}). Start tiles at multiples of {multiple} bytes "
                 "(alignas(32) for an array) and pad rows by 16 bytes",
             )
     a_line = tile.length * size // site.size
@@ -319,9 +319,9 @@ def check_warps(site: Site, group: Group) -> None:
         site,
         group,
         at,
-        f"{here} of the 32 lanes of this warp run {site.instruction.name}, which all of them "
-        "run together; launch whole warps (a block size that is a multiple of 32) and keep "
-        "the call out of branches that lanes of one warp take apart",
+        f"{here} of the 32 lanes of this warp run {site.instruction.name}, but all of "
+        "them must run it together. Launch whole warps (a block size that is a multiple "
+        "of 32). Keep the call out of branches that only some lanes of a warp take",
     )
 
 

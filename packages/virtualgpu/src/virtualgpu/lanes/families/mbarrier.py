@@ -314,9 +314,9 @@ def _live(site: Site, group: Group, address: np.ndarray) -> tuple[Barriers, np.n
             site,
             group,
             int(np.argmax(dead)),
-            "an mbarrier is used that no thread has "
-            "initialised: let one thread call init (mbarrier.init), then all wait at a barrier "
-            "of the block (__syncthreads) before its first use",
+            "no thread has initialised the mbarrier before its first use. Let one thread "
+            "call init (mbarrier.init), then let all wait at a barrier of the block "
+            "(__syncthreads)",
         )
     return barriers, view, words
 

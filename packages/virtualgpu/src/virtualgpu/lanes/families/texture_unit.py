@@ -348,9 +348,8 @@ def _surface(
         use.fail(
             group,
             first,
-            f"x is {int(at[0][first])}, which is not a multiple of the {size} "
-            "bytes that the thread moves; x counts bytes: multiply it by the size of an "
-            "element",
+            f"x is {int(at[0][first])}, which is not a multiple of the {size} bytes that the "
+            "thread moves. x counts bytes, so multiply it by the size of an element",
             MisalignedAddressError,
         )
     outside = np.logical_or.reduce(
