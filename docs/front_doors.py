@@ -7,13 +7,13 @@
 # ---
 
 # %% [markdown] id="front-doors"
-# # One kernel, four front doors
+# # One kernel through four libraries
 #
-# A kernel reaches a GPU through a library. Here is one kernel, `y = a * x + y`, through the four that the virtual GPU
-# opens: Numba CUDA, CuPy's `RawKernel`, PyCUDA and NVIDIA's `cuda.core`. Each cell is what you would write for a real
-# GPU; only `activate()` is ours.
+# A kernel reaches a GPU through a library. This page runs one kernel, `y = a * x + y`, through the four that the
+# virtual GPU supports: Numba CUDA, CuPy's `RawKernel`, PyCUDA and NVIDIA's `cuda.core`. Each cell is what you would write for a real
+# GPU, except for `activate()`.
 #
-# Where there is a GPU, `activate()` leaves everything as it is, and the same cells run on the GPU.
+# On a machine with a GPU, `activate()` changes nothing, and the same cells run on the GPU.
 
 # %% id="activate"
 import numpy as np
@@ -54,7 +54,7 @@ np.testing.assert_allclose(by_numba, expected, rtol=1e-6)
 # ## CuPy
 #
 # The kernel is CUDA C++, in a string. NVRTC compiles it. Arrays are CuPy's, and so is most of NumPy. The size is a
-# `np.int32`, because the kernel says `int`: nobody compares the two.
+# `np.int32`, because the kernel says `int` and CuPy does not check that they agree.
 
 # %% id="cupy-saxpy"
 import cupy as cp
@@ -75,7 +75,7 @@ np.testing.assert_allclose(by_cupy, expected, rtol=1e-6)
 # %% [markdown] id="pycuda"
 # ## PyCUDA
 #
-# The same string. `In` and `InOut` copy a NumPy array there and back around the launch.
+# The kernel is the same string. `In` and `InOut` copy a NumPy array there and back around the launch.
 
 # %% id="pycuda-saxpy"
 import pycuda.autoinit
@@ -91,8 +91,8 @@ np.testing.assert_allclose(by_pycuda, expected, rtol=1e-6)
 # %% [markdown] id="cuda-core"
 # ## cuda.core
 #
-# Again the same string. Here device, stream, compiling and launching are each a step of their own. On the virtual GPU
-# this is NVIDIA's own package; the driver under it is ours, and a "cubin" holds PTX.
+# The kernel is the same string again. Device, stream, compiling and launching are separate steps. On the virtual GPU
+# this is NVIDIA's own package, but the driver below it is ours, and a "cubin" contains PTX.
 
 # %% id="cuda-core-saxpy"
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
@@ -124,7 +124,7 @@ for other in (by_cupy, by_pycuda, by_core):
 # ## The same mistake
 #
 # Without `if (i < n)` the last block runs past the arrays' ends. A GPU may say nothing, or report an illegal address
-# somewhere, later. Through each door `check()` names the line and the thread.
+# later and elsewhere. With each library `check()` names the line and the thread.
 
 # %% id="mistake-core"
 WRONG = SOURCE.replace("if (i < n) ", "")
@@ -148,11 +148,11 @@ for door in (by_cuda_core, by_raw_kernel):
         print(f"{type(error).__name__}: {error}\n")
 
 # %% [markdown] id="others"
-# ## Other doors
+# ## Other libraries
 #
 # `numba-cuda-mlir`, the successor of Numba CUDA, is not installed with the course. Its kernels are written as in the
-# first cell, with `from numba_cuda_mlir import cuda`; they are compiled to PTX as well, and launched from compiled code
-# through the driver, as `cuda.core` does. So they run here (version 0.6.0 was tried), without source lines in messages.
+# first cell, with `from numba_cuda_mlir import cuda`. They are compiled to PTX as well, and launched from compiled code
+# through the driver, as with `cuda.core`, so they run here (version 0.6.0 was tried), without source lines in messages.
 #
-# Triton is not installed with the course either (285 MB). Where it is, its kernels run here too, compiled by Triton itself:
-# [virtualgpu.md, "Triton"](virtualgpu.md#triton).
+# Triton is not installed with the course either (285 MB). If you install it, its kernels run here,
+# compiled by Triton itself. See [virtualgpu.md, "Triton"](virtualgpu.md#triton).

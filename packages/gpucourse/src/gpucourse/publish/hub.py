@@ -34,8 +34,8 @@ _LINKS = """\
 <!-- {generated} -->
 # Links for a JupyterHub
 
-Each clones the course into the learner's home, or brings it up to date, and opens one page of it.
-What they have written in their notebooks stays. For your hub:
+Each link clones the course into the learner's home, or updates the clone, and opens one page.
+The learners' own work in their notebooks stays. To make the links for your hub, run
 
     python -m gpucourse.publish.hub https://hub.my-university.edu
 
