@@ -138,9 +138,9 @@ def lessons_page(course: Course, repository: str) -> str:
         lambda target: target if "://" in target else f"../{target}",
     )
     return (
-        "# All lessons\n\nThis table has every lesson in the recommended order, with its length and "
-        "its prerequisites. *Colab* opens it on Google Colab, where a first cell installs what is "
-        f"missing.\n\n{table}\n"
+        "# All lessons\n\nThis table has every lesson in the recommended order, with its length "
+        "and its prerequisites. *Colab* opens it on Google Colab, where a first cell installs "
+        f"what is missing.\n\n{table}\n"
     )
 
 

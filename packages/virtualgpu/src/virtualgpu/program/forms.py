@@ -120,17 +120,17 @@ _LACKING = {
     "use m16n8k16",
     **dict.fromkeys(
         ("mma", "wmma"),
-        "the machine multiplies matrices of f16, bf16, tf32, f64, s8 and u8, in the shapes that "
-        "the PTX ISA has for them on sm_80 to sm_90",
+        "the machine multiplies matrices of f16, bf16, tf32, f64, s8 and u8, in the shapes of "
+        "the PTX ISA for sm_80 to sm_90",
     ),
     **dict.fromkeys(
         ("ldmatrix", "stmatrix"),
         "matrices of 8 rows of eight 16-bit elements (.m8n8 … .b16) are what sm_75 to sm_90 have; "
         "compile for compute_90 without a letter",
     ),
-    "cp": "of the bulk copies the machine has the one from global to shared memory that an "
-    "mbarrier waits for; compile for compute_80, where cuda::memcpy_async writes cp.async, "
-    "or copy with loads and stores",
+    "cp": "the only bulk copy that the machine has is from global to shared memory, with an "
+    "mbarrier. Compile for compute_80, where cuda::memcpy_async becomes cp.async, or "
+    "copy with loads and stores",
 }
 
 
