@@ -183,3 +183,13 @@ def test_the_root_of_an_infinite_imaginary_part_is_infinite():
     found = np.asarray(jaxpile.jit(jnp.sqrt)(x.astype(np.complex64)))
     assert found.real.tolist() == [np.inf] * 8
     assert found.imag.tolist() == [np.inf, -np.inf] * 4
+
+
+def test_an_update_reads_the_array_that_another_inside_it_changes():
+    """Hold it against JAX without jit: that of JAX 0.10.1 with it is wrong on the CPU."""
+
+    def program(a, b):
+        return a.at[jnp.array([0, 2, 1, 3, 4])].add(b.at[1:4].add(b[1:4][::-1]))
+
+    a, b = jnp.arange(5), 3 * jnp.arange(5) - 4
+    assert (jaxpile.jit(program)(a, b) == program(a, b)).all()
