@@ -7,16 +7,20 @@ none of Numba's and of cuTile's passes unseen.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from virtualgpu import devices
 from virtualgpu.findings import Report
 from virtualgpu.numba import beside_gpu as of_numba
 from virtualgpu.watch import instruments
 from virtualgpu.watch.streamcheck import Streamcheck
+
+_Given = ParamSpec("_Given")
+_Value = TypeVar("_Value")
 
 
 @contextmanager
@@ -38,10 +42,12 @@ def _tiles() -> AbstractContextManager[None]:
     return cutile_beside.reroute()
 
 
-def _rerouted(instrument: Any) -> Callable:
+def _rerouted(
+    instrument: Callable[_Given, AbstractContextManager[_Value]],
+) -> Callable[_Given, AbstractContextManager[_Value]]:
     @contextmanager
-    @functools.wraps(instrument.__wrapped__)
-    def on_the_virtual_gpu(*arguments, **named):
+    @functools.wraps(inspect.unwrap(instrument))
+    def on_the_virtual_gpu(*arguments: _Given.args, **named: _Given.kwargs) -> Iterator[_Value]:
         with reroute(), instrument(*arguments, **named) as value:
             yield value
 
