@@ -11,7 +11,7 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 # %% puzzle="add-ten"
 
 # %% [markdown] id="how-it-goes"
-# That was a kernel, a function that every thread runs. All the other puzzles work in the same way. A line of NumPy says what
+# That was a **kernel**, a function that every thread runs. All the other puzzles work in the same way. A line of NumPy says what
 # the kernel should compute, and the picture shows an example: two results in colour, with the numbers that they come from. You
 # predict, you write a few lines, and `check` tries your kernel in several sizes, with other numbers each time.
 # If it's right, you see what it cost. If you are stuck, call `hint("add-ten")`, with the puzzle's name, and again for the next

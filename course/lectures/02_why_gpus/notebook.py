@@ -130,7 +130,7 @@ check("in-flight", threads_needed)
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time
 #
-# Here is a program for the GPU, a **kernel**, in Python. The GPU runs it once for each pendulum, each time in a
+# Here is a kernel in Python. The GPU runs it once for each pendulum, each time in a
 # separate **thread**, whose number is `i`. The `[2, 32]` starts 2 × 32 threads, and those without a pendulum do
 # nothing. If there is no GPU, the virtual one runs the kernel and counts.
 #

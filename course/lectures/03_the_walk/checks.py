@@ -10,6 +10,7 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
+    digits_apart,
     held,
     launched,
     require_parallel,
@@ -118,4 +119,4 @@ def _close(got, expected, case, look):
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, time[{k}] was never written", look="which thread has this particle?")
-    require(False, f"{case}, time[{k}] {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)
+    require(False, f"{case}, time[{k}] {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)

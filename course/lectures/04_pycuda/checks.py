@@ -13,7 +13,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
 from gpucourse.exercises.host_side import HOST, with_other_values
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, held, require_shared
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, digits_apart, held, require_shared
 from gpucourse.exercises.waiting import launches_on_a_gpu
 from gpucourse.wording import a_or_an
 from gpucourse.wording import many
@@ -361,4 +361,4 @@ def _close(got, expected, case, look) -> None:
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, element {k} was never written", look="which thread has it?")
-    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)
+    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)

@@ -11,6 +11,7 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
+    digits_apart,
     held,
     launched,
     require_parallel,
@@ -201,7 +202,9 @@ def _close(got, expected, case, look, tolerance=1e-12, least=0.0):
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, element {k} was never written", look="which thread has it?")
-    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.6g}", look=look)
+    if expected.dtype == np.float64 and np.isclose(got[k], expected[k], rtol=2e-7, atol=0):
+        look = "they agree in seven digits: is something rounded to float32 on the way?"
+    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)
 
 
 def _ptx(kernel) -> str:

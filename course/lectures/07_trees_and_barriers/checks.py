@@ -42,8 +42,8 @@ def fold(kernel):
             while n > 1:
                 half = (n + 1) // 2
                 folded, *_ = launched(kernel, length // 64 + 1, 64, memory, n, target)
-                case = f"level {level} of {many(length, 'value')} (n = {n}, half = {half})"
-                _judge_level(folded, memory, n, target, case)
+                case = f"level {level} of {many(length, 'value')} (n = {n}, half = {half}, target = {target:.4g})"
+                _judge_level(folded, memory, n, target, case, kernel)
                 memory, n, level = folded, half, level + 1
             require(
                 memory[0] == values[winner],
@@ -55,7 +55,7 @@ def fold(kernel):
                      look="each thread compares one pair")
 
 
-def _judge_level(folded, before, n, target, case):
+def _judge_level(folded, before, n, target, case, kernel):
     half = (n + 1) // 2
     upper = np.append(before[half:n], np.full(2 * half - n, np.inf))
     lower = before[:half]
@@ -74,6 +74,15 @@ def _judge_level(folded, before, n, target, case):
     if len(wrong):
         i = wrong[0]
         pair = f"{lower[i]:.4g} and {upper[i]:.4g}" if i + half < n else f"{lower[i]:.4g} alone"
+        # As far on the other side of all values: whatever was closer is now the other one.
+        elsewhere, *_ = launched(kernel, len(before) // 64 + 1, 64, before, n, target + 1000.0, seeds=())
+        opposite, *_ = launched(kernel, len(before) // 64 + 1, 64, before, n, target - 1000.0, seeds=())
+        require(
+            not np.array_equal(elsewhere[:half], opposite[:half]),
+            f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}; the answer stays the same "
+            "whatever `target` is",
+            look="where does the kernel read `target`, and is closer measured with abs?",
+        )
         require(
             False,
             f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}",

@@ -143,7 +143,7 @@ check("pad", masked_mean)
 # The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a function, look there.
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# In "Compiling Python" a changed global didn't reach a compiled function. *Predict:* what is in this function's jaxpr, after the change?
+# The next function reads a global, which changes between two calls. *Predict:* what is in the function's jaxpr, after the change?
 
 # %% id="stale-guess"
 predict("stale", "the name `slowing`: it's looked up at each call", "0.02", "0.5")

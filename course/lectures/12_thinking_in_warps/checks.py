@@ -72,7 +72,9 @@ def turn(kernel):
         table = random.uniform(1.0, 99.0, (rows, columns)).astype(np.float32)
         start = np.full((columns, rows), LEFTOVER, np.float32)
         blocks = (columns + 31) // 32, (rows + 31) // 32
-        _, turned = launched(kernel, blocks, (32, 32), table, start, seeds=(1,), reads=1)
+        _, turned = launched(kernel, blocks, (32, 32), table, start, seeds=(1,), reads=1,
+                             twice="the element that is written needs a guard of its own: do its row and its "
+                                   "column exist in `turned`?")
         case = f"with a table of {rows} × {columns}"
         wrong = np.argwhere(turned != table.T)
         if len(wrong):
@@ -228,7 +230,7 @@ def occupancy(resident_warps):
     ),
 )
 def tiled_matmul(kernel):
-    """The product is right for every shape, through tiles in shared memory."""
+    """Right for every shape that was tried, through shared memory, and no race was found."""
     random = np.random.default_rng(55)
     for rows, inner, columns in ((17, 33, 31), (16, 16, 16), (1, 1, 1), (5, 40, 20), (40, 3, 7)):
         # Small numbers of halves: products are exact in any order.

@@ -514,31 +514,10 @@ def corrected(masses):
 # %% id="where-check"
 check("where", corrected)
 
-# %% [markdown] id="jax-stale-predict" tags=["predict"]
-# Last, the trap from section 4 again, in JAX. *Predict:* the two numbers, and a third one for an array of another
-# length.
-
-# %% id="jax-stale-guess"
-predict("jax-stale", "right, right, right", "right, wrong, wrong", "right, wrong, right")
-
-# %% id="jax-stale"
-cut = 60.0
-
-
-@jax.jit
-def count_heavy_by_jax(values):
-    return jnp.sum(values > cut)
-
-
-print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(masses > cut))
-cut = 85.0
-print(f"above {cut}:", count_heavy_by_jax(by_jax), "and NumPy says", np.sum(masses > cut))
-print(f"above {cut}:", count_heavy_by_jax(by_jax[:-1]), "without the last one")
-
-# %% [markdown] id="jax-stale-why" tags=["why"]
-# The second number is stale, and the third is right by accident, because for JAX a different length is a different
-# type, so it traced again and saw the new cut. A program that is wrong for some lengths only is harder to find than one
-# that is always wrong. So: **pass everything that a compiled function needs as an argument.**
+# %% [markdown] id="jax-stale-text"
+# The trap from section 4 is the same in JAX, as [you saw in its jaxpr](09_jax.ipynb#1-functions-in-functions-out). For JAX an
+# array of another length is another type, so it traces again and sees the new global: such a program is wrong for some
+# lengths only. So **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]
 # ## 8. One formula, five ways

@@ -55,6 +55,19 @@ def test_an_index_past_the_end_is_told_by_its_array():
 
 
 @cuda.jit
+def reverse(values, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = values[values.size - i]
+
+
+def test_a_computed_index_past_the_end_is_quoted():
+    text = told(reverse, 1, 32, np.zeros(20), np.zeros(20))
+    assert "the thread reads values[20] of 20; the last element is values[19]" in text
+    assert "in which threads is `values.size - i` larger?" in text
+
+
+@cuda.jit
 def before(values, back):
     values[cuda.grid(1) - back] = 1
 

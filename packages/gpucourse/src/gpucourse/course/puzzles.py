@@ -85,8 +85,11 @@ class Puzzle:
         What an output holds before the launch, where it is not anything at all.
     scratch : dict of str to str
         Arrays that the kernel may use as it likes, and what they hold before the launch.
-    after : dict of str to str
-        What some of the scratch has to hold after the launch.
+    after : dict of str to str, or to (str, words)
+        What some of the scratch has to hold after the launch, and where to look if it does not.
+    resumed : dict of str to str
+        What scratch holds in one more launch, which has a block fewer: the first block's work is
+        done. For kernels in which a block's place must come from the scratch.
     sizes : tuple of tuples
         Lengths ``n``, or ``rows, cols``, or ``rows, inner, cols``, that the check tries.
     threads : tuple of int
@@ -136,7 +139,8 @@ class Puzzle:
     inputs: dict[str, str] = field(default_factory=dict)
     start: dict[str, str] = field(default_factory=dict)
     scratch: dict[str, str] = field(default_factory=dict)
-    after: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str | list[str]] = field(default_factory=dict)
+    resumed: dict[str, str] = field(default_factory=dict)
     also: tuple[Answer, ...] = ()
     sizes: tuple[tuple[int, ...], ...] = ((129,), (1,), (31,), (128,), (33,), (257,), (1009,))
     threads: tuple[int, ...] = (64, 32, 128)

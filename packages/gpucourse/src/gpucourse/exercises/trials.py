@@ -42,10 +42,12 @@ def launched(
     *arguments: object,
     seeds: Sequence[int] = (1, 2),
     reads: int = 0,
+    twice: str = "",
 ) -> list:
     """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
 
     The first ``reads`` of them are inputs: fails the check if the kernel changes one.
+    ``twice`` says where to look if two threads write one element at the same line.
 
     Awkward Arrays, which kernels cannot change, go to the device too and come back as given.
 
@@ -55,7 +57,7 @@ def launched(
     """
     require_kernel(kernel)
     what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
-    after = watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what)
+    after = watched(lambda: _launch(kernel, blocks, threads, arguments), seeds, what, twice=twice)
     require_unchanged(arguments[:reads], after, lambda place: _parameter(kernel, place))
     return after
 
@@ -103,12 +105,13 @@ def watched(
     what: str = "a launch",
     *,
     atomics: bool = True,
+    twice: str = "",
 ) -> list:
     """Return the results of ``launch`` under every checker and in the order of each seed.
 
     For launches by other libraries than Numba: see :func:`launched`, and
     :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
-    Where ``atomics`` are not known yet, no advice names them.
+    Where ``atomics`` are not known yet, no advice names them; ``twice`` as for :func:`launched`.
     """
     trial(
         _("{launch}, under every checker and in {orders} orders").format(
@@ -121,6 +124,11 @@ def watched(
             _require_divided_work(launch)
         both = (found.location, found.other)
         places = [place for place in both if place is not None and place.filename]
+        require(
+            not (twice and _write_alike(found)),
+            found.message.removesuffix(found.advice).rstrip(" :"),
+            look=twice,
+        )
         require(
             False,
             _in_a_check(found, atomics),
@@ -154,6 +162,17 @@ def _require_divided_work(launch: Callable[[], list]) -> None:
             "is there still a loop over all elements, in every thread? Let each thread take only "
             "its own"
         ),
+    )
+
+
+def _write_alike(found: Finding) -> bool:
+    """Return True for a race of two threads that write at one line."""
+    return (
+        found.kind == "race"
+        and found.other is not None
+        and (found.filename, found.line) == (found.other.filename, found.other.line)
+        and " writes " in found.message
+        and " writes them " in found.message
     )
 
 
@@ -243,18 +262,28 @@ def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, element {k} was never written", look=look)
-    digits = 6 if f"{got[k]:.6g}" != f"{expected[k]:.6g}" else 17
+    digits = digits_apart(got[k], expected[k])
     require(
         False,
-        f"{case}, element {k} {held(got[k], expected[k], digits)}, not {expected[k]:.{digits}g}",
+        f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits}g}",
         look=look,
     )
 
 
+def digits_apart(value: float, expected: float, least: int = 6) -> int:
+    """Return so many digits that two unequal numbers differ as they are printed."""
+    alike = (n for n in range(least, 17) if f"{value:.{n}g}" != f"{expected:.{n}g}")
+    return next(alike, 17)
+
+
 def held(value: float, expected: float, digits: int = 6) -> str:
-    """Describe an output array that held :data:`LEFTOVER` before the launch."""
+    """Describe an output array that held :data:`LEFTOVER` before the launch.
+
+    In ``digits`` digits, or as many more as tell it from what is expected.
+    """
     if value == LEFTOVER:
         return "was never written"
+    digits = digits_apart(value, expected, digits)
     # Where a kernel adds to what stands there, 457 comes out as -542.
     added = np.isclose(value - LEFTOVER, expected, rtol=1e-4, atol=0) or value < 0 <= expected
     before = f" (it was {LEFTOVER} before the launch: is something added to that?)" if added else ""

@@ -12,7 +12,7 @@ import dis
 import linecache
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,8 @@ def judge(puzzle: Puzzle, kernel: Any) -> Judged:
     for at, sizes in enumerate(puzzle.sizes):
         case = draw(puzzle, sizes, puzzle.threads[at % len(puzzle.threads)], random)
         _try(kernel, case, random, first=at == 0)
+        if puzzle.resumed and math.prod(case.grid) > 1:
+            _demand_places(kernel, case)
     case = measured(puzzle)
     trial(f"{_('a launch whose work is counted')}, {case}")
     after, mine = counted(kernel, case)
@@ -275,14 +277,15 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
             differs,
             look=_("which thread writes {place}, and from which values?").format(place=here),
         )
-    for name, expression in case.puzzle.after.items():
+    for name, asked in case.puzzle.after.items():
+        expression, look = (asked, "") if isinstance(asked, str) else asked
         held = evaluate(expression, _scope(case))
         require(
             np.array_equal(got[name], held),
             _("{case}, {name} holds {got} in the end, and should hold {held}").format(
                 case=case, name=name, got=got[name], held=held
             ),
-            look=_("who changes `{name}`, and how often?").format(name=name),
+            look=look or _("who changes `{name}`, and how often?").format(name=name),
         )
 
 
@@ -306,6 +309,35 @@ def _ignored(
             if all(np.array_equal(after[one], got[one]) for one in case.expected):
                 return name
     return ""
+
+
+def _demand_places(kernel: Any, case: Case) -> None:
+    """Require that blocks take their places from the scratch, not from their own numbers.
+
+    In one more launch the first block's work is done already and there is a block fewer, as if
+    that block had started long before the others.
+    """
+    begun = {name: evaluate(one, _scope(case)) for name, one in case.puzzle.resumed.items()}
+    rest = replace(case, values={**case.values, **begun}, grid=(math.prod(case.grid) - 1,))
+    done, told = case.sizes["T"], ""
+    try:
+        got = dict(zip(arrays_of(rest), launch(kernel, rest), strict=True))
+    except virtualgpu.VirtualGPUError as error:
+        told = str(error).splitlines()[0]
+    else:
+        for name, expected in case.expected.items():
+            if not np.array_equal(got[name][done:], expected[done:]):
+                told = _("`{name}` is wrong").format(name=name)
+    require(
+        not told,
+        _(
+            "{case}: where the block with the first place has run before, and the others start "
+            "later, {told}"
+        ).format(case=case, told=told),
+        look=_("blocks may start in any order: does each take its place from `{scratch}`?").format(
+            scratch=next(iter(begun))
+        ),
+    )
 
 
 # -- the cost -----------------------------------------------------------------------------------
@@ -352,7 +384,7 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
         require(
             False,
             _("the answer is right, but the work is not shared: {counted}").format(
-                counted=f"{found[0]} ({found[1]})"
+                counted=found.counted
             ),
             look=_("a thread for each element: no loop over all of them in one thread"),
         )
@@ -397,8 +429,8 @@ def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
         require(
             found >= least,
             _(
-                "right, but it makes {found:,} {what} {case}, and the way that "
-                "is asked for makes {least:,} or more"
+                "right, but it makes {found:,} {what} {case}: threads that share the work "
+                "make {least:,} or more"
             ).format(found=found, what=spoken(counter), case=case, least=least),
             look=words,
         )
@@ -406,13 +438,18 @@ def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
 
 def amount(counter: str, counters: Counters) -> int:
     """Return a count by the name that puzzles give it."""
-    return moved(counters) if counter == "bytes" else getattr(counters, counter)
+    if counter == "bytes":
+        return moved(counters)
+    if counter == "exchanges":
+        return counters.barriers + counters.warp_instructions_by_class.get("warp", 0)
+    return getattr(counters, counter)
 
 
 def spoken(counter: str) -> str:
     """Return a count in words."""
     words = {
         "bytes": _("bytes of global memory moved"),
+        "exchanges": _("barriers and shuffles"),
         "global_sectors": _("sectors of global memory"),
         "global_loads": _("reads of global memory"),
         "global_stores": _("writes of global memory"),

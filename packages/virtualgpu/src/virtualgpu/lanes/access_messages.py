@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import NoReturn
 
 import numpy as np
@@ -42,6 +43,8 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
             named = place.words
             if len(place.shape) > 1 and language is NUMBA:
                 named, help_ = _several_indices(site, group, position, place, wrong)
+            elif language is NUMBA:
+                help_ = _computed_index(site, place) or help_
         if site.instruction.source is None:  # PTX that names no file
             help_ = _GUARD
         elif numbered and language is NUMBA:
@@ -101,28 +104,54 @@ def _several_indices(
     )
 
 
+def _computed_index(site: Site, place: array_names.Place) -> str | None:
+    """Return the advice for an index past the end that is more than a name, as ``a.size - i``.
+
+    A guard of the thread's own number does not help there; None for any other index.
+    """
+    name, (size,) = place.array.name, place.shape
+    beyond = re.match(rf"{re.escape(name)}\[(\d+)\]", place.words)
+    written = _subscripts(site, name)
+    if not size or beyond is None or int(beyond[1]) < size or len(written) != 1:
+        return None
+    (index,) = written
+    if isinstance(index, ast.Name):
+        return None
+    text = ast.unparse(index)
+    return (
+        f"the last element is {name}[{size - 1}]: in which threads is `{text}` larger? Change that "
+        f"index, or guard it itself (if {text} < {name}.size)"
+    )
+
+
 def _written_indices(site: Site, name: str, dimensions: int) -> list[str]:
     """Return the indices of ``name`` as the line writes them, or ``i``, ``j``, ``k``."""
-    source = site.instruction.source
-    found = set()
-    if source is not None:
-        line = (sources.text(source.filename, source.line) or "").strip().rstrip(":")
-        for text in (line, f"{line}: pass"):  # the second is the head of an if or a loop
-            try:
-                tree = ast.parse(text)
-            except SyntaxError:
-                continue
-            for node in ast.walk(tree):
-                if (
-                    isinstance(node, ast.Subscript)
-                    and ast.unparse(node.value) == name
-                    and isinstance(node.slice, ast.Tuple)
-                    and len(node.slice.elts) == dimensions
-                ):
-                    found.add(tuple(map(ast.unparse, node.slice.elts)))
+    found = {
+        tuple(map(ast.unparse, index.elts))
+        for index in _subscripts(site, name)
+        if isinstance(index, ast.Tuple) and len(index.elts) == dimensions
+    }
     if len(found) == 1:
         return [*found.pop()]
     return [*"ijkl"[:dimensions]] if dimensions <= 4 else [f"i{k}" for k in range(dimensions)]
+
+
+def _subscripts(site: Site, name: str) -> list[ast.expr]:
+    """Return what stands in the brackets of ``name`` in the site's line, each text once."""
+    source = site.instruction.source
+    if source is None:
+        return []
+    found: dict[str, ast.expr] = {}
+    line = (sources.text(source.filename, source.line) or "").strip().rstrip(":")
+    for text in (line, f"{line}: pass"):  # the second is the head of an if or a loop
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == name:
+                found[ast.unparse(node.slice)] = node.slice
+    return list(found.values())
 
 
 def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
