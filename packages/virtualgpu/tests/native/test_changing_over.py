@@ -17,7 +17,8 @@ from virtualgpu.devices import VirtualDevice, changeover
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.launch.launch import WAVE_LANES, Launch
 from virtualgpu.launch.limits import Budget
-from virtualgpu.native import core, kernel
+from virtualgpu.native import kernel
+from virtualgpu.native.blocks import core
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.refusal import Refused
 from virtualgpu.watch.instruments import check, profile, schedule

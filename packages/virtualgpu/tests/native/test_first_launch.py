@@ -14,8 +14,9 @@ from virtualgpu import native
 from virtualgpu.compilers import cache
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
-from virtualgpu.native import access_helpers, kernel, run
+from virtualgpu.native import kernel, run
 from virtualgpu.native.lowering import Lowering
+from virtualgpu.native.memory import access_helpers
 
 ONE = """mul.wide.u32 %rd5, %gid, 4;  add.s64 %rd5, %rd5, %rd1;  mov.u32 %r0, 1;
     st.global.u32 [%rd5], %r0;"""

@@ -15,9 +15,10 @@ from ptx_lab import entry
 from virtualgpu import native
 from virtualgpu.devices import VirtualDevice
 from virtualgpu.errors import MemoryAccessError
-from virtualgpu.native import access_helpers, multicore
+from virtualgpu.native.blocks import multicore
+from virtualgpu.native.blocks.core import Core
 from virtualgpu.native.compiled import NativeKernel
-from virtualgpu.native.core import Core
+from virtualgpu.native.memory import access_helpers
 from virtualgpu.watch.profiling import Profile, Profiler
 
 CORES = 4

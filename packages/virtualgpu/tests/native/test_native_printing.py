@@ -13,8 +13,9 @@ from ptx_lab import entry
 from virtualgpu import native
 from virtualgpu.lanes import intrinsics
 from virtualgpu.launch import standstill
-from virtualgpu.native import deadlock, multicore, run
 from virtualgpu.native import intrinsics as provided
+from virtualgpu.native import run
+from virtualgpu.native.blocks import deadlock, multicore
 from virtualgpu.native.compiled import NativeKernel
 
 PRINTF = """

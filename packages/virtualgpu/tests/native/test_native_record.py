@@ -17,16 +17,10 @@ from virtualgpu.compilers.loops import Loop
 from virtualgpu.launch.launch import Launch
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
-from virtualgpu.native import (
-    access_helpers,
-    affine_first_lanes,
-    block_loop,
-    kernel,
-    locate,
-    privatisation,
-    record,
-    run,
-)
+from virtualgpu.native import kernel, locate, privatisation, record, run
+from virtualgpu.native.affine import first_lanes as affine_first_lanes
+from virtualgpu.native.blocks import block_loop
+from virtualgpu.native.memory import access_helpers
 from virtualgpu.native.watched import accesses, allocations, clock, neighbours
 
 # An engine that is let go frees the target machine, which it shares with the process's own.

@@ -13,10 +13,11 @@ from native_lab import agree
 from ptx_lab import PLACE, entry
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
-from virtualgpu.native import control_flow, run
-from virtualgpu.native.affine_access import Rows
-from virtualgpu.native.decode import decode
+from virtualgpu.native import run
+from virtualgpu.native.flow import control_flow
+from virtualgpu.native.flow.decode import decode
 from virtualgpu.native.lowering import Lowering
+from virtualgpu.native.memory.affine_access import Rows
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import MemoryAccess
 

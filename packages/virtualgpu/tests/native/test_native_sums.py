@@ -12,9 +12,9 @@ from native_lab import after
 from ptx_lab import entry
 from virtualgpu import native
 from virtualgpu.devices import VirtualDevice
-from virtualgpu.native import multicore
+from virtualgpu.native.blocks import multicore
+from virtualgpu.native.blocks.core import Core
 from virtualgpu.native.context import ROOM
-from virtualgpu.native.core import Core
 
 GRID, BLOCK = 600, 64
 # Of each thread: %rd3 one of 64 elements of 8 bytes, %rd5 one of the block's own 8, %rd6 its own.

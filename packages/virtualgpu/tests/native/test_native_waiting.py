@@ -12,7 +12,8 @@ from native_lab import after, agree
 from ptx_lab import entry
 from virtualgpu import native
 from virtualgpu.launch import standstill
-from virtualgpu.native import core, deadlock, run
+from virtualgpu.native import run
+from virtualgpu.native.blocks import core, deadlock
 from virtualgpu.native.compiled import NativeKernel
 
 OUT = "mul.wide.u32 %rd3, %gid, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r0;"

@@ -10,14 +10,15 @@ from __future__ import annotations
 from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.native import control_flow, intrinsics, privatisation
-from virtualgpu.native.affine_first_lanes import FirstLanes
+from virtualgpu.native import intrinsics, privatisation
+from virtualgpu.native.affine.first_lanes import FirstLanes
 from virtualgpu.native.context import ADDRESSES, AT_BARRIER, LANES, STOPPED, TICK, VALUES
-from virtualgpu.native.control_flow import Place
 from virtualgpu.native.counting import Counting
-from virtualgpu.native.decode import Provided
 from virtualgpu.native.divergence import ParkedLanes
-from virtualgpu.native.livelock import Head
+from virtualgpu.native.flow import control_flow
+from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.flow.decode import Provided
+from virtualgpu.native.flow.livelock import Head
 from virtualgpu.native.state import State
 from virtualgpu.native.values import (
     I32,

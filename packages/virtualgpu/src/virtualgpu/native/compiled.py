@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from virtualgpu.compilers import llvm
-from virtualgpu.native.livelock import Head
+from virtualgpu.native.flow.livelock import Head
 from virtualgpu.native.record import Record
 from virtualgpu.program.program import Program
 
 if TYPE_CHECKING:
-    from virtualgpu.native.control_flow import Place
+    from virtualgpu.native.flow.control_flow import Place
     from virtualgpu.native.state_layout import Kept
     from virtualgpu.native.watched.rules import Checked
     from virtualgpu.program.steps import MemoryAccess
@@ -69,14 +69,14 @@ class NativeKernel:
     @cached_property
     def places(self) -> list[Place]:
         """Return the places where the kernel may stop, by number."""
-        from virtualgpu.native import control_flow
+        from virtualgpu.native.flow import control_flow
 
         return control_flow.places(self.program)
 
     @cached_property
     def sites(self) -> list[tuple[MemoryAccess, Place]]:
         """Its memory instructions, by number."""
-        from virtualgpu.native.decode import decode
+        from virtualgpu.native.flow.decode import decode
 
         steps: dict[int, list[Any]] = {
             number: decode(self.program, self.places[number])

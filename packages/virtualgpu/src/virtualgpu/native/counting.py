@@ -17,7 +17,7 @@ from llvmlite import ir
 from virtualgpu.compilers.building import intrinsic, item
 from virtualgpu.memory import windows
 from virtualgpu.native.context import ADDRESSES, LANES
-from virtualgpu.native.control_flow import Place
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.spaces import by_space
 from virtualgpu.native.values import (

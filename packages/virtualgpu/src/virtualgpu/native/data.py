@@ -14,7 +14,7 @@ from llvmlite import ir
 from virtualgpu.compilers.building import each_bit, intrinsic
 from virtualgpu.memory import windows
 from virtualgpu.native import warp_operations as warp
-from virtualgpu.native.decode import Copy
+from virtualgpu.native.flow.decode import Copy
 from virtualgpu.native.operands import BOOL, U64, Registers
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import I1, I64, pointer_to, together, zero

@@ -32,7 +32,7 @@ from virtualgpu.native.context import (
     RESULT,
     YIELDED,
 )
-from virtualgpu.native.control_flow import Place
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.operands import BOOL, U32
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.state import State

@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from virtualgpu.compilers import llvm
-from virtualgpu.native import block_loop, block_order, privatisation
-from virtualgpu.native.block_scheduler import Resident
+from virtualgpu.native import privatisation
+from virtualgpu.native.blocks import block_loop
+from virtualgpu.native.blocks.block_scheduler import Resident
 from virtualgpu.native.divergence import barrier_of
+from virtualgpu.native.flow import block_order
 from virtualgpu.native.lowering import Lowering
 from virtualgpu.native.record import Record
 from virtualgpu.native.state_layout import parked

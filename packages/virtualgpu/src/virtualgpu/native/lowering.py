@@ -16,28 +16,21 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from virtualgpu.native import (
-    block_order,
-    control_flow,
-    data,
-    divergence,
-    livelock,
-    privatisation,
-    spin_loops,
-)
-from virtualgpu.native.access import Accesses
-from virtualgpu.native.affine import AffineRegisters, Term
-from virtualgpu.native.affine_first_lanes import FirstLanes
+from virtualgpu.native import data, divergence, privatisation
+from virtualgpu.native.affine.first_lanes import FirstLanes
+from virtualgpu.native.affine.lines import AffineRegisters, Term
+from virtualgpu.native.affine.uniformity import Uniformity
 from virtualgpu.native.branches import Branches
 from virtualgpu.native.context import DONE
-from virtualgpu.native.control_flow import Place, chosen, ends_others
 from virtualgpu.native.counting import Counting
-from virtualgpu.native.decode import Provided, Stop, decode
 from virtualgpu.native.divergence import ParkedLanes
+from virtualgpu.native.flow import block_order, control_flow, livelock, spin_loops
+from virtualgpu.native.flow.control_flow import Place, chosen, ends_others
+from virtualgpu.native.flow.decode import Provided, Stop, decode
+from virtualgpu.native.memory.access import Accesses
 from virtualgpu.native.operands import BOOL, CLOCKS, U32, U64
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.state import State
-from virtualgpu.native.uniformity import Uniformity
 from virtualgpu.native.values import (
     EVERYONE,
     I1,
@@ -139,7 +132,7 @@ class Lowering:
 
     @property
     def row_length(self) -> int:
-        """Return the number of lanes in a row (:mod:`.affine`)."""
+        """Return the number of lanes in a row (:mod:`.affine.lines`)."""
         return self.affine.row_length if self.affine else 1
 
     def _companions(self, places: list[Place]) -> list[int]:
@@ -254,7 +247,7 @@ class Lowering:
     ) -> None:
         """Emit a place twice: for affine addresses in known variables, and for everything else.
 
-        In the first version, affine results are left for later (:mod:`.affine_first_lanes`). It
+        In the first version, affine results are left for later (:mod:`.affine.first_lanes`). It
         serves full warps, but where nothing affine is passed on and no other core sees what is
         stored, also some of the lanes: a loop's ``if t < half: shared[t] += shared[t + half]``.
         """

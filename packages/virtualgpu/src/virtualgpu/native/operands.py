@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.native.context import LANES
-from virtualgpu.native.control_flow import Place
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import (
     I1,

@@ -59,7 +59,7 @@ class Record:
     given : list of str
         Words of the context that a launch has to fill (:func:`.core.given`).
     row_length : int
-        Lanes of a row (:mod:`.affine`).
+        Lanes of a row (:mod:`.affine.lines`).
     loop_state_bytes : int
         Bytes that loops show of the registers which decide how they go on.
     loop_heads : list

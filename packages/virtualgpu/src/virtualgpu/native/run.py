@@ -16,11 +16,11 @@ from virtualgpu.lanes.schedule import Lockstep
 from virtualgpu.lanes.wave import MAX_LOCAL
 from virtualgpu.launch.launch import Launch
 from virtualgpu.native import record
+from virtualgpu.native.blocks.core import given, hearing_signals
+from virtualgpu.native.blocks.multicore import Run
+from virtualgpu.native.blocks.resident_blocks import SideBySide
 from virtualgpu.native.compiled import NativeKernel
-from virtualgpu.native.core import given, hearing_signals
-from virtualgpu.native.multicore import Run
 from virtualgpu.native.refusal import Refused
-from virtualgpu.native.resident_blocks import SideBySide
 from virtualgpu.program.program import Program
 
 # Whether an error of the compiler's own is one: tests ask for it, users get the interpreter.

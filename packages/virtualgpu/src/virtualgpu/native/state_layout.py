@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import decode
 from virtualgpu.native.divergence import Arrival, ParkedLanes, barrier_of
+from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.flow.decode import decode
 from virtualgpu.program.program import Program
 
 

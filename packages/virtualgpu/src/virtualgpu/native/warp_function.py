@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from virtualgpu.native import control_flow
-from virtualgpu.native.control_flow import Place
+from virtualgpu.native.affine.uniformity import Uniformity
+from virtualgpu.native.flow import control_flow
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.operands import Registers
-from virtualgpu.native.uniformity import Uniformity
 from virtualgpu.native.values import I32, POINTER, Context
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import Step

@@ -17,10 +17,10 @@ from virtualgpu.compilers.llvm import pointer
 from virtualgpu.launch.launch import Launch
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import BASE, NORESERVE
+from virtualgpu.native.blocks.core import Core
+from virtualgpu.native.blocks.multicore import Run
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.context import LANES
-from virtualgpu.native.core import Core
-from virtualgpu.native.multicore import Run
 from virtualgpu.native.watched.clock import END, TICK
 from virtualgpu.native.watched.rules import (
     ALL,

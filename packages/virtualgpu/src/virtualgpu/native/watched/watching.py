@@ -16,8 +16,8 @@ from llvmlite import ir
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native import warp_operations
 from virtualgpu.native.context import site_at
-from virtualgpu.native.control_flow import Place
 from virtualgpu.native.divergence import barrier_of
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.operands import Registers
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import EVERYONE, I64, Context, bits_of_mask, splat

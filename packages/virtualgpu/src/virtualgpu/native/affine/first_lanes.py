@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import function, intrinsic
 from virtualgpu.compilers.llvm import linkable
-from virtualgpu.native.affine import AffineRegisters, Built, Term
+from virtualgpu.native.affine.lines import AffineRegisters, Built, Term
 from virtualgpu.native.context import LANES
 from virtualgpu.native.operands import HOME_ALIGN
 from virtualgpu.native.values import I64, IOTA, POINTER, constant_vector, splat, spread

@@ -18,7 +18,7 @@ from virtualgpu.program import loops
 from virtualgpu.program.program import Program
 
 if TYPE_CHECKING:
-    from virtualgpu.native.control_flow import Place
+    from virtualgpu.native.flow.control_flow import Place
 
 
 @dataclass(frozen=True, slots=True)

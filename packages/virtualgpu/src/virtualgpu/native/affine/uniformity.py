@@ -8,9 +8,9 @@ number in native code, and a branch on it never parts a warp.
 
 from __future__ import annotations
 
-from virtualgpu.native import control_flow
-from virtualgpu.native.control_flow import Place, chosen
-from virtualgpu.native.decode import Copy, Provided
+from virtualgpu.native.flow import control_flow
+from virtualgpu.native.flow.control_flow import Place, chosen
+from virtualgpu.native.flow.decode import Copy, Provided
 from virtualgpu.native.operands import CLOCKS
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import Barrier, MemoryAccess, Parameter, Step

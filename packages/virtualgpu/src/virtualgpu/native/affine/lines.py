@@ -1,6 +1,6 @@
 """Values of lanes at a constant stride, of which code keeps the first of each row.
 
-Addresses of such values need not be looked at lane by lane. :mod:`.affine_analysis` finds
+Addresses of such values need not be looked at lane by lane. :mod:`.affine.analysis` finds
 beforehand where they may be; that a register is affine *now* is told by a flag that runs beside
 its start.
 """
@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.native.affine_analysis import THREAD, Strides
+from virtualgpu.native.affine.analysis import THREAD, Strides
 from virtualgpu.native.context import LANES
-from virtualgpu.native.control_flow import Place
 from virtualgpu.native.data import converted, parameters
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.operands import U32, Registers
 from virtualgpu.native.values import I1, I32, IOTA, alike, constant_vector, pointer_to, splat, zero
 from virtualgpu.operations.expression import Value, adapt, llvm_type

@@ -22,10 +22,10 @@ from virtualgpu.lanes import access, calls, simt
 from virtualgpu.lanes.group import Group
 from virtualgpu.launch import standstill_messages
 from virtualgpu.launch.launch import Launch
+from virtualgpu.native.blocks.core import Common, Core
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.context import AT, STOPPED
-from virtualgpu.native.core import Common, Core
-from virtualgpu.native.livelock import Head
+from virtualgpu.native.flow.livelock import Head
 
 if TYPE_CHECKING:
     from virtualgpu.native.counting import Counts

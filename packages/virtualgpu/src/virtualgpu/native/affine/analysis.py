@@ -9,9 +9,9 @@ A row is the warp, or eight lanes in a kernel that asks for ``tid.y``: blocks 8 
 
 from __future__ import annotations
 
+from virtualgpu.native.affine.uniformity import SPECIALS
 from virtualgpu.native.context import LANES, ROW
-from virtualgpu.native.control_flow import Place
-from virtualgpu.native.uniformity import SPECIALS
+from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import Data, MemoryAccess, Move, Step

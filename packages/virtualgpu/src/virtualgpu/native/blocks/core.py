@@ -39,8 +39,8 @@ from virtualgpu.native.context import (
     WORD,
     size,
 )
+from virtualgpu.native.flow.livelock import LoopWatch
 from virtualgpu.native.host_arrays import HostArrays
-from virtualgpu.native.livelock import LoopWatch
 
 # Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
 # for which other cores have to wait: where loops are short, each interval is twice the one before.

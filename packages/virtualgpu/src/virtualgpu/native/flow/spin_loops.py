@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
-from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Copy
+from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.flow.decode import Copy
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.steps import MemoryAccess, Step
 from virtualgpu.ptx import Register

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.native import access_helpers
 from virtualgpu.native.context import (
     ADDRESSES,
     DELTA,
@@ -23,6 +22,7 @@ from virtualgpu.native.context import (
     SPAN,
     site_at,
 )
+from virtualgpu.native.memory import access_helpers
 from virtualgpu.native.values import (
     EVERYONE,
     I32,

@@ -20,6 +20,7 @@ from virtualgpu.lanes.registers import Registers, Values
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.launch.launch import Launch
 from virtualgpu.launch.standstill import Standstill
+from virtualgpu.native.blocks.core import Core
 from virtualgpu.native.context import (
     ARRIVED,
     CAME,
@@ -37,12 +38,11 @@ from virtualgpu.native.context import (
     TABLE,
     WARPS,
 )
-from virtualgpu.native.core import Core
 from virtualgpu.ptx.opcodes import COLLECTIVES
 
 if TYPE_CHECKING:
-    from virtualgpu.native.control_flow import Place
     from virtualgpu.native.divergence import Arrival
+    from virtualgpu.native.flow.control_flow import Place
     from virtualgpu.native.state_layout import Kept
 
 

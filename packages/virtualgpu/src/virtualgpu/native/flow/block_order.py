@@ -9,9 +9,9 @@ in any order.
 
 from __future__ import annotations
 
-from virtualgpu.native import spin_loops
-from virtualgpu.native.control_flow import Place
-from virtualgpu.native.decode import Provided
+from virtualgpu.native.flow import spin_loops
+from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.flow.decode import Provided
 from virtualgpu.program.site import Site
 from virtualgpu.program.steps import MemoryAccess, Step
 

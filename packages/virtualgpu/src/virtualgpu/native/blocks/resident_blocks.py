@@ -12,11 +12,11 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.launch import standstill
 from virtualgpu.launch.launch import WAITING as WAITING_WAVES
 from virtualgpu.launch.launch import WAVE_LANES, Launch
-from virtualgpu.native import deadlock
+from virtualgpu.native.blocks import deadlock
+from virtualgpu.native.blocks.core import Core
+from virtualgpu.native.blocks.multicore import Run
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.context import DEADLOCK, ENDED, STOPPED, WAITING
-from virtualgpu.native.core import Core
-from virtualgpu.native.multicore import Run
 
 
 class SideBySide(Run):

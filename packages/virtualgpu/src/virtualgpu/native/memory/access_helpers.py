@@ -30,7 +30,6 @@ from virtualgpu.compilers.building import (
 from virtualgpu.compilers.llvm import linkable
 from virtualgpu.lanes.atomics import ATOMICS, atomic_kind
 from virtualgpu.memory.mapping import BASE
-from virtualgpu.native.block_order import COMMUTATIVE
 from virtualgpu.native.context import (
     ADDRESSES,
     APART,
@@ -45,6 +44,7 @@ from virtualgpu.native.context import (
     SPAN,
     VALUES,
 )
+from virtualgpu.native.flow.block_order import COMMUTATIVE
 from virtualgpu.native.locate import locate
 from virtualgpu.native.values import (
     EVERYONE,

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from virtualgpu.native import intrinsics
-from virtualgpu.native.control_flow import Passing, Place, chosen
+from virtualgpu.native.flow.control_flow import Passing, Place, chosen
 from virtualgpu.native.refusal import Refused
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step

@@ -11,10 +11,10 @@ from collections.abc import Container
 from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
-from virtualgpu.native.address_forms import Forms, Reach
-from virtualgpu.native.affine import AffineRegisters, Term
+from virtualgpu.native.affine.lines import AffineRegisters, Term
 from virtualgpu.native.context import LANES, LAST, site_at
-from virtualgpu.native.control_flow import Place
+from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.memory.address_forms import Forms, Reach
 from virtualgpu.native.operands import U64, Registers
 from virtualgpu.native.values import (
     EVERYONE,

@@ -14,9 +14,7 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.lanes.emitter import U64
-from virtualgpu.native import access_helpers, locate
-from virtualgpu.native.address_forms import Reach, reaches
-from virtualgpu.native.affine_access import Rows
+from virtualgpu.native import locate
 from virtualgpu.native.context import (
     ADDRESSES,
     COMPARES,
@@ -28,8 +26,11 @@ from virtualgpu.native.context import (
     VALUES,
     site_at,
 )
-from virtualgpu.native.control_flow import Place
 from virtualgpu.native.counting import Counting
+from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.memory import access_helpers
+from virtualgpu.native.memory.address_forms import Reach, reaches
+from virtualgpu.native.memory.affine_access import Rows
 from virtualgpu.native.operands import Registers
 from virtualgpu.native.values import (
     I32,

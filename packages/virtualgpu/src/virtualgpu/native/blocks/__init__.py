@@ -1,0 +1,1 @@
+"""Blocks of a grid on the cores, blocks that wait for each other included."""
