@@ -5,9 +5,9 @@
 # beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, is 0 straight across the beam and ±2.4 at
 # 10° from it.
 #
-# Run the cell: it runs *this function* on a GPU, once for each of 13,114 pairs. (`gpucourse.data` simulates the events, so
-# you need no download and the true masses are known. `gpucourse data fetch` downloads the real ones, 2.2 GB, from
-# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).)
+# Run the cell: it runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you need no
+# download and know the true masses. `gpucourse data fetch` downloads the real ones, 2.2 GB, from
+# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).
 
 # %% id="the-question"
 # %load_ext gpucourse

@@ -304,7 +304,9 @@ def test_errors_name_line_and_thread(cp, t, run):
         cp, np.zeros((32, 4), np.float32), flags=cp.cuda.runtime.cudaArraySurfaceLoadStore
     )
     surface = t.SurfaceObject(t.ResourceDescriptor(0, array))
-    with pytest.raises(MemoryAccessError, match=r"(?s)x counts bytes: multiply.*kernel unscaled"):
+    with pytest.raises(
+        MemoryAccessError, match=r"(?s)x counts bytes, so multiply.*kernel unscaled"
+    ):
         run("unscaled", (8, 1), surface)
 
 

@@ -102,7 +102,10 @@ def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_notebook_in_the_midst_of_a_save_is_read_again(checkout, console, share):
+def test_a_notebook_in_the_midst_of_a_save_is_read_again(
+    checkout, console, share, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # records of this grading alone
     mine = write_submission(checkout / "projects" / "toy.ipynb", submission(toy()))
     whole = mine.read_bytes()
     mine.write_bytes(whole[: int(share * len(whole))])

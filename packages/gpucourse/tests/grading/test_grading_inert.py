@@ -224,7 +224,7 @@ def test_threat_113_a_photograph_is_shown_too(written):
 )
 def test_threat_113_a_picture_that_cannot_be_shown_is_said(written, attachments):
     taken = pasted(written, attachments)
-    assert "cannot be shown" in taken.notices[-1] and "in words" in taken.notices[-1]
+    assert "cannot see" in taken.notices[-1] and "in words" in taken.notices[-1]
     assert "<img" not in ingest.rebuild(written, taken).cells[-1].source
 
 

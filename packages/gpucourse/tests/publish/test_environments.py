@@ -171,7 +171,7 @@ def test_pages_print_the_commands_that_work_today(
 def test_a_lost_marker_says_how_to_mend_it(copy: Path) -> None:
     readme = copy / "README.md"
     readme.write_text(readme.read_text().replace("<!-- /badges -->\n", ""))
-    with pytest.raises(ValueError, match=r"needs one <!-- badges -->.*put them back"):
+    with pytest.raises(ValueError, match=r"needs one <!-- badges -->.*Put them back"):
         environments.write(copy)
 
 

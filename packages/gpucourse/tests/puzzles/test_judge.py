@@ -94,7 +94,7 @@ def test_findings_name_the_array_and_advise_in_the_words_of_a_puzzle():
     unwritten = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out[i] += factor * a[i]"))
     assert "(out[0] of 129)" in unwritten and "out[i] = … before" in unwritten
     assert "device_array" not in unwritten
-    race = refused(kernel("for i in range(a.size):\n    out[i] = factor * a[i] + cuda.threadIdx.x"))
+    race = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out[0] = factor * a[i]"))
     assert "(out[0] of 129)" in race and "an element of its own" in race
     assert "atomic" not in race
 

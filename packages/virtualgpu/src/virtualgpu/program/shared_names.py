@@ -1,7 +1,8 @@
 """Names of shared arrays in a kernel's source, for messages.
 
 CUDA C++ has the name in PTX. Numba names its variables ``_cudapy_smem_1``, ``_cudapy_smem_2`` and
-so on, in each function in the order of its source; the source itself says how they are called.
+so on, its successor ``static_shared_memory_0``, in each function in the order of its source; the
+source itself says how they are called.
 Nothing here runs in a launch that goes well.
 """
 
@@ -21,7 +22,7 @@ from virtualgpu.memory.array_names import element_of
 
 #: The end of the mangled name of a function's variable in CUDA C++, and what Numba declares.
 _CPP = re.compile(r"(?=E(\d+)(\w+?)(_\d+)?$)")
-_NUMBA = re.compile(r"_cudapy_smem_?(\d*)")
+_NUMBA = re.compile(r"(?:_cudapy_smem_?|static_shared_memory_)(\d*)")
 
 Shape = tuple[int, ...]
 
@@ -47,10 +48,10 @@ def find(program: Any, extent: str) -> Named | None:
     if symbol.startswith("_ZZ"):
         names = (one[2] for one in _CPP.finditer(symbol) if len(one[2]) == int(one[1]))
         return next((Named(name) for name in names), None)
-    if not symbol.startswith("_"):  # extern "C", and `extern __shared__`
-        return None if symbol == "global_smem" else Named(symbol)  # that one is Triton's own
     if not _NUMBA.fullmatch(extent):
-        return None
+        # Others without an underscore are extern "C" and `extern __shared__`, or Triton's own.
+        own_name = not symbol.startswith("_") and symbol != "global_smem"
+        return Named(symbol) if own_name else None
     # Numba compiles the functions that a kernel calls before it, so that its own arrays are last.
     *called, own = _declared(program)
     symbols = sorted(symbols, key=_number)
