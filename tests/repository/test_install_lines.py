@@ -21,6 +21,7 @@ from virtualgpu.installing import REPOSITORY, requirements
 pytestmark = pytest.mark.rehearsal
 
 ROOT = Path(__file__).parents[2]
+OURS = ("virtualgpu", "gpustandins", "gpucourse", "jaxpile")
 PAGES = ("README.md", "docs/*.md", "docs/*/*.md", "packages/*/README.md", "grading/README.md")
 #: A command up to a comment, the next command, or the end of a table cell or of code in a sentence.
 COMMAND = re.compile(r"pip install ((?:\"[^\"]*\"|[^\"`|&#\n])+)")
@@ -36,7 +37,7 @@ def commands() -> list[tuple[str, ...]]:
             if not ELSEWHERE.search(words):
                 arguments = shlex.split(words.replace("\\", "/").replace("-e . ", ""))
                 found[tuple(arguments)] = None
-    for package in ("virtualgpu", "gpustandins", "gpucourse", "jaxpile"):
+    for package in OURS:
         with (ROOT / "packages" / package / "pyproject.toml").open("rb") as file:
             extras = tomllib.load(file)["project"].get("optional-dependencies", {})
         for name in (package, *(f"{package}[{extra}]" for extra in extras)):
@@ -58,4 +59,6 @@ def test_install_command_resolves(arguments: tuple[str, ...], python: Path) -> N
     here = [one.replace(f"git+{REPOSITORY}", f"git+file://{ROOT}") for one in arguments]
     command = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--python", python, *here]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ran.returncode == 0 and "does not have an extra" not in ran.stderr, ran.stderr
+    # A dependency's own wrong extras are not ours to mend.
+    unknown = re.search(rf"`({'|'.join(OURS)})[=@ ][^`]*` does not have an extra", ran.stderr)
+    assert ran.returncode == 0 and not unknown, ran.stderr

@@ -122,7 +122,7 @@ for name, hottest_of in (
     wrong("ferry", "bytes crossed past the ferry", name)(fetching(hottest_of))
 
 
-@wrong("ferry", "the device did 0 operations for .* steps: NumPy worked them out")
+@wrong("ferry", "the device did 0 operations for .* steps: NumPy computed them")
 def rides_the_ferry_for_show(ferry, heat, steps):
     heat, hottest = stays_at_home(ferry, heat, steps)
     return ferry.back(ferry.there(heat)), hottest

@@ -88,7 +88,7 @@ class Context:
     saved_tensors: tuple = ()
 
     def save_for_backward(self, *arrays: Any) -> None:
-        """Keep arrays for the way back: PyTorch takes nothing else here."""
+        """Keep arrays for the backward pass: PyTorch takes nothing else here."""
         for one in arrays:
             require(one is None or hasattr(one, "shape"),
                     f"save_for_backward gets {one!r}, and keeps arrays alone",

@@ -78,7 +78,7 @@ rule("of what was kept", "keeps the first for all")(
     swap("def setup_context(ctx, inputs, output):\n    x, charge, _n = inputs\n    ctx.save_for_backward(x, charge)",
          "kept = []\n\n\ndef setup_context(ctx, inputs, output):\n    x, charge, _n = inputs\n    "
          "kept.extend((x, charge))\n    ctx.save_for_backward(*kept[:2])"),)
-rule("the way back makes 2 launches, not 1", "one launch for each slope")(
+rule("the backward pass makes 2 launches, not 1", "one launch for each slope")(
     swap("by_x, by_charge = collect(x, charge, g)",
          "by_x, by_charge = collect(x, charge, g)[0], collect(x, charge, g)[1]"))
 
@@ -97,6 +97,6 @@ def _keeping(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:2])
 
 
-rule("the way back makes 0 launches", "numpy_on_the_host")(_keeping, _numpy_s)
+rule("the backward pass makes 0 launches", "numpy_on_the_host")(_keeping, _numpy_s)
 rule("computed on the host, not by a kernel", "numpy, and a launch for show")(
     _keeping, lambda ctx, g: _numpy_s(ctx, g, of_the_lecture(LECTURE, "collect_arrays")))

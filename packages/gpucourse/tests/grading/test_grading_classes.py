@@ -299,4 +299,4 @@ def test_a_name_that_nbgrader_takes_for_something_else_is_told(tmp_path: Path, n
     room = grade_class.Classroom(tmp_path)
     assert room.students("ps1") == [name] * graded
     told = room.misnamed("ps1")
-    assert len(told) == (not graded) and all("rename it" in one for one in told)
+    assert len(told) == (not graded) and all("Rename it" in one for one in told)
