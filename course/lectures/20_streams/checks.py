@@ -18,20 +18,8 @@ from gpucourse.wording import many
 )
 def both_waits(function):
     """Right in every order that was tried, with two streams and one buffer."""
-    from gpucourse.views.paper_streams import PaperGPU
-
     for count in (4, 1, 2, 7):
-        for seed in range(40):
-            gpu, width = PaperGPU(), 2 + seed % 3
-            chunks = np.arange(2.0, 2 + width * count).reshape(count, width)
-            results = np.full_like(chunks, -1.0)
-            function(gpu, chunks, results)
-            chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
-            _by_copies_alone(gpu, chunks, results)
-            numbers = chunks.copy()
-            _each_chunk_crosses(gpu, count)
-            _right_after(gpu, seed, chunks, results, numbers, f"with {count} chunks")
-        held = sum(buffer.size for buffer in gpu.buffers) / width
+        gpu, held = _right_in_every_order(function, count)
         streams = len({task.stream for task in gpu.tasks})
         require(
             held <= 1 and streams == 2,
@@ -51,20 +39,8 @@ def both_waits(function):
 )
 def pipeline(function):
     """Right in every order, all engines busy, in three buffers."""
-    from gpucourse.views.paper_streams import PaperGPU
-
     for count in (6, 1, 2, 9):
-        for seed in range(40):
-            gpu, width = PaperGPU(), 2 + seed % 3
-            chunks = np.arange(2.0, 2 + width * count).reshape(count, width)
-            results = np.full_like(chunks, -1.0)
-            function(gpu, chunks, results)
-            chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
-            _by_copies_alone(gpu, chunks, results)
-            numbers = chunks.copy()
-            _each_chunk_crosses(gpu, count)
-            _right_after(gpu, seed, chunks, results, numbers, f"with {count} chunks")
-        held = sum(buffer.size for buffer in gpu.buffers) / width
+        gpu, held = _right_in_every_order(function, count)
         require(len(gpu.buffers) <= 3 and held <= 3,
                 f"{len(gpu.buffers)} buffers for {count} chunks, with room for {held:g}: there is "
                 "memory for three", look="use a buffer again, `k % 3`")
@@ -73,6 +49,23 @@ def pipeline(function):
                                     f"{units} units; {count + 2} are enough",
                 look="draw it: which engine waits for what? One buffer and one stream for each "
                      "engine are not the same as one for each chunk in flight")
+
+
+def _right_in_every_order(function, count):
+    """Require right results in 40 orders; return the last device, and the chunks it has room for."""
+    from gpucourse.views.paper_streams import PaperGPU
+
+    for seed in range(40):
+        gpu, width = PaperGPU(), 2 + seed % 3
+        chunks = np.arange(2.0, 2 + width * count).reshape(count, width)
+        results = np.full_like(chunks, -1.0)
+        function(gpu, chunks, results)
+        chunks += seed + 1  # nothing was copied yet: who has squared them did so on the host
+        _by_copies_alone(gpu, chunks, results)
+        numbers = chunks.copy()
+        _each_chunk_crosses(gpu, count)
+        _right_after(gpu, seed, chunks, results, numbers, f"with {count} chunks")
+    return gpu, sum(buffer.size for buffer in gpu.buffers) / width
 
 
 def _each_chunk_crosses(gpu, count):
