@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import awkward as ak
 import numpy as np
 import pytest
@@ -192,8 +194,16 @@ def test_columns_of_cudf_are_out_of_reach(call, events: ak.Array):
         call(events.pt)
 
 
-def test_nothing_is_routed_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    activation.deactivate()
+@pytest.fixture
+def switched_off() -> Iterator[None]:
+    """The virtual GPU is off, and on again for the tests after this one."""
+    virtualgpu.deactivate()
+    yield
+    virtualgpu.deactivate()
+    virtualgpu.activate()
+
+
+def test_nothing_is_routed_where_there_is_a_gpu(switched_off, monkeypatch: pytest.MonkeyPatch):
     routed = []
     monkeypatch.setattr(activation, "gpu_is_present", lambda: True)
     monkeypatch.setattr(backend, "use_cpu_kernels", lambda module: routed.append(1) or list)
