@@ -383,7 +383,7 @@ class DataFrame(HostCopies, Frame):
         return wrap(self._as_pandas(True).query(expr, local_dict=names, global_dict={}))
 
     def to_csv(self, path_or_buf=None, *args, **kwargs):
-        """As cuDF writes: floats with ten significant digits."""
+        """Write CSV as cuDF does, floats with ten significant digits."""
         frame = self._as_pandas(True)
         for at, column in enumerate(self._columns.values()):
             if column.dtype.kind == "f":
@@ -416,11 +416,11 @@ class DataFrame(HostCopies, Frame):
         return wrap(made)
 
     def corr(self, *args, **kwargs) -> DataFrame:
-        """As pandas' ``corr``; nulls are refused."""
+        """Return the correlation of each pair of columns; nulls are refused."""
         return self._of_whole_columns("corr", args, kwargs)
 
     def cov(self, *args, **kwargs) -> DataFrame:
-        """As pandas' ``cov``; nulls are refused."""
+        """Return the covariance of each pair of columns; nulls are refused."""
         return self._of_whole_columns("cov", args, kwargs)
 
     def _of_whole_columns(self, name: str, args: tuple, kwargs: dict) -> DataFrame:

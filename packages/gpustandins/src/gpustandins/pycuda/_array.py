@@ -226,7 +226,7 @@ class GPUArray(Operators):
             self._write(ary)
 
     def set_async(self, ary: np.ndarray, stream=None) -> None:
-        """As :meth:`set`: nothing is ever in flight."""
+        """Copy a host array into this one, at once: nothing is ever in flight."""
         self.set(ary)
 
     def get(
@@ -253,7 +253,7 @@ class GPUArray(Operators):
         return ary
 
     def get_async(self, stream=None, ary=None) -> np.ndarray:
-        """As :meth:`get`."""
+        """Return a copy on the host, made at once as by :meth:`get`."""
         return self.get(ary)
 
     def _scalar(self, value, dtype) -> GPUArray:

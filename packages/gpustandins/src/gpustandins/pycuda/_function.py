@@ -211,7 +211,7 @@ class Function:
         self.prepared_async_call(grid, block, None, *args, shared_size=shared_size)
 
     def prepared_async_call(self, grid, block, stream, *args, shared_size: int = 0) -> None:
-        """As :meth:`prepared_call`, in a stream."""
+        """Launch in a stream, with the types that were prepared."""
         if self.arg_format is None:
             raise LogicError("prepared_call before prepare: say the arguments' types first")
         letters = _letters(self.arg_format)
@@ -221,7 +221,7 @@ class Function:
         self._launch(grid, block, arguments, shared_size, stream)
 
     def prepared_timed_call(self, grid, block, *args, shared_size: int = 0):
-        """As :meth:`prepared_call`; returns a function that waits and gives seconds."""
+        """Launch with the prepared types; return a function that waits and gives seconds."""
         start, end = Event(), Event()
         start.record()
         self.prepared_call(grid, block, *args, shared_size=shared_size)

@@ -198,17 +198,17 @@ def memcpy_dtoh(dest: Any, src: Any) -> None:
 
 
 def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
-    """As :func:`memcpy_htod`, in a stream."""
+    """Copy from the host to the device, in a stream."""
     _htod(dest, src, stream)
 
 
 def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
-    """As :func:`memcpy_dtoh`, in a stream."""
+    """Copy from the device to the host, in a stream."""
     _dtoh(dest, src, stream)
 
 
 def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Any = None) -> None:
-    """As :func:`memcpy_dtod`, in a stream."""
+    """Copy within the device, in a stream."""
     _copy("cuMemcpyDtoD", dest, src, int(size), runtime.memcpyDeviceToDevice, stream)
 
 

@@ -41,7 +41,7 @@ GPUArray.__reduce__ = lambda self: (to_gpu, (self.get(),))
 
 
 def to_gpu_async(ary: np.ndarray, allocator=_memory.mem_alloc, stream=None) -> GPUArray:
-    """As :func:`to_gpu`."""
+    """Return a copy of an array on the device, made at once as by :func:`to_gpu`."""
     return to_gpu(ary, allocator)
 
 

@@ -88,7 +88,7 @@ def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
 
 
 def register_dtype(dtype: Any, names: Any) -> None:
-    """As :func:`get_or_register_dtype`, with the arguments the other way round."""
+    """Give a dtype its name in C, as :func:`get_or_register_dtype` does."""
     get_or_register_dtype(names, dtype)
 
 
