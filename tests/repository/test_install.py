@@ -9,9 +9,15 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+
+from virtualgpu import installing
 
 pytestmark = pytest.mark.rehearsal
 
@@ -272,3 +278,52 @@ def test_jaxpile_alone_runs_the_example_of_its_readme(
         "print(find_spec('gpucourse'), find_spec('virtualgpu'))",
     )
     assert strangers.stdout == "None None\n"
+
+
+@pytest.fixture(scope="module")
+def index(built: Path) -> Iterator[str]:
+    """Serve a package index (PEP 503) that has our packages and no other."""
+    for path in (*built.glob("*.whl"), *built.glob("*.tar.gz")):
+        folder = built / "simple" / path.name.split("-")[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / path.name).hardlink_to(path)
+        links = "".join(f'<a href="{one.name}">{one.name}</a>' for one in folder.glob("*-*"))
+        (folder / "index.html").write_text(f"<!DOCTYPE html>{links}")
+    handler = partial(SimpleHTTPRequestHandler, directory=built)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+        thread.join()
+
+
+def test_published_packages_install_by_their_names(
+    repository: Path, index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The READMEs' commands on the day of the release, with nothing but the index changed."""
+    monkeypatch.setattr(installing, "ON_THE_INDEX", True)
+    python = tmp_path / "venv" / "bin" / "python"
+    uv("venv", "--python", sys.executable, tmp_path / "venv")
+    for package in ("virtualgpu[numba-cuda]", "virtualgpu[cupy]", "jaxpile", "gpucourse"):
+        uv(
+            "pip",
+            "install",
+            "--python",
+            python,
+            "--index",
+            index,
+            "--constraint",
+            repository / "requirements" / "base.txt",
+            *installing.requirements(package),
+        )
+    uv("pip", "check", "--python", python)
+    command = python.with_name("gpucourse")
+    done = subprocess.run(
+        [command, "doctor"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
