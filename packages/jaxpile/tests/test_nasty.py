@@ -193,3 +193,13 @@ def test_an_update_reads_the_array_that_another_inside_it_changes():
 
     a, b = jnp.arange(5), 3 * jnp.arange(5) - 4
     assert (jaxpile.jit(program)(a, b) == program(a, b)).all()
+
+
+@pytest.mark.parametrize(("dtype", "edge"), [(np.complex64, 88.7), (np.complex128, 709.7)])
+def test_an_exponential_is_finite_where_only_its_size_overflows(dtype, edge):
+    x = (edge + np.linspace(-1, 1, 201) + 1j * np.linspace(-9, 9, 201)).astype(dtype)
+    found = np.asarray(jaxpile.jit(jnp.exp)(x))
+    with np.errstate(over="ignore"):
+        right = np.exp(x)
+    for part in ("real", "imag"):
+        np.testing.assert_allclose(getattr(found, part), getattr(right, part), rtol=1e-5)

@@ -82,10 +82,16 @@ def over(x: Parts, y: Parts) -> Parts:
 
 
 def exp(z: Parts) -> Parts:
-    size = do("exp", z[0])
-    turned = do("mul", size, do("sin", z[1]))
+    """Return the exponential, a large one as (exp(x / 2) cos y) exp(x / 2).
+
+    For complex64, exp(89) alone would overflow, where exp(89) cos 1 is still finite.
+    """
+    large = test("gt", z[0], number(z[0], {"f4": 88, "f8": 709}[z[0].dtype.str[1:]]))
+    size = do("exp", do("select", large, do("mul", number(z[0], 0.5), z[0]), z[0]))
+    again = do("select", large, size, number(size, 1))
+    turned = do("mul", do("mul", size, do("sin", z[1])), again)
     return (
-        do("mul", size, do("cos", z[1])),
+        do("mul", do("mul", size, do("cos", z[1])), again),
         do("select", test("eq", z[1], number(size, 0)), z[1], turned),
     )
 
