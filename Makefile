@@ -32,8 +32,6 @@ TEST_ARGS ?=
 LOCK_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
-# make evidence CASES=FOLDER grades a folder of submissions too: lab/evidence/grader_cases.py.
-CASES ?=
 # make site SITE_ARGS=--without-project-answers
 SITE_ARGS ?=
 GPU_ARGS ?=
@@ -153,9 +151,8 @@ release: setup ## The handout for learners as one zip file, into build/release
 class: release ## A class's own tree, without answers: a git repository and a zip file, into build/class
 	@$(IN_VENV) -m gpucourse.publish.class_tree build/release build/class
 
-bench: setup ## Measure the virtual GPU, the pictures, and jaxpile
+bench: setup ## Measure the virtual GPU and jaxpile
 	$(IN_VENV) -m lab.benchmarks.native_speed
-	$(IN_VENV) -m lab.benchmarks.views_speed
 	JAX_PLATFORMS=cpu $(IN_VENV) -m lab.benchmarks.jit_speed --write
 
 # What a machine has that a part wants: docs/gpu.md. Without a GPU, GPU_ARGS=--rehearse.
@@ -175,15 +172,12 @@ gpu-all: setup ## All that needs a GPU: times, then the comparison
 
 evidence: setup ## The long checks in full: all seeds, suites, fuzzed kernels, the grader's
 	$(IN_VENV) -m lab.evidence.labelled
-	$(IN_VENV) -m lab.evidence.cuda_samples
-	$(IN_VENV) -m lab.evidence.numba_suite
+	$(IN_VENV) -m lab.suites numba-cuda numba-cuda-two-devices numba-cuda-simulator numba-cuda-mlir
 	$(IN_VENV) -m lab.evidence.fuzz --cases 1000000
 	$(IN_VENV) -m lab.evidence.native --kernels 4000
 	$(IN_VENV) -m lab.evidence.grader_threats
 	$(IN_VENV) -m lab.benchmarks.grader_throughput
-	$(IN_VENV) -m lab.evidence.grader_kills
 	$(IN_VENV) -m lab.evidence.project_seeds
-	$(if $(CASES),$(IN_VENV) -m lab.evidence.grader_cases $(CASES))
 
 # The locks name no index, so that any index or mirror serves them. Extras stay in them: pip before 24
 # refuses `coverage==1` with hashes where a package asks for coverage[toml] and a newer one is out.

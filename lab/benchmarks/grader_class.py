@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -36,17 +35,6 @@ for n in (0, 1, 7, -4):
     assert {double_n} == 2 * n, "other numbers"
 ### END HIDDEN TESTS
 """
-# What a submission can do to a class; each is one of twenty in the long run.
-HOSTILE = (
-    "import os; os._exit(0)",
-    "while True:\n        n += 1",
-    "raise SystemExit",
-    "return [0] * 10**9",
-    "import ctypes; ctypes.string_at(0)",
-    "import os\n    while True:\n        os.fork()",
-    "print('x' * 10**8); return 0",
-    "open('/tmp/x', 'w').write('x' * 10**8)",
-)
 
 
 def trivial(kind: str) -> nbformat.NotebookNode:
@@ -81,16 +69,14 @@ class Course:
         )
         (folder / "nbgrader_config.py").write_text(config)
 
-    def trivial_class(self, count: int, hostile_every: int = 0) -> None:
-        """`count` notebooks; a quarter wrong, and every so-and-so-manieth hostile."""
+    def trivial_class(self, count: int) -> None:
+        """Hand in notebooks, a quarter of them wrong."""
         source = self.folder / "source" / "trivial" / "trivial.ipynb"
         source.parent.mkdir(parents=True)
         nbformat.write(trivial(self.kind), source)
         assignment = Assignment.load(source)
         for number in range(count):
             body = "return 2 * n" if number % 4 else "return 2 * abs(n)"
-            if hostile_every and number % hostile_every == hostile_every - 1:
-                body = HOSTILE[number // hostile_every % len(HOSTILE)]
             answer = f"# {number}\ndef double(n):\n    {body}\n"
             self._hand_in(number, "trivial", solved(assignment, {"double": answer}))
         self.nbgrader("generate_assignment", "trivial")
@@ -164,11 +150,3 @@ class Course:
 def environment() -> dict[str, str]:
     """nbgrader finds its programs, and nobody's own settings play a part."""
     return os.environ | {"PATH": search_path(), "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}
-
-
-def deserved(course: Path) -> dict[str, float]:
-    """What each submission of a trivial class must get, from its text: 1 point if it is right."""
-    return {
-        path.parts[-3]: 1.0 if re.search(r"\\n    return 2 \* n\\n", path.read_text()) else 0.0
-        for path in sorted((course / "submitted").glob("*/trivial/trivial.ipynb"))
-    }

@@ -1,9 +1,7 @@
-"""What the text of "PyTorch as a neighbour" says is what its cells show, without PyTorch: what it
-shows with it is in ``lab/results/pytorch_lecture.json``, and the text is held against that."""
+"""The text of "PyTorch as a neighbour" against the output of its cells."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
 from gpucourse.publish.source import read_source
-from gpucourse.system.libraries import OPTIONAL, absent
+from gpucourse.system.libraries import absent
 from lecture_cells import outcome
 
 ID = "25_pytorch_as_a_neighbour"
@@ -23,15 +21,9 @@ def source() -> dict[str, str]:
     return {cell.name: cell.source for cell in read_source(course, course.lesson(ID)).cells}
 
 
-@pytest.fixture(scope="module")
-def measured() -> dict:
-    path = REPOSITORY / "lab" / "results" / "pytorch_lecture.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"]
-
-
 @pytest.mark.rehearsal
+@pytest.mark.skipif(not absent("torch"), reason="PyTorch is installed")
 def test_where_pytorch_is_missing_its_cells_say_so_in_one_sentence(shown):
-    assert absent("torch"), "these tests are about the course's environment, which lacks PyTorch"
     needing = [name for name, text in source().items() if text.startswith("%%needs torch\n")]
     assert len(needing) >= 7
     for name in needing:
@@ -81,21 +73,16 @@ def test_views_reach_all_and_copies_nothing(shown):
     assert "read-only" in str(shown["borrowed"].error)
 
 
-def test_with_pytorch_everything_was_as_promised(measured):
-    """By ``python -m lab.evidence.pytorch_lecture``, where PyTorch is."""
-    assert set(measured["versions"]) == set(OPTIONAL)
-    assert measured["problems"] == [] and measured["answers"]["misjudged"] == []
-    assert measured["answers"]["wrong"] >= 12 and measured["answers"]["right"] >= 4
-
-
-def test_what_the_text_quotes_of_pytorch_was_printed(measured):
-    cells = {name: "\n".join(lines) for name, lines in measured["cells"].items()}
+@pytest.mark.rehearsal
+@pytest.mark.skipif(bool(absent("torch")), reason="needs PyTorch and a C++ compiler")
+def test_what_the_text_quotes_of_pytorch_is_printed(shown):
+    cells = {name: cell.text for name, cell in shown.items()}
     text = source()
     assert "now [7. 1. 2. 3.]" in cells["jax-changed"]
     said = re.search(r"`(element 0.*?)`", text["plain-why"])[1]
     assert said in cells["plain"]
     assert cells["opcheck"].count("SUCCESS") == 4
-    assert cells["opcheck"].splitlines()[1:] == ["gradcheck: False", "gradcheck: True"]
+    assert cells["opcheck"].strip().splitlines()[1:] == ["gradcheck: False", "gradcheck: True"]
     assert re.findall(r"(\d) graphs", cells["breaks"]) == ["2", "1"]
     assert "Unsupported" in cells["breaks"]
     kernels = re.search(r"besides ours: (\d+) operations, (\d+) kernels", cells["fused"]).groups()

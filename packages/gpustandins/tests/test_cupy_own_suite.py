@@ -1,4 +1,4 @@
-"""Rules that CuPy's own tests check (``python -m lab.evidence.cupy_suite``), a case of each."""
+"""Rules that CuPy's own tests check (``python -m lab.suites cupy``), a case of each."""
 
 from __future__ import annotations
 

@@ -486,7 +486,7 @@ def test_reductions_by_default_and_into(ga):
         ReductionKernel(np.int32, "0", "a+b", "n", "int n")
 
 
-# -- what PyCUDA's own tests check (``python -m lab.evidence.pycuda_suite``) --------------------
+# -- what PyCUDA's own tests check (``python -m lab.suites pycuda``) ----------------------------
 
 
 def test_logical_functions(ga):

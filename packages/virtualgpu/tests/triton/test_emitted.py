@@ -1,8 +1,8 @@
 """What Triton emits runs, is right under ``check()``, and is told of by the user's lines.
 
 The texts in ``emitted`` are Triton 3.9.0's for sm_80, of the kernels in
-``lab/evidence/triton_samples/kernels.py``, without comments and debugging sections. Triton itself
-(285 MB) is not there: ``python -m lab.evidence.triton_kernels`` runs the kernels through it.
+``tests/support/triton_kernels.py``, without comments and debugging sections. Where Triton itself
+(285 MB) is installed, ``test_triton_compiler.py`` runs the kernels through it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Triton kernels written for :mod:`lab.evidence.triton_kernels`."""

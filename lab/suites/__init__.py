@@ -1,0 +1,1 @@
+"""Other people's test suites on the virtual GPU: ``python -m lab.suites``."""
