@@ -34,8 +34,8 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 # %% [markdown] id="shelf"
 # ## Two broken kernels
 #
-# You know everything that these two need. `replay` launches the broken kernel. If two threads disturb each other, it
-# shows them step by step.
+# You already know everything that these two need. `replay` launches the broken kernel and shows you, step by step,
+# where two threads disturb each other.
 
 # %% puzzle="broken-guard"
 
@@ -44,8 +44,8 @@ check, hint, predict, picture, replay, board = puzzles("01_first_steps")
 # %% [markdown] id="board-text"
 # ## The board
 #
-# For each puzzle, the board keeps two of your kernels: the one that moves the fewest bytes and, if there is a GPU,
-# the one that takes the shortest time. They need not be the same. The board is a file on this machine, and nobody else sees it.
+# For each puzzle, the board keeps your kernel that moves the fewest bytes and, if there is a GPU, your kernel that
+# takes the shortest time, which may be another one. The board is a file on this machine, and nobody else sees it.
 
 # %% id="the-board"
 board()
@@ -54,8 +54,8 @@ board()
 # ## More puzzles
 #
 # You can write a kernel now, so you may go on with [Why GPUs](02_why_gpus.ipynb). These eight are for practice, in any
-# order, now or later. Two of them need a new idea: "Rows become columns" shows what a warp's reads cost, and in "A loop in
-# each thread" one thread does more work.
+# order, now or later. Two of them contain a new idea. "Rows become columns" shows what a warp's reads cost, and in "A
+# loop in each thread" one thread does more work.
 
 # %% puzzle="count-up"
 
@@ -77,8 +77,8 @@ board()
 # ## Keypoints
 #
 # - A kernel has no loop over the data. Every thread runs it, and its number says which element is its own.
-# - A launch has whole blocks, so some threads have no element. The bounds guard stops them.
-# - Memory moves sectors of 32 bytes. What counts is which sectors a warp's 32 threads touch together.
+# - A launch has whole blocks, so some threads have no element, and the bounds guard stops them.
+# - Memory moves sectors of 32 bytes, so the cost is the number of sectors that a warp's 32 threads touch together.
 # - Every element that is written has one owner. Two owners are a race, even if the result is right today.
 
 # %% [markdown] id="read-on"
@@ -102,8 +102,8 @@ board()
 # *Ten minutes late:* leave out “Gaps”. *Ten minutes early:* do more puzzles, and ask for the grid-stride loop with
 # a stretch for each thread, then look at the bytes together.
 #
-# *Where people get stuck.* They look for the loop. In “Two dimensions” they confuse row and column: the column
-# is the first number.
+# *Where people get stuck.* At first they look for the loop. In “Two dimensions” they confuse row and column, because
+# the column is the first number.
 #
-# *Frequent questions.* "Why is there no time?" There is no GPU, and a processor's time would say nothing
-# about one. Counts are the same on every machine.
+# *Frequent questions.* "Why is there no time?" There is no GPU, and a processor's time would say nothing about one,
+# whereas counts are the same on every machine.

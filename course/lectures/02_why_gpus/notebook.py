@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes about a tenth of a microsecond
-# for one step of a pendulum. Which finishes a thousand steps first? Run the cell.
+# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes about a tenth of a microsecond for
+# one step of a pendulum. Run the cell to see which of them finishes a thousand steps first.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -63,7 +63,7 @@ else:
     print(f"{device().name}, measured: {gpu_s * 1e3:.1f} ms for {programs:,} starts")
 
 # %% [markdown] id="the-question-stands"
-# The plain Python loop wins by far. So a GPU is not "a faster computer". **What is it fast at, then, and how can you
+# The plain Python loop wins by far, so a GPU is not "a faster computer". **What is it fast at, then, and how can you
 # tell before porting anything?** If you have no GPU, a *virtual* one runs the programs and counts, but it has no clock.
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
@@ -125,7 +125,7 @@ check("in-flight", threads_needed)
 # | its memory holds | up to 6 TB | 80 GB |
 #
 # Next you will see how a GPU works and what it costs to move data to it. Then you'll take three jobs at which a GPU
-# loses, and work out how large each must become for it to win. You don't need to know CUDA.
+# loses, and work out how large each must become for it to win. You need no CUDA for this.
 
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time
@@ -168,7 +168,7 @@ for pendulums in (1, 32, 33, 64):
 
 # %% [markdown] id="warps-why" tags=["why"]
 # Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. The few extra
-# instructions are for `sin`, which takes another branch for larger angles. The hardware doesn't run single threads. It
+# instructions are for `sin`, which takes another branch for larger angles. The hardware doesn't run single threads, it
 # runs **warps** of 32, which execute each instruction together, in 32 *lanes*. One pendulum uses one lane and pays for
 # all 32.
 
@@ -221,8 +221,8 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # %% [markdown] id="divergence-why" tags=["why"]
 # The first warp has both kinds of numbers and runs both sides. 14 lanes write a zero while the other 18, drawn pale,
 # wait, and then those 18 write their roots. If you rest the pointer on a step, it names its line and lanes. The second
-# warp has one kind, and all its lanes work. There is no error and no warning. So a GPU needs many threads that do *the
-# same thing* to different data.
+# warp has one kind, and all its lanes work. Nothing warns you of the difference, so remember that a GPU needs many
+# threads that do *the same thing* to different data.
 
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
@@ -251,10 +251,10 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # 3.3 TB per second; and the memory of the host, behind a PCIe link of 64 GB per second. Each step down is larger,
 # slower and seen by more threads.](../img/memory_hierarchy.svg)
 #
-# The figures are those of an H100. The **host** is your computer with its CPU, the **device** is the GPU, and each has
-# its own memory. Data for the GPU must be transferred over a link that is fifty times narrower than the GPU's own
-# memory. And the size of that memory is fixed. When your computer runs out of its own memory, it moves some of it to
-# the disk. *Predict:* what happens if you ask for a terabyte of the GPU's memory?
+# The figures in the picture are those of an H100. The **host** is your computer with its CPU, the **device** is the
+# GPU, and each has its own memory. Data for the GPU must be transferred over a link that is fifty times narrower than
+# the GPU's own memory, and the size of that memory is fixed. When your computer runs out of its own memory, it moves
+# some of it to the disk. *Predict:* what happens if you ask for a terabyte of the GPU's memory?
 
 # %% id="too-much-guess"
 predict("too-much",
@@ -267,7 +267,7 @@ cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
 # Read the message to the end, where it says how much you asked for, and how much was allocated already. A GPU moves
-# nothing to the disk. If your data don't fit, process them in pieces, use several GPUs, or stay on the CPU. *Managed
+# nothing to the disk, so if your data don't fit, process them in pieces, use several GPUs, or stay on the CPU. *Managed
 # memory*, CuPy's `cupy.cuda.malloc_managed`, is an exception, because its pages move over the link by themselves when
 # one side needs them. It saves you writing the copies, but the data are transferred all the same.
 
@@ -450,7 +450,7 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# Where do these numbers come from? `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as
+# These numbers come from counting. `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as
 # many, which makes 32 bytes per element and iteration. One step of a pendulum is five kernels, which read and write 12
 # arrays, or 96 bytes per element. "CuPy: NumPy on the device" shows how to turn these into one kernel.
 
@@ -499,9 +499,9 @@ for job in JOBS:
 # %% [markdown] id="lab-why" tags=["why"]
 # The GPUs' columns are the model's lower bounds. The CPU's was measured with 100,000 numbers, which may fit into its
 # caches, and many more would take it longer. "Never" appears where an element costs the GPU more than your CPU, mostly
-# because of the link alone. Then no number of elements helps. The first and the third line are at risk, and your CPU
-# and the link decide whether the table says so. The last line is the same job as the third, but it transfers the data
-# once. **The computation is the same. What decides is how often you transfer.**
+# because of the link alone, and then no number of elements helps. The first and the third line are at risk, and your
+# CPU and the link decide whether the table says so. The last line is the same job as the third, but it transfers the
+# data once. **The computation is the same, and only the number of transfers decides.**
 
 # %% [markdown] id="lab-then"
 # With a single pendulum, as at the beginning, the GPU loses. The next cell tries more of them:
@@ -584,14 +584,14 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A CPU finishes one thing soon. A GPU finishes very many things per second if about a hundred thousand are in flight
-#   at once.
+# - A CPU finishes one thing soon, and a GPU finishes very many things per second if about a hundred thousand are in
+#   flight at once.
 # - Threads run in warps of 32 that execute every instruction together. One thread costs as much as 32, and a warp
 #   whose lanes disagree at a branch runs both sides.
 # - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory. Start
 #   few programs, and transfer your data once.
-# - Count starts and bytes before you port. If transferring an element takes longer than computing it on the CPU, no size
-#   helps.
+# - Count starts and bytes before you port, because no size helps if transferring an element takes longer than computing
+#   it on the CPU.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -617,17 +617,17 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #
 # *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
 #
-# *Where people get stuck.* In `ferry`, they fetch all of `d_heat` to find its maximum; `d_heat.max()` finds it on the
-# device. (`hottest[step] = d_heat.max()` is accepted as well: NumPy asks for a number, and CuPy transfers one without
-# the ferry's knowledge. This is a good moment to say that transfers are easily overlooked. `d_heat.get().max()` transfers
-# everything, and isn't accepted.) In `crossover`, people round down,
-# or divide by a negative gain.
+# *Where people get stuck.* In `ferry`, they fetch all of `d_heat` to find its maximum, although `d_heat.max()` finds it
+# on the device. The check also accepts `hottest[step] = d_heat.max()`, where NumPy asks for a number and CuPy transfers
+# one without the ferry's knowledge, which is a good moment to say that transfers are easily overlooked. It doesn't
+# accept `d_heat.get().max()`, which transfers everything. In `crossover`, people round down, or divide by a negative
+# gain.
 #
-# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory,
-# but each launch still takes its time to start. "Why 4 µs?" It is an assumption near the best reported values. From
-# Python it is more; the recorded rows `launch/numba` and `launch/cupy` have the times. "So is a GPU 100 times faster
-# or not?" Compared with one core, it can be, for the right work: see the recorded rows `scaling.quadratic/numba` and
-# `scaling.quadratic/numpy`. Compared with all 96 cores, look at the bandwidths in the table of section 1, which
-# differ by a factor of seven.
+# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, but
+# each launch still takes its time to start. "Why 4 µs?" It is an assumption near the best reported values. Starts from
+# Python take longer, as the recorded rows `launch/numba` and `launch/cupy` show. "So is a GPU 100 times faster or not?"
+# Compared with one core, it can be, for the right work: see the recorded rows `scaling.quadratic/numba` and
+# `scaling.quadratic/numpy`. Compared with all 96 cores, look at the bandwidths in the table of section 1, which differ
+# by a factor of seven.
 #
-# *What goes wrong.* Noisy machines move the measured column; the verdicts hold, except near "never".
+# *What goes wrong.* Noisy machines move the measured column, but the verdicts hold, except near "never".

@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## How many programs does one formula need?
 #
-# A particle starts near the middle of a round pipe and flies in a straight line. When does it hit the wall? That is the
-# solution of a quadratic equation, $a t^2 + b t + c = 0$, which you know from school. Here it is in NumPy, for many
+# A particle starts near the middle of a round pipe and flies in a straight line. The time at which it hits the wall is
+# the solution of a quadratic equation, $a t^2 + b t + c = 0$, which you know from school. Here it is in NumPy, for many
 # particles. In this lesson you run the same formula on a GPU with PyCUDA, CuPy, Numba CUDA and JAX, and count what each
 # of them does.
 
@@ -44,8 +44,8 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # In the first puzzles you wrote kernels in Python. Most of the world's kernels are written in CUDA C++, and
 # [PyCUDA](https://documen.tician.de/pycuda/) runs them from Python. You write the kernel as a string, and PyCUDA
 # compiles it. You know every part of this kernel already: the thread's number `i`, the guard, and one line for each
-# element. New are the types (`const double *a` is an array of 64-bit floats that the kernel only reads) and the
-# semicolons.
+# element. Only the semicolons and the types are new, for example `const double *a`, an array of 64-bit floats that the
+# kernel only reads.
 
 # %% id="pycuda"
 import pycuda.autoinit  # picks the GPU
@@ -105,7 +105,7 @@ print(f"there: {there / n:.0f} bytes for each particle, back: {back / n:.0f}, to
 
 # %% [markdown] id="copies-why" tags=["why"]
 # 32 bytes are copied, three numbers there and one back, at *every* call. The connection between the two memories is
-# much slower than the GPU's own memory, so a program with many launches copies its arrays once. CuPy does that next.
+# much slower than the GPU's own memory, so a program with many launches copies its arrays once, as CuPy does next.
 
 # %% [markdown] id="cupy-text"
 # ## 2. CuPy: NumPy's names, arrays on the device
@@ -121,7 +121,7 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print("CuPy gives the same times:", np.allclose(d_times.get(), times))  # .get() copies back
 
 # %% [markdown] id="nine-predict" tags=["predict"]
-# You wrote no kernel this time, and yet the GPU ran some. `virtualgpu.launches()` lists them.
+# You wrote no kernel this time, and yet the GPU ran some, which `virtualgpu.launches()` lists.
 #
 # *Predict:* how many kernels does this one call launch?
 
@@ -135,12 +135,12 @@ print(launched)
 
 # %% [markdown] id="nine-why" tags=["why"]
 # Nine, one for each operation: `-b`, `b**2`, `4*a`, and so on. Python gives CuPy one operation after the other, so CuPy
-# never sees the whole formula. Each kernel reads its arrays from memory and writes a new array for the next kernel. (If
-# a real GPU runs the cell, the list may be empty, because only a profiler sees CuPy's launches there.)
+# never sees the whole formula. Each kernel reads its arrays from memory and writes a new array for the next kernel. If
+# a real GPU runs the cell, the list may be empty, because only a profiler sees CuPy's launches there.
 
 # %% [markdown] id="elementwise-text"
-# So let us give CuPy the whole formula. `cp.ElementwiseKernel` takes the line for one element, in C++, and writes
-# everything else: index, guard and launch. `T` is any one type.
+# So let us give CuPy the whole formula. `cp.ElementwiseKernel` takes the line for one element, in C++, and writes the
+# index, the guard and the launch. `T` stands for any one type.
 
 # %% id="elementwise"
 wall_kernel = cp.ElementwiseKernel(
@@ -152,9 +152,10 @@ print(launched)
 print("the same times:", bool(cp.allclose(d_by_elementwise, d_times)))
 
 # %% [markdown] id="raw-text"
-# And `cp.RawKernel` takes the whole kernel: the string that PyCUDA ran, with `extern "C"` before it, which keeps the
+# And `cp.RawKernel` takes the whole kernel, which is the string that PyCUDA ran with `extern "C"` before it to keep the
 # kernel's name as you wrote it. The launch is `kernel(blocks, threads, arguments)`. `virtualgpu.profile()` counts the
-# bytes that a kernel reads and writes on the virtual GPU. Here are those of the two ways with one kernel.
+# bytes that a kernel reads and writes on the virtual GPU. Here are the counts for the two programs that need only one
+# kernel.
 
 # %% id="raw"
 raw_wall = cp.RawKernel('extern "C"' + wall_source, "wall")
@@ -181,8 +182,9 @@ print("the same times:", bool(cp.allclose(d_by_raw, d_times)))
 # %% [markdown] id="numba-text"
 # ## 3. Numba CUDA: the kernel in Python
 #
-# [Numba](https://nvidia.github.io/numba-cuda/) compiles Python itself, as in the puzzles. A function that kernels call is
-# a *device function*: `cuda.jit(device=True)`. Numba's kernels take CuPy's arrays without a copy.
+# [Numba](https://nvidia.github.io/numba-cuda/) compiles Python itself, as in the puzzles. A function that kernels call
+# is a *device function*, which you mark with `cuda.jit(device=True)`. Numba's kernels take CuPy's arrays without a
+# copy.
 
 # %% id="numba"
 from numba import cuda
@@ -235,9 +237,9 @@ check("wall-or-miss", wall_or_miss)
 # %% [markdown] id="jax-predict" tags=["predict"]
 # ## 4. JAX: the formula compiled as a whole
 #
-# [JAX](https://docs.jax.dev) has arrays with NumPy's names, too. `jax.jit` runs your function once to write down its
-# operations, and compiles them as a whole for a GPU, a TPU or a CPU. (Without a GPU it compiles for your processor,
-# because JAX does not use the virtual GPU.)
+# [JAX](https://docs.jax.dev) also has arrays with NumPy's names. `jax.jit` runs your function once to write down its
+# operations, and compiles them as a whole for a GPU, a TPU or a CPU. Without a GPU it compiles for your processor,
+# because JAX does not use the virtual GPU.
 #
 # *Predict:* JAX writes down nine operations. How many loops over the arrays does its compiler make?
 
@@ -263,9 +265,9 @@ print(f"{len(operations)} operations written down, {loops} loop compiled")
 print("JAX gives the same times:", np.allclose(wall_in_jax(a, b, c), times))
 
 # %% [markdown] id="jax-why" tags=["why"]
-# It makes one, because the compiler joins the nine operations into one loop, on a GPU into one kernel: it **fuses**
-# them. You wrote no C++ and no kernel. JAX can do more with the formula, because it knows all of it. The next cell
-# computes its derivative.
+# It makes one, because the compiler joins the nine operations into one loop, or on a GPU into one kernel. We say that
+# it **fuses** them. You wrote no C++ and no kernel for that. JAX can do more with the formula, because it knows all of
+# it, and in the next cell it computes the derivative.
 
 # %% id="jax-then"
 slower = jax.grad(lambda b: wall_in_jax(a[0], b, c[0]))(b[0])
@@ -279,8 +281,8 @@ print(f"derivative of the first time with respect to b: {slower:.4f}, by differe
 # We measured six of these programs on an NVIDIA H200, with 67 million particles. PyCUDA is not among the six because it
 # was not installed there, but the string that it runs is the one of `RawKernel`.
 #
-# *Predict:* nine kernels move 176 bytes for each particle, one kernel moves 32. How much longer do the nine take than an
-# `ElementwiseKernel`?
+# *Predict:* nine kernels move 176 bytes for each particle, and one kernel moves 32. How much longer do the nine take
+# than an `ElementwiseKernel`?
 
 # %% id="times-guess"
 predict("times", "as long", "about six times as long", "about fifty times as long")
@@ -296,7 +298,7 @@ recorded_times("quadratic.float64")
 # as a formula for JAX. Only CuPy's automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
 
 # %% [markdown] id="choose"
-# So speed is rarely the reason to choose. These are better reasons:
+# So speed is rarely the reason to choose one of them. The tables list better reasons.
 #
 # | | PyCUDA | CuPy arrays | CuPy kernels | Numba CUDA | JAX |
 # |---|---|---|---|---|---|
@@ -320,8 +322,8 @@ recorded_times("quadratic.float64")
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - One formula runs in PyCUDA, CuPy, Numba CUDA and JAX with the same result. They differ in who writes the loop and who
-#   copies the arrays.
+# - One formula runs in PyCUDA, CuPy, Numba CUDA and JAX with the same result, but they differ in who writes the loop
+#   and who copies the arrays.
 # - CuPy's arrays launch one kernel for each operation. An `ElementwiseKernel`, a `RawKernel`, a Numba kernel or JAX's
 #   `jit` needs one kernel for the whole formula.
 # - For such a formula the time follows the bytes that are read and written, not the language.
@@ -350,10 +352,10 @@ recorded_times("quadratic.float64")
 #
 # *Ten minutes late:* leave out the `RawKernel`, and show the derivative without running it.
 #
-# *Where people get stuck.* In `entered`, on a missing semicolon: the message names the line after it. In `wall-or-miss`, on
-# `<= 0`: a line that touches the pipe has a time.
+# *Where people get stuck.* In `entered` they miss a semicolon, for which the message names the line after it. In
+# `wall-or-miss` they write `<= 0`, although a line that touches the pipe has a time.
 #
-# *Frequent questions.* "Which one is the fastest?" For one formula they are equal, as the recorded times show. For
-# work in which threads need each other's results, the algorithm decides. "Do I need C++?" Not for this course's
-# projects. You need to read some, because most examples on the web are in C++. "Why not PyTorch?" You can do all of
-# this with its arrays. The last lesson of the course joins your own kernels to PyTorch.
+# *Frequent questions.* "Which one is the fastest?" For one formula they are equal, as the recorded times show. For work
+# in which threads need each other's results, the algorithm decides. "Do I need C++?" You don't need it for this
+# course's projects, but you need to read some, because most examples on the web are in C++. "Why not PyTorch?" You can
+# do all of this with its arrays. The last lesson of the course joins your own kernels to PyTorch.

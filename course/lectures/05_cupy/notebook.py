@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## NumPy's names: where are they not enough?
 #
-# In [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device) one function, `time_to_wall`, ran with NumPy and
-# with CuPy, and CuPy launched nine kernels for it. In this lesson you find out where CuPy differs from NumPy, how much
-# memory a formula needs, and which kinds of kernel you can write in CuPy. Run the cell: it makes the particles of the walk
-# again, now in a barrel with lids.
+# In [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device) one function, `time_to_wall`, ran with NumPy
+# and with CuPy, and CuPy launched nine kernels for it. In this lesson you find out where CuPy differs from NumPy, how
+# much memory a formula needs, and which kinds of kernel you can write in CuPy. Run the cell, which makes the particles
+# of the walk again, now in a barrel with lids.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -44,7 +44,7 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 1. Nearly NumPy
 #
-# *Predict:* the cell runs five lines with both libraries. Which ones differ? One of the differences is dangerous.
+# The cell runs five lines with both libraries. *Predict:* which lines differ? One of the differences is dangerous.
 
 # %% id="differences-guess"
 predict("differences",
@@ -71,18 +71,20 @@ for line, run in lines.items():
 # %% [markdown] id="differences-why" tags=["why"]
 # - **Sums are arrays** without dimensions, still on the device. Go on calculating with them, and call `float(…)` at the
 #   very end.
-# - **Indices in a list aren't checked.** Element 7 of 4 is element 3: indices wrap around, with no error and no
-#   warning. An error would have to travel to the host, for every lookup. A single number is known on the
-#   host, so there CuPy does raise an error.
-# - Lists are not arrays, and arrays hold numbers only: no text, no objects.
+# - **Indices in a list aren't checked.** Element 7 of 4 is element 3, because indices wrap around without an error or a
+#   warning. To raise an error, CuPy would have to copy a result to the host at every lookup. A single number is already
+#   known on the host, so for that CuPy does raise an error.
+# - Lists are not arrays, and arrays hold only numbers, so there are no arrays of text or of objects.
 
 # %% [markdown] id="lookup-task"
 # ### Exercise: a lookup that warns you
 #
-# Each hit in a detector has the number of its layer, and each layer an offset in time. Where a hit's layer is
-# not in the table (a damaged file), `offsets[layers]` gives the offset of some *other* layer.
-# Write `offsets_of(layers, offsets)`: the offset of every hit's layer, and NaN where there is no such layer.
-# Stay on the device: no `.get()`, no loop. `hint("lookup")` gives a first hint; call it again for a second one.
+# Each hit in a detector has the number of its layer, and each layer an offset in time. In a damaged file a hit's layer
+# may not be in the table, and then `offsets[layers]` gives the offset of some *other* layer.
+#
+# Write `offsets_of(layers, offsets)`, which returns the offset of every hit's layer, and NaN where there is no such
+# layer. Stay on the device, without `.get()` and without a loop. `hint("lookup")` gives a first hint, and a second one
+# when you call it again.
 
 # %% id="lookup-exercise" tags=["exercise"]
 def offsets_of(layers, offsets):
@@ -100,14 +102,14 @@ check("lookup", offsets_of)
 # You will meet more differences between CuPy and NumPy, and write three kinds of kernels, each with less done for you.
 
 # %% [markdown] id="differences-then"
-# This page can't show one more difference: with `a[indices] = values` and an index that occurs twice, NumPy keeps
-# the last value. On a GPU, any of the threads may come last.
+# There is one more difference, which this page can't show. When an index occurs twice in `a[indices] = values`, NumPy
+# keeps the last value, but on a GPU any of the threads may come last.
 
 # %% [markdown] id="mixing-predict" tags=["predict"]
 # ## 2. Arrays that live elsewhere
 #
-# `cp.asarray` copies a NumPy array to the device, `.get()` copies one back. *Predict:* `d_a` is on the
-# device, `a` is not. What is `d_a - a`: a CuPy array, a NumPy array, or an error?
+# `cp.asarray` copies a NumPy array to the device, and `.get()` copies one back. Here `d_a` is on the device, and `a` is
+# not. *Predict:* is `d_a - a` a CuPy array, a NumPy array, or an error?
 
 # %% id="mixing-guess"
 predict("mixing", "a CuPy array", "a NumPy array", "an error")
@@ -116,11 +118,11 @@ predict("mixing", "a CuPy array", "a NumPy array", "an error")
 d_a - a
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# An error: `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to be copied, and the path
-# between host and device is the slowest in the whole machine: CuPy makes you say which one, and when.
+# It is an error, `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to be copied, and the path
+# between host and device is the slowest in the whole machine, so CuPy makes you say which one to copy, and when.
 
 # %% [markdown] id="mixing-then"
-# So you always write copies explicitly. There are more ways to do that than you may think:
+# So you always write copies explicitly, and there are more ways to do that than you may think.
 
 # %% id="crossings"
 d_few = d_times[:3]
@@ -136,11 +138,12 @@ for name, crossing in {
         print(f"{name:14} is refused: {error}")
 
 # %% [markdown] id="crossings-why"
-# All but the last copy numbers to the host, and wait until the device has computed them; so do `print`, `float` and
-# `if`. Put one `if` on an element inside a loop, and the GPU spends its time waiting for the host. (`np.sqrt` asks its
-# argument which library should do the work, and CuPy's arrays answer: CuPy. That is why `time_to_wall` runs on both.)
+# All but the last copy numbers to the host, and wait until the device has computed them, as `print`, `float` and `if`
+# do. Put one `if` on an element inside a loop, and the GPU spends its time waiting for the host. The last one,
+# `np.sqrt`, asks its argument which library should do the work, and for CuPy's arrays that is CuPy. This is why
+# `time_to_wall` runs on both.
 #
-# *Small* results may come back to the host. A histogram is 100 numbers, however many times went into it:
+# *Small* results may come back to the host. A histogram is 100 numbers, however many times went into it.
 
 # %% id="histogram"
 counts, edges = (part.get() for part in cp.histogram(d_times, 100, (3, 13)))
@@ -154,8 +157,8 @@ Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise t
 # %% [markdown] id="pool-predict" tags=["predict"]
 # ## 3. Who holds the memory?
 #
-# Asking the driver for memory is slow, and makes the host wait for the device. So CuPy asks rarely: the memory of arrays
-# that you delete goes to a **pool**, and the next array of that size comes from there.
+# Asking the driver for memory is slow, and makes the host wait for the device. So CuPy asks rarely. It keeps the memory
+# of deleted arrays in a **pool**, from which it takes the next array of that size.
 #
 # `time_to_wall` takes three arrays and returns one. *Predict:* how many arrays must fit on the device? And does
 # the memory of a deleted array show as free, say in `nvidia-smi`, NVIDIA's list of the programs on its GPUs?
@@ -183,13 +186,13 @@ pool.free_all_blocks()  # back to the driver with all that is not in use
 held("free_all_blocks()")
 
 # %% [markdown] id="pool-why" tags=["why"]
-# Seven arrays. While Python evaluates the expression, up to four intermediate results exist at once: `-b`, `b**2`,
-# `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as used;
-# that isn't a memory leak. `free_all_blocks()` returns it, when somebody else needs it. (CuPy's default pool is
-# `cp.get_default_memory_pool()`.)
+# Seven arrays must fit. While Python evaluates the expression, up to four intermediate results exist at once, namely
+# `-b`, `b**2`, `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as used,
+# but that isn't a memory leak. When another program needs it, return it with `free_all_blocks()` of the pool, which is
+# `cp.get_default_memory_pool()` unless you choose another.
 
 # %% [markdown] id="out-of-memory-predict" tags=["predict"]
-# *Predict:* there is room for twice the data. Is that enough? Here the pool may hold six arrays:
+# Here the pool may hold six arrays, which is twice the data. *Predict:* is that enough?
 
 # %% id="out-of-memory-guess"
 predict("out-of-memory", "yes: it needs three and makes one", "no")
@@ -200,17 +203,17 @@ with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why" tags=["why"]
-# It isn't enough. Read the message from the left: the size of the request that failed (one array), the memory in use by
-# then (six), and the limit.
-# On a full GPU you get the same error without the limit. What helps, in this order: delete what you no longer
-# need, use `float32`, work in chunks, create fewer intermediate results (section 4).
+# It isn't enough. Read the message from the left. It gives the size of the request that failed, which is one array,
+# then the memory in use by then, which is six, and then the limit. On a full GPU you get the same error without the
+# limit. To need less memory, first delete what you no longer use, then use `float32`, work in chunks, and create fewer
+# intermediate results, as in section 4.
 
 # %% [markdown] id="in-chunks-task"
 # ### Exercise: in chunks
 #
-# Write `times_in_chunks(a, b, c, chunk)`: the same times in one new array, but with the formula applied to
-# `chunk` particles at a time, so that intermediate results are `chunk` long. Any number of particles may come, including 0.
-# The check leaves room for the result and five chunks.
+# Write `times_in_chunks(a, b, c, chunk)`, which returns the same times in one new array, but applies the formula to
+# `chunk` particles at a time, so that intermediate results are `chunk` long. Any number of particles may come,
+# including 0. The check leaves room for the result and five chunks.
 
 # %% id="in-chunks-exercise" tags=["exercise"]
 def times_in_chunks(a, b, c, chunk):
@@ -230,8 +233,9 @@ check("in-chunks", times_in_chunks)
 # ## 4. One kernel in place of nine
 #
 # The nine kernels of the formula read or write 22 arrays, 176 bytes for each particle, where 32 are enough. A GPU does
-# such arithmetic much faster than it can fetch numbers, so the bytes decide. You know one cure, the `ElementwiseKernel`.
-# `cp.fuse` is the shortest one: it calls your function once, with placeholders for arrays, and makes *one* kernel of it.
+# such arithmetic much faster than it can fetch numbers, so the bytes decide. You know one cure, the
+# `ElementwiseKernel`. `cp.fuse` is the shortest one, because it calls your function once, with placeholders for arrays,
+# and makes *one* kernel of it.
 
 # %% id="fused"
 @cp.fuse()
@@ -250,16 +254,15 @@ print(f"counted as it ran: {fused_bytes:.0f} bytes for each particle")
 
 # %% [markdown] id="fused-why"
 # That is 5.5 times fewer bytes, and no intermediate arrays at all. CuPy fuses nothing on its own, so ask for it where a
-# chain of operations takes most of the time. `cp.fuse` accepts element-wise operations
-# and simple reductions; because it runs your function once, before there are numbers, it can't fuse an `if` on an element,
-# but it can fuse `cp.where`.
+# chain of operations takes most of the time. `cp.fuse` accepts element-wise operations and simple reductions. It runs
+# your function once, before there are numbers, so it can't fuse an `if` on an element, but it can fuse `cp.where`.
 
 # %% [markdown] id="elementwise-text"
 # ## 5. Two kernels, half written
 #
-# When each element needs an `if` or a loop, an `ElementwiseKernel` takes a longer body in CUDA C++ ([the table in the
-# lesson on PyCUDA](04_pycuda.ipynb#1-c-for-readers-of-python) has all that you need), and CuPy does the rest: index, bounds,
-# types, broadcasting. A single letter such as `T` is one type, chosen by the arguments.
+# When each element needs an `if` or a loop, an `ElementwiseKernel` takes a longer body in CUDA C++, for which [the
+# table in the lesson on PyCUDA](04_pycuda.ipynb#1-c-for-readers-of-python) has all that you need. CuPy does the rest,
+# which is index, bounds, types and broadcasting. A single letter such as `T` is one type, chosen by the arguments.
 
 # %% id="elementwise"
 wall_kernel = cp.ElementwiseKernel(
@@ -289,16 +292,16 @@ predict("mismatch",
 wall_kernel(d_a.astype(np.float32), d_b, d_c)
 
 # %% [markdown] id="mismatch-why" tags=["why"]
-# No. `T` is one type; the message names both. Use two letters (`"T a, U b"`), fix a type (`"float64 a"`:
-# then arguments are converted), or convert the array where you create it.
+# You can't, because `T` is one type, and the message names the two that you gave. Use two letters, as in `"T a, U b"`,
+# or fix a type, as in `"float64 a"`, so that arguments are converted, or convert the array where you create it.
 
 # %% [markdown] id="elementwise-task"
 # ### Exercise: wall or lid?
 #
-# The barrel has lids, `length` to either side of the middle. A particle that starts at `z` and flies along the
-# barrel with `vz` reaches its lid at `(length - z) / vz` if it flies forwards, at `(-length - z) / vz`
-# backwards, and never if `vz` is 0. Write the body: `time` is when the particle leaves, by wall or lid, whichever
-# comes first; `lid` is 1 if that is a lid, and 0 for the wall.
+# The barrel has lids, `length` to either side of the middle. A particle that starts at `z` and flies along the barrel
+# with `vz` reaches its lid at `(length - z) / vz` if it flies forwards, at `(-length - z) / vz` backwards, and never if
+# `vz` is 0. Write the body, which sets `time` to when the particle leaves, by wall or lid, whichever comes first, and
+# `lid` to 1 if that is a lid, and to 0 for the wall.
 
 # %% id="elementwise-exercise" tags=["exercise"]
 BODY = """
@@ -327,9 +330,10 @@ print(f"{float(d_lid.mean()):.1%} leave by a lid, the last one after {float(d_le
 check("elementwise", leave)
 
 # %% [markdown] id="reduction-text"
-# A **reduction** makes one number of many. `cp.ReductionKernel` takes four lines: what to do with each element,
-# how to combine two results (called `a` and `b`), what to store in the end (from `a`), and the **identity**,
-# the result for no elements at all. Here is the length of a vector, the root of the sum of its squares:
+# A **reduction** makes one number of many. `cp.ReductionKernel` takes four lines. The first says what to do with each
+# element, the second how to combine two results called `a` and `b`, the third what to store in the end from `a`, and
+# the fourth is the **identity**, the result for no elements at all. Here is the length of a vector, the root of the sum
+# of its squares.
 
 # %% id="reduction"
 length_of = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length_of")
@@ -343,8 +347,9 @@ print("agree:", bool(cp.allclose(by_steps, in_one)), " along an axis:", length_o
 # %% [markdown] id="reduction-task"
 # ### Exercise: the first through the lid
 #
-# Write `first_at_lid`: the smallest time among the particles that leave by a lid; infinity if there is none (in C++
-# `1.0 / 0.0`, or CUDA's `CUDART_INF`, which CuPy knows). You may use `min(a, b)` and `condition ? this : that`.
+# Write `first_at_lid`, the smallest time among the particles that leave by a lid, and infinity if there is none. In C++
+# infinity is `1.0 / 0.0`, or CUDA's `CUDART_INF`, which CuPy knows. You may use `min(a, b)` and
+# `condition ? this : that`.
 
 # %% id="reduction-exercise" tags=["exercise"]
 EACH, COMBINE, IDENTITY = "time", "a + b", "0"
@@ -362,9 +367,9 @@ check("reduction", first_at_lid)
 # %% [markdown] id="raw-text"
 # ## 6. All of it yourself
 #
-# When threads must look at *other* elements, you write everything, as in PyCUDA. `cp.RawKernel` takes a whole kernel, and
-# you launch it with `kernel((blocks,), (threads,), (arguments…))`. `ElementwiseKernel` checked bounds and types for you.
-# Now both are your work: the guard, `np.int32(n)` for an `int n`, and arrays of the kernel's type, because
+# When threads must look at *other* elements, you write everything, as in PyCUDA. `cp.RawKernel` takes a whole kernel,
+# and you launch it with `kernel((blocks,), (threads,), (arguments…))`. `ElementwiseKernel` checked bounds and types for
+# you, but now you write the guard, pass `np.int32(n)` for an `int n`, and pass arrays of the kernel's type, because
 # [nothing compares the types](04_pycuda.ipynb#3-two-type-systems-and-no-check-between-them).
 
 # %% id="raw-guarded"
@@ -385,10 +390,11 @@ print("the same times:", bool(cp.allclose(d_raw, d_times)))
 # %% [markdown] id="begins-task"
 # ### Exercise: where does a group begin?
 #
-# The hits of a detector come in time order. Hits that follow each other closely belong together, and a pause longer than
-# `pause` begins a new group. (Visits to a web site are counted from its log in the same way.) Write the kernel `begins`:
-# `begin[i]` is 1 if hit `i` is the first of its group, and 0 if not. The very first hit begins a group. It has to work for
-# any `n`, including 0, and for any number of threads, as long as there are at least `n`.
+# The hits of a detector come in time order. Hits that follow each other closely belong together, and a pause longer
+# than `pause` begins a new group. Visits to a web site are counted from its log in the same way. Write the kernel
+# `begins`, which sets `begin[i]` to 1 if hit `i` is the first of its group, and to 0 if not. The very first hit begins
+# a group. The kernel has to work for any `n`, including 0, and for any number of threads, as long as there are at least
+# `n`.
 
 # %% id="begins-exercise" tags=["exercise"]
 BEGINS = r"""
@@ -415,8 +421,9 @@ begins = cp.RawKernel(BEGINS, "begins")
 check("begins", begins)
 
 # %% [markdown] id="raw-memory-text" tags=["predict"]
-# Two neighbouring threads read each time: one as its own, the other as the one before. *Predict:* 64 times occupy 16 pieces of
-# 32 bytes, which memory moves as a whole. How many pieces do your kernel's warps (32 threads each) request? (The picture is empty as long as your kernel is.)
+# Two neighbouring threads read each time, one as its own and the other as the one before. The 64 times occupy 16 pieces
+# of 32 bytes, which memory moves as a whole. *Predict:* how many pieces do your kernel's warps of 32 threads request?
+# The picture is empty as long as your kernel is.
 
 # %% id="raw-memory-guess"
 predict("raw-memory", "16", "about twice as many", "128: two for each thread")
@@ -427,15 +434,15 @@ gpucourse.memory(begins, 1, 64, in_order, 0.01, cp.zeros(64, np.int8), np.int32(
                  title="begins reads the times")
 
 # %% [markdown] id="raw-memory-why" tags=["why"]
-# Each warp requests twice: 8 pieces and, shifted by one element, up to 9; 33 in all. Neighbouring threads that read
-# neighbouring elements are the best case for a GPU, and a real one has a small cache that will already hold the second
-# request's pieces. "Thinking in warps" shows bad cases.
+# They request 33 in all, because each warp requests twice, first 8 pieces and then, shifted by one element, up to 9.
+# Neighbouring threads that read neighbouring elements are the best case for a GPU, and a real one has a small cache
+# that will already hold the second request's pieces. The lesson "Thinking in warps" shows bad cases.
 
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
 #
-# In the walk, a Numba kernel took CuPy's arrays as they are. *Predict:* the kernel below changes `d_few`. Do CuPy's numbers
-# change, or those of a copy?
+# In the walk, a Numba kernel took CuPy's arrays as they are. The kernel below changes `d_few`. *Predict:* do CuPy's
+# numbers change, or those of a copy?
 
 # %% id="interchange-guess"
 predict("interchange", "CuPy's own", "those of a copy")
@@ -462,9 +469,10 @@ for array in (made_by_numba, seen_by_cupy):
     print({key: array.__cuda_array_interface__[key] for key in ("data", "shape", "typestr")})
 
 # %% [markdown] id="interchange-why" tags=["why"]
-# CuPy's own. Nothing is copied: an attribute, `__cuda_array_interface__`, gives the address, shape
-# and type of the array, and a library that reads it works in place. Same address, one array, two names. So **a change
-# under one name is a change under all**, and someone must keep the memory alive (CuPy does, for as long as its view exists).
+# CuPy's own numbers change, because nothing is copied. An attribute, `__cuda_array_interface__`, gives the address,
+# shape and type of the array, and a library that reads it works in place. It is one array with two names, so **a change
+# under one name is a change under all**, and someone must keep the memory alive. CuPy does so for as long as its view
+# exists.
 
 # %% [markdown] id="interchange-then"
 # | library | takes a CuPy array | CuPy takes its array |
@@ -474,15 +482,15 @@ for array in (made_by_numba, seen_by_cupy):
 # | PyTorch | `torch.from_dlpack(x)` | `cp.from_dlpack(y)` |
 # | NumPy | `x.get()`: a copy, because host memory is separate | `cp.asarray(y)`: a copy |
 #
-# **DLPack** is the other standard: a function call instead of an attribute, for every kind of device. Both also
-# say on which queue of the device (its *stream*) there may be unfinished work, so that the receiver waits for it. (Without
-# a GPU, JAX and PyTorch have no device here, so these two rows don't run.)
+# **DLPack** is the other standard, which uses a function call instead of an attribute, for every kind of device. Both
+# also say on which queue of the device, called a *stream*, there may be unfinished work, so that the receiver waits for
+# it. Without a GPU, JAX and PyTorch have no device here, so these two rows don't run.
 
 # %% [markdown] id="measuring-predict" tags=["predict"]
 # ## 8. Which is faster, then?
 #
-# For the host, a launch is like posting a letter: it drops the letter in the box and goes on. *Predict:* what does this
-# measure?
+# For the host, a launch is like posting a letter, because it drops the letter in the box and goes on. *Predict:* what
+# does this measure?
 #
 # ```python
 # start = time.perf_counter()
@@ -491,8 +499,7 @@ for array in (made_by_numba, seen_by_cupy):
 # ```
 #
 # `cupyx.profiler.benchmark` calls a function a few times to warm up, then again with events before and after it, on the
-# device's own clock, and waits for them. On a GPU it prints two times for each function: the host's, and the
-# GPU's.
+# device's own clock, and waits for them. On a GPU it prints the host's time and the GPU's time for each function.
 
 # %% id="measuring-guess"
 predict("measuring",
@@ -512,13 +519,13 @@ for function in (time_to_wall, fused_time):
 
 # %% [markdown] id="measuring-why" tags=["why"]
 # `time_to_wall` returns when nine letters are in the box, long before the ninth kernel has run. So the host's clock
-# measures how long it takes to post nine letters and, at the first call, to compile; it doesn't time a single kernel.
-# `benchmark` shows that time too, as `CPU`, beside the one you want.
+# measures how long it takes to post nine letters and, at the first call, to compile, but it doesn't time a single
+# kernel. `benchmark` shows that time too, as `CPU`, beside the one you want.
 
 # %% [markdown] id="measuring-then"
-# Without a GPU there is no such time, and nothing here invents one. But there are counts. A kernel that
-# only reads, adds and writes cannot be faster than memory delivers. According to NVIDIA's data sheet of 2023, an H100 (SXM)
-# moves at most 3.35 TB per second:
+# Without a GPU there is no such time, and nothing here invents one, but there are counts. A kernel that only reads,
+# adds and writes cannot be faster than memory delivers. According to NVIDIA's data sheet of 2023, an H100 SXM moves at
+# most 3.35 TB per second.
 
 # %% id="bound"
 H100_BYTES_PER_S = 3.35e12
@@ -527,16 +534,18 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
     print(f"ten million particles by {name:12}: at least {least * 1e3:.2f} ms")
 
 # %% [markdown] id="bound-why"
-# *At least*: these are bounds, not timings. But expect their ratio, 5.5, of arrays too large for the
-# caches; and of small arrays, expect nine launches to cost nine times as much as one, whatever they move.
+# The cell prints *at least*, because these are bounds and not timings. But for arrays too large for the caches, expect
+# their ratio, 5.5. For small arrays, expect nine launches to cost nine times as much as one, whatever they move.
 #
-# [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them is not as the
-# bytes promise. The nine kernels took 3.09 ms, the `ElementwiseKernel` 0.48, but the fused kernel 0.75 (rows
-# `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-elementwise`, `quadratic.float64/cupy-fuse`): with the same 32
-# bytes, `cp.fuse` takes 1.57 times as long. *Bytes aren't everything.* The machine code explains the delay: `cp.fuse` turns
-# `b**2`, elsewhere a product, into a call of `pow`, and its kernel has 141 float64 instructions where the `ElementwiseKernel`
-# has 52. Write `b * b` there (we have not measured on a GPU how much that gains). So fuse first, because that is one line.
-# Where that code takes most of the time, write the `ElementwiseKernel`.
+# [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them is not
+# as the bytes promise. The nine kernels took 3.09 ms, the `ElementwiseKernel` 0.48, but the fused kernel 0.75. So with
+# the same 32 bytes, `cp.fuse` takes 1.57 times as long, and *bytes aren't everything.* The machine code explains the
+# delay, because `cp.fuse` turns `b**2`, elsewhere a product, into a call of `pow`, and its kernel has 141 float64
+# instructions where the `ElementwiseKernel` has 52. Write `b * b` there, although we have not measured on a GPU how
+# much that gains. So fuse first, because that is one line, and write the `ElementwiseKernel` where that code takes most
+# of the time.
+#
+# *Recorded rows: `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-elementwise`, `quadratic.float64/cupy-fuse`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -544,19 +553,19 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 # - CuPy is NumPy on the device. Nothing crosses unless you ask for it, and `print`, `float` and `if` do ask.
 # - Sums stay on the device as arrays without dimensions, and lists of indices wrap around instead of failing.
 # - Deleted arrays go back to CuPy's pool, not to the driver. The data *and* the intermediate results must fit.
-# - Every operation is a separate kernel, and reads and writes whole arrays: nine kernels and 176 bytes where one
-#   kernel and 32 bytes are enough. Fuse, or write an `ElementwiseKernel`, a `ReductionKernel` or, when you check bounds
-#   and types yourself, a `RawKernel`.
-# - A launch returns before the work is done: measure with events, as `cupyx.profiler.benchmark` does, after a
-#   warm-up.
+# - Every operation is a separate kernel, and reads and writes whole arrays. Our formula took nine kernels and 176 bytes
+#   where one kernel and 32 bytes are enough. Fuse, or write an `ElementwiseKernel`, a `ReductionKernel` or, when you
+#   check bounds and types yourself, a `RawKernel`.
+# - A launch returns before the work is done, so measure with events after a warm-up, as `cupyx.profiler.benchmark`
+#   does.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - CuPy's user guide: [differences from NumPy](https://docs.cupy.dev/en/stable/user_guide/difference.html),
-#   [memory](https://docs.cupy.dev/en/stable/user_guide/memory.html),
-#   [kernels of one's own](https://docs.cupy.dev/en/stable/user_guide/kernel.html),
-#   [other libraries](https://docs.cupy.dev/en/stable/user_guide/interoperability.html) and
+#   [memory](https://docs.cupy.dev/en/stable/user_guide/memory.html), [user-defined
+#   kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html), [other
+#   libraries](https://docs.cupy.dev/en/stable/user_guide/interoperability.html) and
 #   [performance](https://docs.cupy.dev/en/stable/user_guide/performance.html).
 # - What CuPy has of NumPy and SciPy: the
 #   [comparison table](https://docs.cupy.dev/en/stable/reference/comparison.html).
@@ -577,11 +586,11 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 #
 # *Ten minutes late:* skip `in-chunks` and the table of section 7, and explain section 8 without running it.
 #
-# *Where people get stuck.* In `lookup`, on `and` between arrays: it is `&`, with brackets. In `elementwise`, semicolons.
-# In `reduction`, the identity stays 0, and the answer is 0; ask what the smallest of no numbers should be. In
-# `begins`, thread 0 reads `time[-1]`: the check names it.
+# *Where people get stuck.* In `lookup` they write `and` between arrays, where they need `&`, with brackets. In
+# `elementwise` they forget semicolons. In `reduction` the identity stays 0, and the answer is 0, so ask what the
+# smallest of no numbers should be. In `begins` thread 0 reads `time[-1]`, and the check names it.
 #
-# *Frequent questions.* "Does `import cupy as np` work?" Often it does, until you need a plot, a list or a string.
-# "Why is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk
-# (`~/.cupy/kernel_cache`), so the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Nearly. Its own
-# documentation calls its support of AMD's ROCm experimental.
+# *Frequent questions.* "Does `import cupy as np` work?" Often it does, until you need a plot, a list or a string. "Why
+# is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk
+# (`~/.cupy/kernel_cache`), so the second run of the program is quicker. "Is CuPy tied to NVIDIA?" It nearly is, because
+# its own documentation calls its support of AMD's ROCm experimental.

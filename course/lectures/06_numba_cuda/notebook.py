@@ -5,9 +5,9 @@
 # beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, is 0 straight across the beam and ±2.4 at
 # 10° from it.
 #
-# Run the cell: it runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you need no
-# download and know the true masses. `gpucourse data fetch` downloads the real ones, 2.2 GB, from
-# [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).
+# Run the cell, which runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you
+# need no download and know the true masses. `gpucourse data fetch` downloads the real ones, 2.2 GB, from [record 12341
+# of CMS Open Data](https://opendata.cern.ch/record/12341).
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -50,7 +50,7 @@ mass = d_mass.copy_to_host()
 print(f"{mass.size:,} masses; the first is {mass[0]:.4f} GeV")
 
 # %% [markdown] id="the-spectrum-text"
-# The kernel computed one number for each pair. The next cell does the same in ordinary Python:
+# The kernel computed one number for each pair, and the next cell does the same in ordinary Python.
 
 # %% id="the-spectrum"
 print(f"in Python, the first is {pair_mass(*(column[0] for column in columns)):.4f} GeV")
@@ -64,8 +64,8 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
                 f"{peaks[2]} GeV, few pairs below and hardly any between.")
 
 # %% [markdown] id="the-question-stands"
-# The peak at 91 GeV is the Z boson. The GPU has no Python interpreter, no `math` module and no objects, and
-# yet it ran your function unchanged. **How? And how much of Python would it have run?**
+# The peak at 91 GeV is the Z boson. The GPU has no Python interpreter, no `math` module and no objects, and yet it ran
+# your function unchanged. **How did it do that, and how much of Python would it have run?**
 
 # %% [markdown] id="launch-text"
 # ## 1. From a loop to a kernel
@@ -129,14 +129,14 @@ def first_mass(mass):
 first_mass[1, 32](d_mass)
 
 # %% [markdown] id="kernel-returns-why" tags=["why"]
-# You get an error before anything runs, and the message shows the launch and the kernel in your cell, then the
-# reason. `No conversion from float32 to none` means that the function returns a `float32`, but a kernel must return
-# *nothing*. (Outside this course, the reason is among some hundred lines from inside Numba, which `%tb`
-# shows here. Read such messages from the end.)
+# You get an error before anything runs, and the message shows the launch and the kernel in your cell, then the reason.
+# `No conversion from float32 to none` means that the function returns a `float32`, but a kernel must return *nothing*.
+# Outside this course, the reason is among some hundred lines from inside Numba, which `%tb` shows here, so read such
+# messages from the end.
 #
-# There are 32 threads here, and it is not clear whose number the caller should get. The caller does not even wait for them: a
-# launch returns at once, and the GPU does the work later. So a kernel writes its results into
-# arrays, and `copy_to_host` waits for it and copies them back.
+# There are 32 threads here, and it is not clear whose number the caller should get. The caller does not even wait for
+# them, because a launch returns at once, and the GPU does the work later. So a kernel writes its results into arrays,
+# and `copy_to_host` waits for it and copies them back.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
 # Launch enough blocks for one thread per element, or any number if the kernel has the grid-stride loop
@@ -203,11 +203,11 @@ print(on_host)
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# It works, and Numba warns you that it copied the array to the device, launched, waited, and copied **every**
-# array argument back, including those that the kernel only read. (Your array changes only because it is
-# copied back, since the kernel worked on a copy.) This is convenient for a first try, but in a loop over launches it transfers
-# the same bytes back and forth each time. The path between host and device is the slowest on the whole machine, so
-# copy once, launch often, and copy back once.
+# It works, and Numba warns you that it copied the array to the device, launched, waited, and copied **every** array
+# argument back, including those that the kernel only read. Your array changes only because it is copied back, since the
+# kernel worked on a copy. This is convenient for a first try, but in a loop over launches it transfers the same bytes
+# back and forth each time. The path between host and device is the slowest on the whole machine, so copy once, launch
+# often, and copy back once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Types decide
@@ -215,8 +215,8 @@ print(*(warning.message for warning in heard), sep="\n")
 # In Python, `double` says nothing about types, but machine code needs them. So Numba waits for the first launch, looks
 # at the types of the arguments, and derives the type of every variable from them.
 #
-# *Predict:* there are four launches, with `float32`, `float64`, `float64` again (of another length), and every second
-# element of a `float64` array. How often is `double` compiled?
+# There are four launches, with `float32`, `float64`, `float64` again but of another length, and every second element of
+# a `float64` array. *Predict:* how often is `double` compiled?
 
 # %% id="types-guess"
 predict("types",
@@ -236,14 +236,14 @@ for values in (cuda.to_device(numbers.astype(np.float32)), d_numbers, d_numbers[
 print(*double.signatures, sep="\n")
 
 # %% [markdown] id="types-why" tags=["why"]
-# It is compiled twice more, for `float32` and for the array with gaps. `float64` was compiled in the section before, and the
-# length is no part of the type. The layout is part of it (`C` for contiguous, `A` for any), because gaps need other machine
-# code. One compilation takes a good part of a second, so *the first launch is slow* and does not measure the kernel.
-# A launch that you do not wait for measures nothing either. To time a kernel on a GPU, launch it once, then time
-# later launches with `cuda.synchronize()` before you stop the clock.
+# It is compiled twice more, for `float32` and for the array with gaps. `float64` was compiled in the section before,
+# and the length is no part of the type. The layout, `C` for contiguous and `A` for any, is part of it, because gaps
+# need other machine code. One compilation takes a good part of a second, so *the first launch is slow* and does not
+# measure the kernel. A launch that you do not wait for measures nothing either. To time a kernel on a GPU, launch it
+# once, then time later launches with `cuda.synchronize()` before you stop the clock.
 
 # %% [markdown] id="what-does-not-compile-predict" tags=["predict"]
-# The reverse also holds: code whose types are not known cannot be compiled.
+# The reverse also holds, because code whose types are not known cannot be compiled.
 #
 # *Predict:* in Python you might collect results in a list, so will Numba compile a kernel that appends to a list?
 
@@ -305,15 +305,15 @@ check("device-function", delta_phi)
 # %% [markdown] id="pipeline-text"
 # ## 4. From Python to machine code
 #
-# The GPU cannot run Python, so your function is translated several times. Python's compiler makes *bytecode*, and Numba reads
-# it, finds the types, and writes *LLVM IR*, a language that many compilers share. NVIDIA's NVVM turns it into
-# **PTX**, an assembly language for any NVIDIA GPU, and the driver assembles that into the machine code of
-# your GPU. (The virtual GPU of this course runs the PTX.) You can look at all of these except the last.
+# The GPU cannot run Python, so your function is translated several times. Python's compiler makes *bytecode*, and Numba
+# reads it, finds the types, and writes *LLVM IR*, a language that many compilers share. NVIDIA's NVVM turns it into
+# **PTX**, an assembly language for any NVIDIA GPU, and the driver assembles that into the machine code of your GPU. The
+# virtual GPU of this course runs the PTX. You can look at all of these except the last.
 #
 # This kernel converts energies to GeV from MeV, which some detectors give.
 
 # %% [markdown] id="pipeline-predict" tags=["predict"]
-# *Predict:* `energy` is `float32`, but with how many bits is it multiplied? (The line with `mul.f` shows it.)
+# *Predict:* `energy` is `float32`, but with how many bits is it multiplied? The line with `mul.f` shows it.
 
 # %% id="pipeline-guess"
 predict("pipeline", "32: energy is float32", "64", "16")
@@ -347,13 +347,13 @@ print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 # plus the thread's number times four bytes. Then comes the body, where `ld.global` loads from global memory and `st.global` stores. `@%p1 bra`, where this print
 # begins, is your guard: a branch to the end for the threads whose condition `%p1` is true.
 #
-# Around `mul.f64`, `cvt.f64.f32` converts to 64 bits and `cvt.rn.f32.f64` converts back. In Numba, a `float`
-# constant is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2.
-# So one constant made the kernel compute in double precision. Most GPUs do this at a fraction of the
-# speed: 1/64 on desktop GPUs and 1/2 on those built for science, by NVIDIA's
-# [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions).
+# Around `mul.f64`, `cvt.f64.f32` converts to 64 bits and `cvt.rn.f32.f64` converts back. In Numba, a `float` constant
+# is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2. So one constant made
+# the kernel compute in double precision. Most GPUs do this at a fraction of the speed, which is 1/64 on desktop GPUs
+# and 1/2 on those built for science, by NVIDIA's [table of
+# throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions).
 #
-# (With `* 2.0` you would see no `f64`, because the compiler knows that float32 holds 2.0 and the result is the same.)
+# With `* 2.0` you would see no `f64`, because the compiler knows that float32 holds 2.0 and the result is the same.
 
 # %% [markdown] id="single-precision-task"
 # ### Exercise: single precision
@@ -402,9 +402,9 @@ def draw_map(values, label):
 draw_map(momentum, "momentum per cell")
 
 # %% [markdown] id="x-is-the-column-predict" tags=["predict"]
-# Blocks and grids may have two dimensions: `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. Then
-# `cuda.grid(2)` gives a thread's two numbers, **x first**. Threads with neighbouring x are neighbours in
-# the hardware. Each 32 of them are a **warp**, which loads and stores together.
+# Blocks and grids may have two dimensions, in a launch `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. Then
+# `cuda.grid(2)` gives a thread's two numbers, **x first**. Threads with neighbouring x are neighbours in the hardware,
+# and each 32 of them are a **warp**, which loads and stores together.
 #
 # A matrix is indexed `[row, column]`, and neighbours in a *row* are neighbours in memory. *Predict:* which of
 # these two kernels is right, and do they cost the same?
@@ -443,7 +443,7 @@ for kernel, blocks in ((scale_map, (2, 10)), (scale_map_crosswise, (2, 16))):
 # Both are right, but the second moves four times as much. Memory moves in pieces of 32 bytes, called *sectors*.
 
 # %% [markdown] id="x-is-the-column-then"
-# Here are the writes of the first two warps of each kernel:
+# Here are the writes of the first two warps of each kernel.
 
 # %% id="x-is-the-column-picture"
 from gpucourse import beside, memory
@@ -456,10 +456,10 @@ beside(
 )
 
 # %% [markdown] id="x-is-the-column-lesson"
-# If x is the column, a warp's 32 numbers of 8 bytes lie side by side, in 8 sectors. If x is the row,
-# each number is in a different sector. Then 32 sectors move, and three quarters of the bytes are wasted. You get no error and no
-# warning, only a slow kernel. This is the most common mistake in two-dimensional kernels. Many
-# published matrix products make it, because `i, j = cuda.grid(2)` looks so natural.
+# If x is the column, a warp's 32 numbers of 8 bytes lie side by side, in 8 sectors. If x is the row, each number is in
+# a different sector, so 32 sectors move, and three quarters of the bytes are wasted. You get no error and no warning,
+# only a slow kernel. This is the most common mistake in two-dimensional kernels. Many published matrix products make
+# it, because `i, j = cuda.grid(2)` looks so natural.
 
 # %% [markdown] id="too-large-predict" tags=["predict"]
 # Should blocks then be as large as possible? *Predict:* is a block of 32 × 64 threads faster, slower, or an error?
@@ -471,18 +471,17 @@ predict("too-large", "faster: more threads at once", "slower", "an error")
 scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 
 # %% [markdown] id="too-large-why" tags=["why"]
-# It is an error, because a block has at most 1024 threads, however they are arranged. (A real GPU only says
-# `CUDA_ERROR_INVALID_VALUE`, without the reason.) Start with 128 to 256 threads, and
-# in two dimensions with an x of 32 or 16.
+# It is an error, because a block has at most 1024 threads, however they are arranged. A real GPU only says
+# `CUDA_ERROR_INVALID_VALUE`, without the reason. Start with 128 to 256 threads, and in two dimensions with an x of 32
+# or 16.
 
 # %% [markdown] id="stencil-task"
 # ### Exercise: smooth the map
 #
 # A *stencil* computes each cell from its neighbours. Write `smooth`, where `out[row, column]` is the mean of five
-# cells: the cell itself, those to the left and right, and those above and below. In `phi` the map is a ring, so
-# the last column and the first are neighbours. In `eta` it ends, and a neighbour that does not exist counts
-# as 0 (still divide by 5). The check tests the values, that warps lie along the rows, and that each thread has
-# one cell.
+# cells: the cell itself, those to the left and right, and those above and below. In `phi` the map is a ring, so the
+# last column and the first are neighbours. In `eta` it ends, and a neighbour that does not exist counts as 0, but still
+# divide by 5. The check tests the values, that warps lie along the rows, and that each thread has one cell.
 
 # %% id="stencil-exercise" tags=["exercise"]
 @cuda.jit
@@ -512,16 +511,16 @@ check("stencil", smooth)
 # %% [markdown] id="whole-text"
 # ## 6. Is it worth it?
 #
-# Write a kernel if no library has what you need, if a chain of array operations would read and write its data again
-# and again, or if each element needs a different computation, as in a Monte Carlo simulation. With Numba you write it in Python,
-# test it in Python (`kernel.py_func`, and device functions as they are), and pass CuPy's arrays to it without a copy. If a
-# library has the function, use that. For matrix products, for example, "Thinking in warps" shows how much slower our kernel
-# is.
+# Write a kernel if no library has what you need, if a chain of array operations would read and write its data again and
+# again, or if each element needs a different computation, as in a Monte Carlo simulation. With Numba you write it in
+# Python, test it in Python with `kernel.py_func` or, for a device function, as it is, and pass CuPy's arrays to it
+# without a copy. If a library has the function, use that. For matrix products, for example, "Thinking in warps" shows
+# how much slower our kernel is.
 
 # %% [markdown] id="ufunc-text"
-# If each result depends on one element alone, you can also leave the launch to Numba. `@vectorize` with `target="cuda"` and
-# explicit types makes a *ufunc*: Numba writes the kernel, the grid and the guard. `@guvectorize` does the same for a function of a
-# row, where `"(n)->()"` says that a row becomes one number.
+# If each result depends on one element alone, you can also leave the launch to Numba. `@vectorize` with `target="cuda"`
+# and explicit types makes a *ufunc*, for which Numba writes the kernel, the grid and the guard. `@guvectorize` does the
+# same for a function of a row, where `"(n)->()"` says that a row becomes one number.
 
 # %% id="ufunc"
 from numba import guvectorize, vectorize
@@ -583,11 +582,11 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 #
 # To explain the missing momentum, we first ask in which order the threads run.
 #
-# In this kernel each thread draws a ticket from a machine that never gives a number twice: it adds 1 in a single step.
-# *Predict:* which thread draws the first ticket?
+# In this kernel each thread draws a ticket from a machine that never gives a number twice, because it adds 1 in a
+# single step. *Predict:* which thread draws the first ticket?
 #
-# `virtualgpu.schedule(seed)` runs the warps (groups of 32 threads) and the threads of a warp
-# in a random order, which a real GPU could also choose.
+# `virtualgpu.schedule(seed)` runs the warps, which are groups of 32 threads, and the threads of a warp in a random
+# order, which a real GPU could also choose.
 
 # %% id="order-guess"
 predict("order", "thread 0, always", "thread 0 often, others too", "each thread equally often")
@@ -616,8 +615,8 @@ print("in twelve orders, the first ticket went to threads", first_threads)
 # Even a line is not the smallest step. `total[0] += value` takes three: **load** the total, **add**,
 # and **store** the result. Other threads can take steps of their own in between.
 #
-# Step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter
-# of `order` lets that thread take its next step.
+# Now step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter of `order` lets that
+# thread take its next step.
 
 # %% id="interleave"
 def replay(order):
@@ -659,7 +658,7 @@ possible = {11, 12, 13}
 check("lost-update", order, possible)
 
 # %% [markdown] id="machine-replays-text"
-# Now let the machine try it: the next cell runs the same two threads, one in each block, in 40 orders.
+# Now let the machine try it. The next cell runs the same two threads, one in each block, in 40 orders.
 
 # %% id="machine-replays"
 @cuda.jit
@@ -677,13 +676,12 @@ for seed in range(40):
 print("total: how often", ended_at)
 
 # %% [markdown] id="race-text"
-# The same program gives different answers. Your set holds every answer that a real GPU may give, and
-# each of them occurred in the forty orders. This is a **race**: two threads access the same address, at least one
-# of them writes, and nothing decides which is first. A rare race is the worst kind, because it passes every test until
-# the day it matters.
+# The same program gives different answers. Your set holds every answer that a real GPU may give, and each of them
+# occurred in the forty orders. In a **race**, two threads access the same address, at least one of them writes, and
+# nothing decides which is first. A rare race is the worst kind, because it passes every test until the day it matters.
 #
-# So do not wait for a wrong answer. `virtualgpu.check()` records which threads access which address, and
-# reports a race even if the answer happens to be right. Here is the kernel from the beginning.
+# So do not wait for a wrong answer. `virtualgpu.check()` records which threads access which address, and reports a race
+# even if the answer happens to be right. We try it on the kernel from the beginning.
 
 # %% id="race-found"
 d_total = cuda.to_device(np.zeros(1))
@@ -701,9 +699,8 @@ import gpucourse
 gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 
 # %% [markdown] id="race-found-why"
-# The report names the line, and two of the threads that collide in it. This is where the momentum went:
-# thousands of threads loaded the same total, each added its one muon, and each store overwrote the earlier
-# ones.
+# The report names the line, and two of the threads that collide in it. This is where the momentum went, because
+# thousands of threads loaded the same total, each added its one muon, and each store overwrote the earlier ones.
 #
 # One solution is a separate element for every thread, which adds up its share and writes one partial sum. The other is an
 # **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no other thread can come between.
@@ -714,7 +711,7 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 # `cuda.atomic.add(array, index, value)` also returns the previous value. Each caller gets a different one, so the ticket
 # machine of section 8 was an atomic addition.
 #
-# *Predict:* will the sum be right? Will it be the same for every order of the threads?
+# *Predict:* will the sum be right, and will it be the same for every order of the threads?
 
 # %% id="atomic-guess"
 predict("atomic",
@@ -740,8 +737,7 @@ for seed in (1, 2, 3):
 # The sum is right, and the same in all three orders.
 
 # %% [markdown] id="atomic-broken-predict" tags=["predict"]
-# Now use a `float32` for the total, which has about seven digits.
-# *Predict:* what changes?
+# Now use a `float32` for the total, which has about seven digits. *Predict:* what changes in the result?
 
 # %% id="atomic-float32-guess"
 predict("atomic-float32", "nothing", "updates get lost again", "another sum in each order")
@@ -754,10 +750,10 @@ for seed in (1, 2, 3):
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
 # %% [markdown] id="atomic-float32-why" tags=["why"]
-# No update is lost, and yet each order gives a different sum, off by up to several GeV. Each addition rounds, and
-# the rounding depends on the total so far. For floats, (a + b) + c need not equal
-# a + (b + c). Atomics make each addition one step, but they do not fix an order. (The `float64` total had
-# room for every digit, because each of these values has 24 bits and their sum still fits into 53.)
+# No update is lost, and yet each order gives a different sum, off by up to several GeV. Each addition rounds, and the
+# rounding depends on the total so far. For floats, (a + b) + c need not equal a + (b + c). Atomics make each addition
+# one step, but they do not fix an order. The `float64` total had room for every digit, because each of these values has
+# 24 bits and their sum still fits into 53.
 
 # %% [markdown] id="atomic-float32-then"
 # So compare sums of floats with a tolerance, and add into a wider type where you can.
@@ -796,10 +792,10 @@ check("check-then-act", hardest)
 # - Numba compiles a kernel at its first launch, once for each set of argument types. It refuses code without fixed types or
 #   sizes, and names the line.
 # - Copy to the device once, launch often, and copy back once. A NumPy argument is copied both ways at each launch.
-# - A Python `float` in a kernel has 64 bits, and so has the arithmetic around it. Read the PTX if it matters.
+# - A Python `float` in a kernel has 64 bits, and so has the arithmetic around it, so read the PTX if it matters.
 # - In two dimensions, x is the column, so that the threads of a warp read neighbours.
-# - Threads run in no order. If two use the same address, one of them writes, and nothing orders them, that is a race. The
-#   program is wrong, even if its answer is right. `virtualgpu.check()` names the line and the threads.
+# - Threads run in no order. If two use the same address, one of them writes, and nothing orders them, that is a race,
+#   and the program is wrong even if its answer is right. `virtualgpu.check()` names the line and the threads.
 # - An atomic makes load, change and store one step. It fixes no order, so compare sums of floats with a tolerance.
 
 # %% [markdown] id="read-on"
@@ -836,12 +832,12 @@ check("check-then-act", hardest)
 # *Where people get stuck.* In `loop-to-kernel` they keep the loop, and every thread does all the work. In `stencil`,
 # `(column - 1) % columns` worries those who come from C. In Python, and so in Numba, it is never negative.
 #
-# *Frequent questions.* "Why is the first cell so slow?" Its first run compiles the kernel. Run it twice. "Is it as
-# fast as CUDA C++?" Often it is, as the quadratic formula of "The walk" shows. But a sum by a tree takes 1.3 times as
+# *Frequent questions.* "Why is the first cell so slow?" Its first run compiles the kernel, so run it twice. "Is it as
+# fast as CUDA C++?" It often is, as the quadratic formula of "The walk" shows. But a sum by a tree takes 1.3 times as
 # long as in C++, and a launch costs more. "Why is x the column?" The hardware numbers threads by x first, and NumPy's
 # memory is contiguous along the last index, which is the column. "Why does the race give the same wrong answer each
-# time?" The virtual GPU takes the same order on each run. With `virtualgpu.schedule(seed)` it takes another order,
-# and a real GPU takes any.
+# time?" The virtual GPU takes the same order on each run. With `virtualgpu.schedule(seed)` it takes another order, and
+# a real GPU takes any.
 #
-# *What goes wrong.* If you edit a kernel, run the cell that defines it before you run the cell that launches it. Otherwise
-# the launch uses the old kernel.
+# *What goes wrong.* If you edit a kernel, run the cell that defines it before you run the cell that launches it,
+# because otherwise the launch uses the old kernel.

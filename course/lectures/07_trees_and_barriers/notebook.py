@@ -3,7 +3,7 @@
 #
 # Here are the 71,009 muons of "Numba CUDA" again, and the sum that came out right, for which each thread adds its
 # muon's transverse momentum to one total with an atomic. `virtualgpu.profile()` *counts* what a launch does. The counts
-# are exact, and the same on each run. Run the cell. (The muons are simulated; "Numba CUDA" explains why.)
+# are exact, and the same on each run. The muons are simulated, as "Numba CUDA" explains. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -36,8 +36,8 @@ with virtualgpu.profile() as profile:
 print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomics:,} atomics at one address")
 
 # %% [markdown] id="the-question-stands"
-# One address can take only one update at a time. So **71,009 threads stand in a queue, and work that was meant to be parallel
-# happens one step after the other. How can a thousand threads add up without a queue?**
+# One address can take only one update at a time. So **71,009 threads wait in a queue, and work that was meant to be
+# parallel happens one step after the other. How can a thousand threads add up without a queue?**
 #
 # You will write two trees, break each of them, and end with the sum that libraries use, which needs 32 atomics instead
 # of 71,009.
@@ -45,8 +45,9 @@ print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomic
 # %% [markdown] id="tree-predict" tags=["predict"]
 # ## 1. A tree of sums
 #
-# A **tree reduction** needs no queue. Fold the array in the middle and add the upper half onto the lower half. Then
-# fold the half that is left, and go on until one value is left. In each fold, no two threads touch the same element.
+# A **tree reduction** needs no queue, because you fold the array in the middle and add the upper half onto the lower
+# half. Then fold the half that is left, and go on until one value is left. In each fold, no two threads touch the same
+# element.
 #
 # `half` rounds up, so that with an odd number the one in the middle stays where it is.
 # *Predict:* how many launches does it take to fold 13 numbers?
@@ -104,7 +105,7 @@ def fold_closest(values, n, target):
 check("fold", fold_closest)
 
 # %% [markdown] id="tree-then"
-# The sum of all 71,009 muons, by such a tree:
+# Here is the sum of all 71,009 muons, by such a tree.
 
 # %% id="tree-real"
 def tree_sum(values):
@@ -123,11 +124,11 @@ print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
 # %% [markdown] id="tree-real-why"
-# The tree has another advantage. It adds numbers of similar size, so it loses less to rounding than a long queue does,
-# where small numbers meet a large total. NumPy's own `sum` works in a similar way.
+# The tree also adds numbers of similar size, so it loses less to rounding than a long queue does, where small numbers
+# meet a large total. NumPy's own `sum` works in a similar way.
 
 # %% [markdown] id="tree-broken-predict" tags=["whole", "predict"]
-# Here is a fold that *rounds down*, as many published ones do. *Predict:* for which lengths is it right?
+# Here is a fold that *rounds down*, as many published ones do. *Predict:* for which lengths is its result right?
 
 # %% id="tree-broken-guess" tags=["whole"]
 predict("tree-broken", "for even lengths", "for powers of two", "for all")
@@ -155,8 +156,8 @@ draw_levels(levels)
 # 64, 128 and 1024 elements all pass.
 
 # %% [markdown] id="tree-one-launch-predict" tags=["predict"]
-# 17 launches look wasteful. Put the whole loop into the kernel and launch once.
-# *Predict:* right or wrong?
+# 17 launches look wasteful, so we put the whole loop into the kernel and launch once. *Predict:* is the sum right or
+# wrong?
 
 # %% id="tree-one-launch-guess"
 predict("tree-one-launch", "right: the loop is the same", "wrong")
@@ -193,10 +194,10 @@ print(report)
 # %% [markdown] id="shared-text"
 # ## 2. Shared memory and barriers
 #
-# Threads of *one block* can wait for each other without a new launch: `cuda.syncthreads()` is a
-# **barrier**, where each thread stops until all threads *of its block* have arrived. They also share a small,
-# fast memory, **shared memory**: `cuda.shared.array(size, type)`, whose size is fixed when the
-# kernel is compiled.
+# Threads of *one block* can wait for each other without a new launch, because `cuda.syncthreads()` is a **barrier**,
+# where each thread stops until all threads *of its block* have arrived. They also have a small, fast memory in common,
+# the **shared memory**. Its arrays come from `cuda.shared.array(size, type)`, and their size is fixed when the kernel
+# is compiled.
 #
 # ![A grid with two blocks. Each thread has its own local variables. Each block has a shared memory of its
 # own, which only its threads reach, and syncthreads waits for the threads of that block alone. All
@@ -204,7 +205,7 @@ print(report)
 # grid.](../img/who_sees_what.svg)
 #
 # So each block can fold its own 128 values down to one, without more launches, and without trips to the slow global
-# memory in between. With eight values it looks like this:
+# memory in between. The picture shows this with eight values.
 #
 # ![Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add what lies four
 # places on: 7, 2, 13, 3. In the second, threads 0 and 1 add what lies two places on: 20, 5. In the third,
@@ -243,15 +244,15 @@ while n > 1:
 print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 
 # %% [markdown] id="shared-why"
-# This takes three launches instead of 17. Note three things in the kernel:
+# This takes three launches instead of 17. Note three things in the kernel.
 #
 # - A *loose thread*, one without an element, does not leave. It stores a 0, which changes no sum, and goes on, because it has
 #   to reach the barriers like all the others.
 # - The `if` is around the *adding*, never around the barrier.
-# - Only one thread writes the result.
+# - The result is written by only one thread.
 
 # %% [markdown] id="barrier-predict" tags=["predict"]
-# Now break it: leave out the barrier after the filling. *Predict:* will the sum be wrong?
+# Now we break it, and leave out the barrier after the filling. *Predict:* will the sum be wrong?
 
 # %% id="barrier-missing-guess"
 predict("barrier-missing",
@@ -295,7 +296,8 @@ print(report)
 # fills it with absurd numbers, so that you notice. The report names the two lines that a barrier must separate.
 
 # %% [markdown] id="early-return-predict" tags=["whole", "predict"]
-# Break it again: a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is wrong?
+# We break it again, so that a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is
+# wrong?
 
 # %% id="early-return-guess" tags=["whole"]
 predict("early-return", "block 0", "block 1", "both")
@@ -328,13 +330,13 @@ print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
 # %% [markdown] id="early-return-why" tags=["whole", "why"]
-# The sum of block 1 is wrong. Block 0 is full, so its sum is right. Block 1 had one value and 127 threads that left.
-# The first two findings say that at both barriers one thread waits for threads that have ended. Every thread of a block
-# must reach a barrier. This GPU goes on anyway, but another one may not. The third finding explains the absurd number,
-# because 127 of the elements were never filled and the fold reads them.
+# The sum of block 1 is wrong. Block 0 is full, so its sum is right, but block 1 had one value and 127 threads that
+# left. The first two findings say that at both barriers one thread waits for threads that have ended. Every thread of a
+# block must reach a barrier. This GPU goes on anyway, but another one may not. The third finding explains the absurd
+# number, because 127 of the elements were never filled and the fold reads them.
 
 # %% [markdown] id="barrier-in-if-predict" tags=["whole", "predict"]
-# And a third time, with two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+# We break it a third time, with two lines that look as if they belonged together. *Predict:* will the sum be wrong?
 
 # %% id="barrier-in-if-guess" tags=["whole"]
 predict("barrier-in-if",
@@ -370,14 +372,15 @@ print(report)
 # %% [markdown] id="barrier-in-if-why" tags=["whole", "why"]
 # The sum is right, and the program is wrong. At the first level, half of the threads have no partner. They skip the
 # barrier, finish the loop and end, while the others wait. This is called a *divergent barrier*, and CUDA does not
-# define what happens then. A real GPU may go on, mix up two barriers, or hang. So guard the work, not the barrier.
+# define what happens then. A real GPU may go on, mix up two barriers, or hang. So always guard the work, and not the
+# barrier.
 
 # %% [markdown] id="block-max-task"
 # ### Exercise: the maximum of a block
 #
-# Write `block_maxima`: `maxima[b]` is the largest of the values of block `b`. Fold in shared memory. The check tries
-# any length, negative values, and blocks of any size up to 128, so use `cuda.blockDim.x` for the number of elements in
-# use. `-math.inf` works in a kernel.
+# Write `block_maxima`, which sets `maxima[b]` to the largest of the values of block `b`, by folding in shared memory.
+# The check tries any length, negative values, and blocks of any size up to 128, so use `cuda.blockDim.x` for the number
+# of elements in use. `-math.inf` works in a kernel.
 
 # %% id="block-max-exercise" tags=["exercise"]
 @cuda.jit
@@ -440,7 +443,7 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok
 
 # %% [markdown] id="count-predict" tags=["predict"]
 # To find out how much better it is, we can't use the clock, because the time that a CPU takes to play a GPU says
-# nothing. So we count.
+# nothing, so we count.
 #
 # *Predict:* how many atomics does each of the three versions take?
 
@@ -470,8 +473,8 @@ for name, run in versions.items():
 # which is the minimum for a sum. Such counts often tell you *why* a kernel is slow.
 
 # %% [markdown] id="count-then"
-# What does the clock of a real GPU say? Here are recorded times of these kernels, of one with shuffles, which "Thinking
-# in warps" explains, and of libraries, for an array far larger than any cache:
+# A real GPU has a clock. Here are recorded times of these kernels, of one with shuffles, which "Thinking in warps"
+# explains, and of libraries, for an array far larger than any cache.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -481,11 +484,11 @@ recorded_times("reduction")
 # %% [markdown] id="recorded-why"
 # A launch for each level takes 4.4 times as long as the tree, as its traffic and its launches suggested. But the tree
 # itself takes 1.3 times as long as `cupy.sum`, although it also reads each number once. The same tree in C++ takes no
-# longer than the library, so the method is not the reason. The machine code shows the reason: Numba tests the sign of
-# every index, because `values[-1]` counts from the end, and needs 20 instructions a number, where C++ needs 7.
+# longer than the library, so the method is not the reason. The machine code shows that Numba tests the sign of every
+# index, because `values[-1]` counts from the end, and needs 20 instructions a number, where C++ needs 7. So counts
+# showed which kernel is slow, but only the clock showed how close the best one comes to what memory can do.
 #
-# *Recorded rows: `reduction/launches`, `reduction/tree`, `reduction/cupy`, `reduction/cpp`.* Counts showed which kernel
-# is slow. Only the clock showed how close the best one comes to what memory can do.
+# *Recorded rows: `reduction/launches`, `reduction/tree`, `reduction/cupy`, `reduction/cpp`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -496,15 +499,15 @@ recorded_times("reduction")
 # - Shared memory belongs to a block, and does not start at zero.
 # - In a reduction of any length, each thread adds up its share, a block folds in shared memory, and one thread per
 #   block adds the rest with an atomic.
-# - You can count launches, atomics and bytes. The counts are the same on each run, on any machine.
+# - You can count launches, atomics and bytes, and the counts are the same on each run, on any machine.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - Numba-CUDA: [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html).
-# - Mark Harris,
-#   [Optimizing Parallel Reduction in CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf):
-#   the classic. It assumes powers of two, and warps whose lanes always run in step, which no longer holds; compare it with yours.
+# - The manual of Numba-CUDA on [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html).
+# - Mark Harris, [Optimizing Parallel Reduction in
+#   CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf), which is the classic. It assumes
+#   powers of two, and warps whose lanes always run in step, which no longer holds, so compare it with yours.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Which of these errors is true?
 #
-# Throw points into a square and count those inside the quarter circle, because their share is π/4. Here 4,096 threads
-# throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. We do this five times, each
-# time with another seed. Run the cell.
+# Throw points into a square and count those inside the quarter circle, whose share of all points is about π/4. Here
+# 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. We do this
+# five times, each time with another seed. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -119,7 +119,7 @@ check("estimate", estimate)
 # %% [markdown] id="neighbours-predict" tags=["predict"]
 # ## 2. Seeds side by side
 #
-# Now each thread gets its own seed, which is its number plus one. *Predict:* is this good or bad?
+# Now each thread gets its own seed, which is its number plus one. *Predict:* is the estimate good or bad this time?
 
 # %% id="neighbours-guess"
 predict("neighbours", "good: no two states are alike", "bad")
@@ -183,9 +183,8 @@ draw_streams(side_by_side, "seeds 1, 2, 3, …")
 # side by side, stretches may overlap: some numbers count twice. With streams that are kept a fixed long way
 # apart, 2 to the power of 64 numbers for xoroshiro128+, no stretch reaches the next.](../img/random_streams.svg)
 #
-# Numba includes xoroshiro128+, with states that are 2⁶⁴ numbers apart, so that no thread ever reaches another's
-# numbers: `create_xoroshiro128p_states(threads, seed)`. Each thread has a state in memory, and each draw advances
-# it.
+# Numba includes xoroshiro128+, whose states `create_xoroshiro128p_states(threads, seed)` places 2⁶⁴ numbers apart, so
+# that no thread ever reaches another's numbers. Each thread has a state in memory, and each draw advances it.
 #
 # *Predict:* the kernel is launched twice. Does it find the same hits, or others?
 
@@ -217,19 +216,18 @@ for launch in (1, 2):
     print(f"launch {launch}: {hits[:8]} …  π = {4 * hits.mean() / POINTS:.4f} ± {expected_error:.4f}")
 
 # %% [markdown] id="xoroshiro-why" tags=["why"]
-# It finds others, because the states advanced and stayed in memory for the next launch. That is what you need here. But
-# it means that a result depends on all launches before it, and on *how many threads* there were, because thread 5's
+# It finds others, because the states advanced and stayed in memory for the next launch. You need that here, but it
+# means that a result depends on all launches before it, and on *how many threads* there were, because thread 5's
 # numbers belong to thread 5. With another launch shape, other elements get them.
 
 # %% [markdown] id="counter-predict" tags=["predict"]
 # ## 4. No state at all
 #
-# A **counter-based** generator has no state. It is a function `random(key, counter)` that scrambles
-# its two arguments. Number 1,000,000 costs as much as number 0, and it doesn't matter which thread asks. Philox
-# and Threefry are such generators, made for GPUs. Here is a small one of the same kind, the scrambling function of
-# SplitMix64.
+# A **counter-based** generator has no state, because it is a function `random(key, counter)` that scrambles its two
+# arguments. Number 1,000,000 costs as much as number 0, and it doesn't matter which thread asks. Philox and Threefry
+# are such generators, made for GPUs. Here is a small one of the same kind, the scrambling function of SplitMix64.
 #
-# *Predict:* three launches of different shapes fill an array. Do they give the same numbers?
+# *Predict:* three launches of different shapes fill an array. Do all three give the same numbers?
 
 # %% id="counter-guess"
 predict("counter", "the same", "others: each shape has other threads")
@@ -267,8 +265,8 @@ for blocks, threads in ((1, 96), (200, 64), (64, 256)):
 # %% [markdown] id="counter-then"
 # ### Exercise: points by counter
 #
-# Write `points`: `x[i]` and `y[i]` for every `i`, from `random(key, …)`, in a grid-stride loop. Every launch must give the same
-# points and use no number twice, so point `i` needs two counters of its own.
+# Write the kernel `points`, which draws `x[i]` and `y[i]` for every `i` from `random(key, …)`, in a grid-stride loop.
+# Every launch must give the same points and use no number twice, so point `i` needs two counters of its own.
 
 # %% id="counter-exercise" tags=["exercise"]
 @cuda.jit
@@ -296,7 +294,7 @@ check("counter", points)
 #
 # ### Exercise: how far off?
 #
-# Write `chi_square_z(values, bins)` for values in [0, 1).
+# Write `chi_square_z(values, bins)`, which returns $z$ for values in [0, 1).
 
 # %% id="chi-exercise" tags=["exercise"]
 def chi_square_z(values, bins):
@@ -343,11 +341,11 @@ for name, numbers in specimens.items():
     print(f"{name:20}{along:10.1f}{across:10.1f}")
 
 # %% [markdown] id="autopsy-why" tags=["why"]
-# The last two pass both. In the other two each stream looks perfect by itself. They fail across streams, and
-# that is the direction in which a launch adds up.
+# The last two pass both tests. In the other two each stream looks perfect by itself, but they fail across streams,
+# which is the direction in which a launch adds up.
 
 # %% [markdown] id="autopsy-then"
-# Here are the scrambled seeds, drawn like those before:
+# Here are the scrambled seeds, drawn like those before.
 
 # %% id="scrambled-picture"
 draw_streams(spread_out, "scrambled seeds")
@@ -358,7 +356,7 @@ draw_streams(spread_out, "scrambled seeds")
 # fails some of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*, that is, the
 # streams.
 #
-# Here is the reason for all this work:
+# Here is the reason for all this work.
 
 # %% id="convergence"
 sizes = 4 ** np.arange(1, 6)  # threads
@@ -388,10 +386,10 @@ Picture(figure, "Typical error of π over 32 runs against the number of points, 
 # %% [markdown] id="jax-text" tags=["predict"]
 # ## 6. Keys in JAX
 #
-# JAX's generator, Threefry, is also counter-based. You hold a key, `split` makes new keys, and `fold_in(key, i)` makes
-# one for each number `i`. There is no state and so no order, and the same key gives the same numbers wherever you use
-# it. Using a key twice is the old mistake in a new form. JAX can watch for it. *Predict:* when does it complain, while
-# it compiles `point`, or when it has the numbers?
+# JAX's generator is Threefry, which is also counter-based. You hold a key, `split` makes new keys, and
+# `fold_in(key, i)` makes one for each number `i`. There is no state and so no order, and the same key gives the same
+# numbers wherever you use it. Using a key twice is the old mistake in a new form, and JAX can watch for it. *Predict:*
+# when does it complain, while it compiles `point`, or when it has the numbers?
 
 # %% id="key-reuse-guess"
 predict("key-reuse", "while it compiles", "when it has the numbers")
@@ -424,17 +422,17 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 #
 # - The same seed in every thread means the same numbers in every thread, so there are only as many different points as
 #   one thread throws.
-# - Seeds side by side give related streams. Scramble the seeds, or keep streams a known distance apart.
-# - A counter-based generator has no state, so a number belongs to an element, for every launch and every device. Never
-#   use a counter twice.
+# - Seeds side by side give related streams, so scramble the seeds, or keep streams a known distance apart.
+# - A counter-based generator has no state, so a number belongs to an element, for every launch and every device, if you
+#   never use a counter twice.
 # - Test streams along and across, and check that the error falls as 1/√N.
-# - In JAX, use a key once. Split it, and forget it.
+# - In JAX, use each key once, and split it if you need more.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - Salmon and others, [Parallel random numbers: as easy as 1, 2, 3](https://doi.org/10.1145/2063384.2063405)
-#   (2011): Philox and Threefry.
+# - Salmon and others, [Parallel random numbers: as easy as 1, 2, 3](https://doi.org/10.1145/2063384.2063405) of 2011,
+#   on Philox and Threefry.
 # - Blackman and Vigna, [Scrambled linear pseudorandom number generators](https://doi.org/10.1145/3460772), and
 #   their [page on xoshiro and xoroshiro](https://prng.di.unimi.it).
 # - Numba-CUDA: [random number generation](https://nvidia.github.io/numba-cuda/user/random.html).
@@ -458,11 +456,11 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # *Where people get stuck.* In `counter`, they take `i` and `i + 1`, and then two points share a number. Draw three points
 # and their counters on the board. In `chi-square`, they give 1.0 its own bin, but [0, 1) has no 1.0.
 #
-# *Frequent questions.* "Why not seed with the time?" Then nobody can repeat the result, and threads that start
-# together get the same time. "Is `np.random` on the host not enough?" For a few million numbers it is. More numbers
-# have to cross the link to the device, which is tens of times narrower than the device's memory. "Can all threads
+# *Frequent questions.* "Why not seed with the time?" Then nobody can repeat the result, and threads that start together
+# get the same time. "Is `np.random` on the host not enough?" It is enough for a few million numbers, but more of them
+# take long to cross the link to the device, which is tens of times narrower than the device's memory. "Can all threads
 # have random seeds?" If n streams of length L start in a period P, the chance of an overlap is about n²L/P. That is
 # negligible for 2¹²⁸ and too much for 2³².
 #
-# *What goes wrong.* On a real GPU the numbers are the same, because they are integers; only sums of floats may differ in the
-# last digits.
+# *What goes wrong.* On a real GPU the numbers are the same, because they are integers. Only sums of floats may differ
+# in the last digits.

@@ -2,8 +2,8 @@
 # ## At what angle must I throw?
 #
 # A ball flies through air that slows it down. There is no formula for where it lands, so a function steps through its
-# flight. It is written for *one* ball. Run the cell, which throws a thousand balls and computes how the distance
-# changes with the angle.
+# flight. The function is written for *one* ball. Run the cell, which throws a thousand balls and computes how the
+# distance changes with the angle.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -56,16 +56,16 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag the best angle isn't 45°. But notice that the code has no loop over the thousand angles, and no formula for
-# the derivative. **`distance` is a function of two numbers. How did it become one of arrays, and where did its
-# derivative come from?**
+# With drag the best angle isn't 45°, as you see. But notice that the code has no loop over the thousand angles, and no
+# formula for the derivative. **`distance` is a function of two numbers. How did it become one of arrays, and where did
+# its derivative come from?**
 
 # %% [markdown] id="trace-predict" tags=["predict"]
 # ## 1. Functions in, functions out
 #
-# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three begin by **tracing** your function.
-# They call it with placeholders that have a shape and a type but no value, record each operation, and transform that
-# list.
+# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three begin by **tracing** your function,
+# which means that they call it with placeholders that have a shape and a type but no value, record each operation, and
+# transform that list.
 #
 # Here is a function that counts how often it runs. *Predict:* which of these calls make it trace again?
 
@@ -136,9 +136,9 @@ check("pad", masked_mean)
 # call with new types, shapes or static values; every other call goes straight to the machine
 # code.](../img/tracing.svg)
 #
-# (The last array was no new type, because JAX converts NumPy's `float64` to `float32`, unless you set
+# The last array was no new type, because JAX converts NumPy's `float64` to `float32`, unless you set
 # `jax.config.update("jax_enable_x64", True)` at the start. The wiggles in the first picture come from the steps of 0.02
-# s. A flat throw has few of them, and JAX differentiates the function exactly as written.)
+# s, of which a flat throw has few, because JAX differentiates the function exactly as written.
 #
 # The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a function, look there.
 
@@ -163,9 +163,9 @@ print("after: ", slowed(jnp.ones(3)))
 print(jax.make_jaxpr(slowed)(jnp.ones(3)))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# 0.02 (to `float32`'s precision), a number like the 2.0 in the picture. While tracing, Python looked up `slowing`, and
-# the list holds its value but not its name. A new shape would be traced again and see 0.5. So pass as an **argument**
-# whatever may change.
+# It contains 0.02, to `float32`'s precision, which is a number like the 2.0 in the picture. While tracing, Python
+# looked up `slowing`, and the list holds its value but not its name. A new shape would be traced again and see 0.5. So
+# pass as an **argument** whatever may change.
 
 # %% [markdown] id="static-predict" tags=["predict"]
 # Some arguments *should* be built in, for example a number of steps, a method, or a flag that an `if` tests. These are
@@ -197,7 +197,7 @@ print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
 #
-# A list of operations has no place for "and then change it". *Predict:* what does this do?
+# A list of operations has no place for "and then change it". *Predict:* what does this assignment to an element do?
 
 # %% id="immutable-guess"
 predict("immutable", "it changes one element", "it makes a new array called landed", "an error")
@@ -207,8 +207,8 @@ landed = jnp.zeros(5)
 landed[2] = 1.0
 
 # %% [markdown] id="immutable-why" tags=["why"]
-# JAX refuses, and tells you what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. (Inside `jit`,
-# the compiler sees when the old one is no longer needed, and writes in place.) Besides `set` there are `add`,
+# JAX refuses, and tells you what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. Inside `jit`,
+# the compiler sees when the old one is no longer needed, and writes in place. Besides `set` there are `add`,
 # `multiply`, `min` and `max`.
 
 # %% [markdown] id="at-index-predict" tags=["predict"]
@@ -228,17 +228,17 @@ print("read beyond the end: ", jnp.arange(5.0)[100])
 print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 
 # %% [markdown] id="at-why" tags=["why"]
-# `.at[…].add` counts every index, even one that occurs three times, on a GPU by atomics. NumPy's `+=` writes once. And
-# an index out of bounds is **no error**. Compiled code can't raise, so reading returns the *last* element and writing
-# does nothing. Neither tells you. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)` makes it visible.
-# Negative indices count from the end, as in NumPy.
+# `.at[…].add` counts every index, even one that occurs three times, on a GPU by atomics, whereas NumPy's `+=` writes
+# once. And an index out of bounds is **no error**. Compiled code can't raise, so reading returns the *last* element and
+# writing does nothing, both without a word. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)` makes it
+# visible. Negative indices count from the end, as in NumPy.
 
 # %% [markdown] id="at-task"
 # ### Exercise: where they come down
 #
 # Write `landing_counts(metres, bins)`, which counts how many values fall into each of `bins` bins of one metre, from 0
-# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside aren't counted. Use `.at[…].add` and no
-# loop.
+# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside all bins aren't counted. Use
+# `.at[…].add` and no loop.
 
 # %% id="at-exercise" tags=["exercise"]
 @partial(jax.jit, static_argnames="bins")
@@ -301,13 +301,13 @@ for steps in (1, 10, 100):
 # %% [markdown] id="loops-why" tags=["why"]
 # A Python loop is *unrolled*, so a hundred steps are a hundred copies of the body to compile, and compile time grows
 # with them. Short loops over a fixed number are fine. For long loops, use `fori_loop` if the number of iterations is
-# known, `scan` if you also want to collect a result of each, and `while_loop` to iterate until a condition is false. A
-# `while_loop` has no reverse-mode derivative.
+# known, `scan` if you also want to collect a result of each, and `while_loop` to iterate until a condition is false,
+# which has no reverse-mode derivative.
 
 # %% [markdown] id="where-trap-predict" tags=["predict"]
 # For a choice there are `jnp.where`, which computes **both** sides and selects, and `jax.lax.cond`, which runs one of
-# two functions. Under `vmap`, `cond` becomes `where`, because the lanes of a GPU take the same path anyway. `where` has
-# a trap. *Predict:* what is the derivative of this function at 0?
+# two functions. Under `vmap`, `cond` becomes `where`, because the lanes of a GPU take the same path anyway. But `where`
+# has a trap. *Predict:* what is the derivative of this function at 0?
 
 # %% id="where-trap-guess"
 predict("where-trap", "0", "infinite", "nan")
@@ -326,16 +326,17 @@ for function in (root, root_safely):
     print(f"{function.__name__:12} at 0: value {function(0.0)}, slope {jax.grad(function)(0.0)}")
 
 # %% [markdown] id="where-trap-why" tags=["why"]
-# `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite, and
-# the derivative of "not selected" is 0, so the result is infinity times zero. So replace bad values *before* the
-# operation, with a second `where`, as `root_safely` does. `advance` above does the same for its division. Look for it.
+# It is `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite,
+# and the derivative of "not selected" is 0, so the result is infinity times zero. So replace bad values *before* the
+# operation, with a second `where`, as `root_safely` does. You will find that `advance` above does the same for its
+# division.
 
 # %% [markdown] id="vmap-text"
 # ## 4. One becomes many: vmap
 #
-# `jax.vmap(function, in_axes)` maps a function over an axis of its arguments: `(0, None)` means the first argument
-# along its axis 0, the second the same for all. It doesn't loop, because each operation in the list becomes one on
-# arrays with one more axis.
+# `jax.vmap(function, in_axes)` maps a function over an axis of its arguments. With `(0, None)` it takes the first
+# argument along its axis 0, and the second the same for all. It doesn't loop, because each operation in the list
+# becomes one on arrays with one more axis.
 #
 # ### Exercise: a table of throws
 #
@@ -358,7 +359,7 @@ check("vmap", table, distance)
 # %% [markdown] id="keys-predict" tags=["predict"]
 # ## 5. Randomness
 #
-# No two throws are exactly alike. *Predict:* are the two numbers on the first line equal?
+# No two throws are exactly alike, so we need random numbers. *Predict:* are the two on the first line equal?
 
 # %% id="keys-guess"
 predict("keys", "no: each call draws a new number", "yes")
@@ -375,23 +376,23 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why" tags=["why"]
-# The two results are equal. JAX has no hidden generator with a changing state, because a traced function couldn't have
-# one. All randomness comes from the **key**, and the same key gives the same numbers, everywhere and every time. So
-# never use a key twice: `split` it, use the parts, and don't use the original again. ("Random numbers in parallel"
-# explains why.)
+# They are equal, because JAX has no hidden generator with a changing state, which a traced function couldn't have. All
+# randomness comes from the **key**, and the same key gives the same numbers, everywhere and every time. So never use a
+# key twice: `split` it, use the parts, and don't use the original again, for the reasons in "Random numbers in
+# parallel".
 
 # %% [markdown] id="grad-text"
 # ## 6. Derivatives
 #
 # `jax.grad(f)` is the exact derivative of `f` with respect to its first argument, without finite differences, and at
-# the cost of a few calls of `f`, however many inputs there are. `f` has to return one number. `jax.value_and_grad`
-# returns both, and `jax.jacfwd` and `jax.hessian` return what their names say.
+# the cost of a few calls of `f`, however many inputs there are. It requires that `f` returns one number.
+# `jax.value_and_grad` returns both, and `jax.jacfwd` and `jax.hessian` return what their names say.
 #
 # ### Exercise: hit the target
 #
 # Write `aim(target, speed)`, the flat angle at which the ball comes down at `target`. Start at 0.3 rad and take twelve
-# Newton steps: `angle - (distance - target) / slope`. The check tries targets between 15 and 38 m, many at a time by
-# `vmap`.
+# Newton steps, each to `angle - (distance - target) / slope`. The check tries targets between 15 and 38 m, many at a
+# time by `vmap`.
 
 # %% id="grad-exercise" tags=["exercise"]
 def aim(target, speed):
@@ -455,19 +456,19 @@ balls + 1
 # old one any more.
 
 # %% [markdown] id="habits-predict" tags=["predict"]
-# The habits, in order of what they usually gain:
+# These are the habits, in order of what they usually gain.
 #
-# 1. **A large part in one `jit`.** Each call from Python costs some microseconds, and fusing stops where a
-#    compiled function ends.
-# 2. **Few shapes.** Count the traces, as above, or let `jax.config.update("jax_log_compiles", True)` list them.
-# 3. **Data stays on the device.** `float(x)`, `np.asarray(x)`, `print(x)` and `if x > 0` each wait for the
+# 1. **Compile a large part in one `jit`**, because each call from Python costs some microseconds, and fusing stops
+#    where a compiled function ends.
+# 2. **Use few shapes.** Count the traces, as above, or let `jax.config.update("jax_log_compiles", True)` list them.
+# 3. **Keep data on the device**, because `float(x)`, `np.asarray(x)`, `print(x)` and `if x > 0` each wait for the
 #    result and copy it to the host.
-# 4. **Loops inside**: `fori_loop` or `scan` in place of a thousand calls.
-# 5. **Measure correctly.** A call returns before the work is done, so use `block_until_ready()`, and don't time the
+# 4. **Put loops inside** the compiled function, with `fori_loop` or `scan` in place of a thousand calls.
+# 5. **Measure the result.** A call returns before the work is done, so use `block_until_ready()`, and don't time the
 #    first call.
 #
 # Here are ten balls, with each step on its own without `jit`, with each step in a call of a compiled function, and with
-# all steps in one compiled loop. *Predict:* by what factors do they differ?
+# all steps in one compiled loop. *Predict:* by what factors do the times of the three differ?
 
 # %% id="habits-guess"
 predict("habits", "not at all: the steps are the same", "by two or three", "by tens to thousands")
@@ -506,20 +507,20 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
           jax.devices()[0].platform.upper())
 
 # %% [markdown] id="habits-why" tags=["why"]
-# They differ by factors of ten to thousands. Without `jit`, each step runs Python, and each operation separately. With
-# ten balls, a compiled call is mostly overhead. With ten thousand balls the last two come close to each other, because
-# then each call has enough work.
+# They differ by factors of ten to thousands. Without `jit`, each step runs in Python, which starts each operation
+# separately. With ten balls, a compiled call is mostly overhead. With ten thousand balls the last two come close to
+# each other, because then each call has enough work.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
 #   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
-# - Arrays do not change: `.at[…].set` and `.add` return new ones. An index out of bounds is no error.
+# - Arrays do not change, so `.at[…].set` and `.add` return new ones. An index out of bounds is no error.
 # - Python loops are unrolled, but `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and a bad
 #   value on the unused side spoils the derivative.
 # - `vmap` turns a function of one into a function of many, `grad` into its derivative, and they compose.
-# - Use a random key once. Donate what you no longer need. Wait for the result before you stop the clock.
+# - Use a random key once, donate what you no longer need, and wait for the result before you stop the clock.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -531,8 +532,9 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 #   [derivatives](https://docs.jax.dev/en/latest/automatic-differentiation.html).
 # - The [derivative of `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where)
 #   in JAX's own questions and answers.
-# - Built on JAX: [Optax](https://optax.readthedocs.io) (optimisers), [Diffrax](https://docs.kidger.site/diffrax/)
-#   (differential equations), [Equinox](https://docs.kidger.site/equinox/) (models).
+# - Libraries built on JAX, such as [Optax](https://optax.readthedocs.io) for optimisers,
+#   [Diffrax](https://docs.kidger.site/diffrax/) for differential equations, and
+#   [Equinox](https://docs.kidger.site/equinox/) for models.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes
@@ -548,14 +550,14 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 #
 # *Ten minutes late:* show only the list of section 7, and stop the exercise `pad` after its first hint.
 #
-# *Where people get stuck.* In `pad`, `values[:n]`: the message says that slices need fixed sizes. In `at-add`,
-# -0.3 becomes 0 when truncated to an integer; JAX drops values beyond the last bin, but an index below the
-# first counts from the end. In `aim`, `for` works too, and takes a while to compile.
+# *Where people get stuck.* In `pad` they write `values[:n]`, and the message says that slices need fixed sizes. In
+# `at-add`, -0.3 becomes 0 when truncated to an integer. JAX drops values beyond the last bin, but an index below the
+# first counts from the end. In `aim`, `for` also works, but takes a while to compile.
 #
-# *Frequent questions.* "Why not PyTorch?" PyTorch has much of the same (`torch.func`, `torch.compile`). JAX is the
-# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" uses
-# kernels with PyTorch. "Where does it run?" It runs on the device that `jax.devices()` shows, and the same code runs
-# on CPU, GPU and TPU. "Why is the derivative not quite smooth?" The flight is computed in steps of 0.02 s.
+# *Frequent questions.* "Why not PyTorch?" PyTorch has much of the same in `torch.func` and `torch.compile`. JAX is the
+# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" uses kernels
+# with PyTorch. "Where does it run?" It runs on the device that `jax.devices()` shows, and the same code runs on CPU,
+# GPU and TPU. "Why is the derivative not quite smooth?" The flight is computed in steps of 0.02 s.
 #
-# *What goes wrong.* A cell that counts traces prints other numbers when it is run a second time: the function is
-# compiled already. Run the cell that defines it as well.
+# *What goes wrong.* A cell that counts traces prints other numbers when it is run a second time, because the function
+# is compiled already. Run the cell that defines it as well.

@@ -5,9 +5,9 @@
 # boson decayed into two muons. To find it you need the muons of each event *together*, which makes a list of lists.
 # NumPy has no array for that, and a GPU needs numbers side by side. Run the cell, and look at what a rectangle would cost.
 #
-# (The events are simulated by `gpucourse.data`, so that nothing has to be downloaded and the true mass of the Z is
-# known. You can get real events too: [record 12341 of CMS Open Data](https://opendata.cern.ch/record/12341), 2.2 GB, which `gpucourse data
-# fetch` downloads. Masses, energies and momenta are given in GeV.)
+# The events are simulated by `gpucourse.data`, so that nothing has to be downloaded and the true mass of the Z is
+# known. `gpucourse data fetch` downloads real events, the 2.2 GB of [record 12341 of CMS Open
+# Data](https://opendata.cern.ch/record/12341). Masses, energies and momenta are given in GeV.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -112,8 +112,8 @@ check("owners", owners)
 # There is nothing else, so it takes 16 bytes for each muon, 8 for each event, and no empty elements. The objects that
 # `muons[3][0]` seems to return are made when you ask.
 #
-# *Predict:* the whole array takes 1.54 MB. How much do these take: events 1000 to 1999? The 22,843 muons
-# above 20 GeV, with their events?
+# The whole array takes 1.54 MB. *Predict:* how much do events 1000 to 1999 take, and how much do the 22,843 muons above
+# 20 GeV, with their events?
 
 # %% id="views-guess" tags=["whole"]
 predict("views",
@@ -133,7 +133,7 @@ print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4]
 # %% [markdown] id="views-why" tags=["whole", "why"]
 # A slice copies nothing. It has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut makes the
 # array *larger*, because it writes new offsets and an index, in an `IndexedArray`, that says which muons of the old
-# content still count. For the next cut that is cheap. Before you copy an array to a device or read it many times,
+# content still count, which is cheap for the next cut. Before you copy an array to a device or read it many times,
 # `ak.to_packed` writes what is left side by side.
 
 # %% [markdown] id="views-then" tags=["whole"]
@@ -145,8 +145,8 @@ print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4]
 #
 # Physics keeps its events in **ROOT files**. A file holds *trees*, and a tree is a table whose columns, the *branches*,
 # are stored apart from each other, compressed, in pieces called *baskets*. [uproot](https://uproot.readthedocs.io)
-# reads them without ROOT. The file is laid out as CMS lays out its own. Here are our branches (`[]` marks a list for
-# each event):
+# reads them without ROOT. Our file is laid out as CMS lays out its own. Here are its branches, where `[]` marks a list
+# for each event.
 
 # %% id="branches"
 print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
@@ -179,11 +179,11 @@ print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
 print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
 
 # %% [markdown] id="what-is-read-why" tags=["why"]
-# Reading one branch costs only its own bytes: ask for the columns that you need, and the rest stays on the disk.
-# But 100 events cost as much as all of them. A basket is compressed as one piece, and this small file has one for
-# each branch. A real file of gigabytes has hundreds of baskets, and there `entry_stop`, or `uproot.iterate`, which goes
-# through a file in steps, does save. (The CPU decompresses the baskets; what then goes to the GPU are plain
-# columns.)
+# Reading one branch costs only its own bytes, so ask for the columns that you need, and the rest stays on the disk. But
+# 100 events cost as much as all of them. A basket is compressed as one piece, and this small file has one for each
+# branch. A real file of gigabytes has hundreds of baskets, and there `entry_stop` does save, and so does
+# `uproot.iterate`, which goes through a file in steps. The CPU decompresses the baskets, so that plain columns go to
+# the GPU.
 
 # %% [markdown] id="masks-predict" tags=["predict"]
 # ## 3. Whole arrays at a time: cuts
@@ -218,12 +218,12 @@ predict("first-of-none", "a number for each event", "None for the empty events",
 muons.pt[:, 0]
 
 # %% [markdown] id="first-of-none-why" tags=["why"]
-# It is an error: `index out of range while attempting to get index 0`, because some list has no element 0. The message
-# names the Awkward loop that noticed it, but not the 11,133 events that caused it. Either choose the events first
-# (`pairs_at_least.pt[:, 0]`), or use `ak.firsts(muons.pt)`, which returns `None` there.
+# It is an error, `index out of range while attempting to get index 0`, because some list has no element 0. The message
+# names the Awkward loop that noticed it, but not the 11,133 events that caused it. Either choose the events first, as
+# in `pairs_at_least.pt[:, 0]`, or use `ak.firsts(muons.pt)`, which returns `None` there.
 
 # %% [markdown] id="first-of-none-then"
-# Remember this error. In section 6 you will ask what a thread does about it.
+# Remember this error, because in section 6 you will ask what a thread does about it.
 
 # %% [markdown] id="select-task"
 # ### Exercise: a clean pair
@@ -248,8 +248,8 @@ check("clean-pairs", clean_pairs)
 # %% [markdown] id="combinations-predict" tags=["predict"]
 # ## 4. Pairs and four-momenta
 #
-# `ak.combinations(array, 2)` makes all pairs within each event. *Predict:* how many has the event with seven
-# muons? And one with a single muon?
+# `ak.combinations(array, 2)` makes all pairs within each event. *Predict:* how many has the event with seven muons, and
+# how many has one with a single muon?
 
 # %% id="combinations-guess"
 predict("combinations", "49, and 1", "42, and 0", "21, and none")
@@ -263,7 +263,7 @@ print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
       f"seven make {ak.num(one)[np.argmax(ak.num(muons))]}, one makes {ak.num(one)[4]}")
 
 # %% [markdown] id="combinations-why" tags=["why"]
-# It has 7 × 6 / 2 = 21 pairs, and the single muon has none. Its event stays, with an empty list.
+# It has 7 × 6 / 2 = 21 pairs, and the single muon has none, but its event stays, with an empty list.
 
 # %% [markdown] id="vector-text"
 # A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
@@ -293,10 +293,10 @@ error = ak.max(abs(opposite_pairs(muons, np.float32) - masses))
 print(f"computed in float32, some are off by {1000 * error:.0f} MeV")
 
 # %% [markdown] id="float32-text"
-# The file has float32, with seven digits. The sum of momenta subtracts large numbers that are nearly equal,
-# so few of the seven digits survive. Convert to float64 *before* the arithmetic.
+# The file has float32, which has seven digits. The sum of momenta subtracts large numbers that are nearly equal, so few
+# of the seven digits survive, unless you convert to float64 *before* the arithmetic.
 #
-# Now look at the spectrum. [hist](https://hist.readthedocs.io) counts into bins that know their edges and their name:
+# Now look at the spectrum. [hist](https://hist.readthedocs.io) counts into bins that know their edges and their name.
 
 # %% id="spectrum"
 def histogram(masses):
@@ -327,7 +327,7 @@ draw_histogram(all_pairs, "All pairs of opposite charge")
 # ## 5. The same on the device
 #
 # `ak.to_backend(array, "cuda")` copies offsets and columns, and nothing else, to the device. There they are CuPy
-# arrays, and the same expressions still work, including those of `vector`. Where did the work go?
+# arrays, and the same expressions still work, including those of `vector`.
 
 # %% id="device"
 d_muons = ak.to_backend(muons, "cuda")
@@ -347,17 +347,17 @@ predict("mixing", "slow: it is copied first", "an error")
 d_muons.pt / muons.pt
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# It is an error: `incompatible backends`. Awkward never copies between host and device behind your back. You call
+# It is an error, `incompatible backends`. Awkward never copies between host and device behind your back, so you call
 # `ak.to_backend`, once in each direction.
 #
-# What runs where? On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels handle the lists, and reductions
-# such as `ak.sum` go through NVIDIA's `cuda.compute`. Awkward's kernels are compiled when they are first needed, which
-# takes a while. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's own kernels are those for the
-# CPU, working on the virtual GPU's memory. The results and the refusals are the same, but there are no launches of
-# theirs to look at.
+# The work is now divided among several libraries. On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels
+# handle the lists, and reductions such as `ak.sum` go through NVIDIA's `cuda.compute`. Awkward's kernels are compiled
+# when they are first needed, which takes a while. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's
+# own kernels are those for the CPU, working on the virtual GPU's memory. The results and the refusals are the same, but
+# there are no launches of theirs to look at.
 
 # %% [markdown] id="mixing-then"
-# The stand-in has recorded what CuPy *would* launch:
+# The stand-in has recorded what CuPy *would* launch.
 
 # %% id="launches"
 def kernels_of(launched):
@@ -376,19 +376,18 @@ print(f"... of {kernels} kernels; the elementwise ones alone move {moved / 1e6:.
 print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6:.1f} MB")
 
 # %% [markdown] id="launches-why"
-# (On a GPU the list is empty, but Nsight Systems shows the kernels there.)
-#
-# There are a hundred kernels. Each reads its inputs from memory and writes its result back for the next one to read,
-# and together they move twenty times as much as the inputs and the final result. And that is a lower bound, because
-# neither Awkward's own kernels nor the copies by `take` are included. This is the price of array-at-a-time: you can ask
-# any question in one line, but it takes many passes.
+# There are a hundred kernels. On a GPU the list is empty, but Nsight Systems shows the kernels there. Each reads its
+# inputs from memory and writes its result back for the next one to read, and together they move twenty times as much as
+# the inputs and the final result. Even that is a lower bound, because neither Awkward's own kernels nor the copies by
+# `take` are included. This is the price of array-at-a-time, where you can ask any question in one line, but it takes
+# many passes.
 
 # %% [markdown] id="kernel-text"
 # ## 6. One thread, one event
 #
-# The other way is to write the loop that a physicist would write for *one* event, and let each thread do
-# its own event. Numba's kernels read Awkward Arrays in place. From now on we compute the mass of an event's
-# **two hardest muons**, those with the highest `pt`, if their charges are opposite. Here is a first part of it:
+# The other way is to write the loop that a physicist would write for *one* event, and let each thread do its own event.
+# Numba's kernels read Awkward Arrays in place. From now on we compute the mass of an event's **two hardest muons**,
+# those with the highest `pt`, if their charges are opposite. Here is a first part of it.
 
 # %% id="no-extension" raises="NotImplementedError"
 @cuda.jit
@@ -405,11 +404,11 @@ highest_pt[391, 128](d_muons[:1000], highest)
 # %% [markdown] id="no-extension-why"
 # The message is only a tuple of the array and a *type* that Numba knows, `ak.ArrayView(…)`, which includes the offsets
 # and the four columns. Numba found the type, but doesn't know how to pass such an object to a kernel. The decorator has
-# to name who does: `extensions=[ak.numba.cuda]`.
+# to name a library that does, with `extensions=[ak.numba.cuda]`.
 #
-# Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and so do fields by name.
-# A kernel cannot change the array, and Awkward's and NumPy's functions do not exist there. What about an index that doesn't exist?
-# On the host that's an error, but a thread has no way to raise one. Project 3 shows what happens instead.
+# Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and so do fields by name. A
+# kernel cannot change the array, and Awkward's and NumPy's functions do not exist there. An index that doesn't exist is
+# an error on the host, but a thread has no way to raise one, and project 3 shows what happens instead.
 
 # %% id="hardest"
 @cuda.jit(device=True)
@@ -443,7 +442,7 @@ hardest = d_hardest.copy_to_host()
 print(hardest[:6].round(2), f"... {np.count_nonzero(~np.isnan(hardest)):,} pairs")
 
 # %% [markdown] id="by-arrays-text" tags=["whole"]
-# The same question to whole arrays. Sort each event by `pt`, take two:
+# For whole arrays, the same question means to sort each event by `pt` and take two muons.
 
 # %% id="by-arrays" tags=["whole"]
 def hardest_by_arrays(muons):
@@ -464,12 +463,12 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
       f"by {1000 * np.median(difference):.1f} MeV in the middle")
 
 # %% [markdown] id="traffic-predict" tags=["whole", "predict"]
-# (The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most in
-# the lightest pairs. Above 80 GeV, the two ways agree to a few MeV.)
+# The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most in the
+# lightest pairs, and above 80 GeV the two ways agree to a few MeV.
 #
 # *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once, which is 1.9 MB.
-# How many times that do the kernel and the array expression move? (Memory is read in **sectors** of 32 bytes, and we
-# count those.)
+# How many times that do the kernel and the array expression move? We count **sectors** of 32 bytes, in which memory is
+# read.
 
 # %% id="traffic-guess" tags=["whole"]
 predict("traffic",
@@ -547,8 +546,8 @@ print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} M
 # %% [markdown] id="count-task"
 # ### Exercise: how many pairs?
 #
-# Write the kernel `count_pairs`: `counts[i]` is the number of pairs of opposite charge in event `i`. No loop
-# over pairs is needed: how many partners has each positive muon? The check tries any grid.
+# Write the kernel `count_pairs`, which sets `counts[i]` to the number of pairs of opposite charge in event `i`. You
+# need no loop over pairs if you ask how many partners each positive muon has. The check tries any grid.
 
 # %% id="count-exercise" tags=["exercise"]
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -570,9 +569,9 @@ check("count-pairs", count_pairs)
 # %% [markdown] id="jagged-out-predict" tags=["predict"]
 # ## 7. Lists as results
 #
-# A kernel writes into arrays whose size is known before the launch. But how many muons will pass a cut?
-# Threads cannot append. *Predict:* thread 7 has three muons to write. What must it know to write them
-# where no other thread does, without asking any?
+# A kernel writes into arrays whose size is known before the launch. But the number of muons that pass a cut isn't
+# known, and threads cannot append. *Predict:* thread 7 has three muons to write. What must it know to write them where
+# no other thread does, without asking any?
 
 # %% id="count-pass-guess"
 predict("count-pass",
@@ -678,8 +677,9 @@ print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
       ak.array_equal(hard_pt, d_muons.pt[d_muons.pt > 20], check_parameters=False))
 
 # %% [markdown] id="compaction-text"
-# Count, scan, fill: this is **stream compaction**, for lists. Each thread writes as many numbers as it likes, no two threads write to one element,
-# and everything stays in the order of the events. In real work use `cupy.cumsum` for the scan, which moves half the bytes.
+# To count, scan and fill is **stream compaction**, here for lists. Each thread writes as many numbers as it likes, no
+# two threads write to one element, and everything stays in the order of the events. In real work use `cupy.cumsum` for
+# the scan, which moves half the bytes.
 
 # %% id="fill-check"
 check("fill-hard", fill_hard)
@@ -687,7 +687,7 @@ check("fill-hard", fill_hard)
 # %% [markdown] id="peak-text"
 # ## 8. The peak, and which way to choose
 #
-# One copy to the device, one kernel, one copy back:
+# The whole analysis is one copy to the device, one kernel, and one copy back.
 
 # %% id="the-peak"
 by_two_hardest = histogram(hardest[~np.isnan(hardest)])
@@ -710,11 +710,11 @@ draw_histogram(by_two_hardest, "The two hardest muons of each event")
 #
 # Begin with whole arrays, on the CPU, because 50,000 events take a fraction of a second there, and you wouldn't notice
 # the time that a GPU saves. When you have many events, stay on the device for several steps. When the same few steps
-# run again and again, write those as kernels, and keep the array version: two programs that agree are worth more than
-# one result.
+# run again and again, write those as kernels, and keep the array version, because two programs that agree are worth
+# more than one result.
 #
-# How does a million events fare on a real GPU, by the project's kernel, with copies and without, against Awkward on one
-# core? (rows `zmass`)
+# The next cell shows how a million events fare on a real GPU, by the project's kernel, with copies and without, against
+# Awkward on one core.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -804,9 +804,9 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 #
 # *Ten minutes late:* leave out section 2 after `branches`, and section 7 whole.
 #
-# *Where people get stuck.* In `owners`, empty events: `np.searchsorted` on the wrong side gives the empty event its
-# neighbour's muon. In `clean-pairs`, people count before the cut on muons, and lose events with a soft third
-# muon. `and` between arrays raises; the message is long, and the cure is `&`. In `fill-hard`, people use `j` from
+# *Where people get stuck.* In `owners` they forget empty events, because `np.searchsorted` on the wrong side gives the
+# empty event its neighbour's muon. In `clean-pairs`, people count before the cut on muons, and lose events with a soft
+# third muon. `and` between arrays raises with a long message, and the cure is `&`. In `fill-hard`, people use `j` from
 # `enumerate` as the position, which leaves gaps where a muon was thrown away.
 #
 # *Frequent questions.* "Does uproot read straight into the GPU?" No, the CPU decompresses the files, and then the

@@ -5,7 +5,7 @@
 # Each thread writes to its own element, so there is no race, and the sums are right to the last bit. Run the cell, and look
 # at the last two lines.
 #
-# (The events are simulated; "Numba CUDA" explains why.)
+# The events are simulated, as "Numba CUDA" explains.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -59,10 +59,11 @@ print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes mo
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
 #
-# The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one
-# instruction at a time. So a thread is less like a thread of a CPU, which follows its own path, and more like one
-# number in a vector register. (Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA calls
-# *independent thread scheduling*. Lanes still share one instruction at a time, and you may no longer assume that they run in step.)
+# The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one instruction at a time.
+# So a thread is less like a thread of a CPU, which follows its own path, and more like one number in a vector register.
+# Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA
+# calls *independent thread scheduling*. Lanes still share one instruction at a time, but you may no longer assume that
+# they run in step.
 #
 # In a loop, then, a warp iterates until its *busiest* lane is done. Here are the sums from the beginning, where an event
 # has 0 to 7 muons. `order` says which event a thread takes, and each thread counts its iterations.
@@ -101,13 +102,13 @@ sums, turns = run_events(as_recorded)
 draw_lanes(turns[:64], per="muon")
 
 # %% [markdown] id="lanes-task"
-# Blue is work, grey is waiting. All 32 lanes pay for a slow one.
+# In the picture, blue is work and grey is waiting, so all 32 lanes pay for a slow one.
 #
 # ### Exercise: what divergence costs
 #
-# You get the iterations that each thread needs, in the order of the threads. Count those that are `useful` (blue) and
-# those that are `paid` for (blue and grey). A warp pays for 32 lanes in every iteration, even a last warp that is not
-# full.
+# You get the iterations that each thread needs, in the order of the threads. Count those that are `useful`, which are
+# blue, and those that are `paid` for, which are blue and grey. A warp pays for 32 lanes in every iteration, even a last
+# warp that is not full.
 
 # %% id="lanes-exercise" tags=["exercise"]
 def lane_turns(work):
@@ -126,8 +127,8 @@ def lane_turns(work):
 check("lane-turns", lane_turns)
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
-# An `if` parts the lanes too. *Predict:* half of a warp's lanes take one branch and half the other. Does the warp run one of the
-# two branches, or both?
+# An `if` also parts the lanes. *Predict:* if half of a warp's lanes take one branch and half the other, does the warp
+# run one of the two branches, or both?
 #
 # In this kernel the branches alternate, with `run = 1` from thread to thread, and with `run = 32` from warp to warp.
 
@@ -162,8 +163,8 @@ for run in (1, 8, 16, 32, 64):
     print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
 
 # %% [markdown] id="branches-why" tags=["why"]
-# It runs both. Where lanes part, the warp runs one branch with the others masked off, and then the other branch. Where a whole
-# warp takes one branch, it runs only that.
+# It runs both, because where lanes part, the warp runs one branch with the others masked off, and then the other
+# branch. Where a whole warp takes one branch, it runs only that.
 
 # %% [markdown] id="branches-picture-text"
 # Here are two warps of that kernel, step by step. On the left the branches alternate from thread to thread, on the
@@ -209,8 +210,8 @@ print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in
 
 # %% [markdown] id="short-if-why" tags=["why"]
 # It diverges in none of them. The compiler saw that both branches are short, and turned them into one instruction,
-# `selp`: *select by a predicate*. Every lane computes both values and keeps one, which has the effect of masking
-# without the branch. Divergence costs where the branches are long.
+# `selp`, which means *select by a predicate*. Every lane computes both values and keeps one, which has the effect of
+# masking without the branch. So divergence costs time only where the branches are long.
 
 # %% [markdown] id="sorted-predict" tags=["predict"]
 # Here are the same events, sorted by their number of muons, so that the lanes of a warp get events of equal length.
@@ -290,32 +291,32 @@ gpucourse.beside(
 # %% [markdown] id="shares-why" tags=["why"]
 # The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the hardware combines
 # their requests into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and every byte that moves is
-# used. Such an access is **coalesced**. In shares, each lane asks for a number in its own sector, and seven eighths of
-# what moves is not wanted *now*.
+# used, which makes the access **coalesced**. In shares, each lane asks for a number in its own sector, and seven
+# eighths of what moves is not wanted *now*.
 #
 # ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
 # one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
 # own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
 #
-# Is there no cache? There is, but it is small for so many threads. A core of a CPU keeps some tens of kB in its first
-# cache and a megabyte or so in the second, for one thread or two. A multiprocessor of an H100 has 256 kB for up to
-# 2,048 threads, which is 128 bytes each, if shared memory takes nothing from it. What a lane has fetched may be gone
-# before the lane returns to it. (The counts here know no cache: every sector counts. A real GPU gets some of them from
-# its caches, and a profiler tells you how many.)
+# There is also a cache, but it is small for so many threads. A core of a CPU keeps some tens of kB in its first cache
+# and a megabyte or so in the second, for one thread or two. A multiprocessor of an H100 has 256 kB for up to 2,048
+# threads, which is 128 bytes each, if shared memory takes nothing from it. What a lane has fetched may be gone before
+# the lane returns to it. The counts here include every sector, as if there were no cache. A real GPU gets some of them
+# from its caches, and a profiler tells you how many.
 #
 # A GPU also doesn't guess ahead, as a CPU does when it predicts branches and continues before it knows. It has
-# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*: in one instruction,
-# neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel. Look at which line is
+# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*. In one instruction,
+# neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel, on which one line is
 # dark.
 
 # %% id="shares-card"
 gpucourse.report(sums_of_shares, 32, 128, muon_pt, np.zeros(4096))
 
 # %% [markdown] id="records-predict" tags=["predict"]
-# The most common way to lose coalescing is a table. The first cell had the muons as rows of four numbers (`pt`, `eta`,
-# `phi`, charge), as one would write them into a file. Here they are beside the same numbers as four columns.
+# The most common way to lose coalescing is a table. The first cell had the muons as rows of the four numbers `pt`,
+# `eta`, `phi` and charge, as one would write them into a file. Here they are beside the same numbers as four columns.
 #
-# *Predict:* a kernel adds up only `pt`. How many times as many sectors does it move from the rows?
+# *Predict:* how many times as many sectors does a kernel that adds up only `pt` move from the rows?
 
 # %% id="records-guess"
 predict("records", "the same: it reads only pt", "four times", "eight times")
@@ -329,8 +330,8 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
           f"{d_partial.copy_to_host().sum():,.1f} GeV")
 
 # %% [markdown] id="records-why" tags=["why"]
-# Four times, because the unused `eta`, `phi` and charge of each muon come along. Awkward Arrays, cuDF and Parquet
-# files store each column separately, and this is one reason.
+# It moves four times as many, because the unused `eta`, `phi` and charge of each muon come along. Awkward Arrays, cuDF
+# and Parquet files store each column separately, and this is one reason.
 
 # %% [markdown] id="mended-text"
 # So both halves of the first question have an answer, and you can fix both on the host. Give a warp similar events, and
@@ -346,21 +347,22 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
     print(f"{name:9} lanes did {worked_so:4.0%} of what they were there for; {used_so:4.0%} of the bytes moved were read")
 
 # %% [markdown] id="mended-why"
-# The kernel is the same, to the letter. Only the layout of its data changed. (Why are not all bytes read at once? A warp
-# whose events have two muons each reads every second number, then the ones between.)
+# The kernel is the same, to the letter, and only the layout of its data changed. Even now not all bytes are read at
+# once, because a warp whose events have two muons each reads every second number, then the ones between.
 #
-# One question remains: how to *transpose* a table, rows into columns, on the device. A warp that reads a row side by side
-# writes down a column, far apart, and the other way round. The solution is shared memory, which has its own trap.
+# It remains to *transpose* a table, rows into columns, on the device. A warp that reads a row side by side writes down
+# a column, far apart, and the other way round. The solution is shared memory, which has its own trap.
 
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 3. Bank conflicts
 #
 # Shared memory has no sectors, but 32 **banks**. The word of 4 bytes with the number `k` is in bank `k % 32`, and each
 # bank delivers one word at a time. If two lanes want different words of the same bank, one of them waits, and the
-# request takes one *wavefront* more. (If they want the same word, both get it.)
+# request takes one *wavefront* more. If they want the same word, both get it.
 #
 # There are two ways to fold 128 numbers, and both are right. One adds the far half onto the near half, as "Trees and
-# barriers" does. The other adds neighbours, then neighbours of neighbours. *Predict:* which has bank conflicts?
+# barriers" does. The other adds neighbours, then neighbours of neighbours. *Predict:* which of the two has bank
+# conflicts?
 
 # %% id="banks-guess"
 predict("banks", "the far half: its words lie far apart", "the neighbours", "both")
@@ -418,9 +420,9 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="banks-why" tags=["why"]
-# Only adding neighbours has bank conflicts. In the first level lane `t` needs word `2t`, so lanes 0 and 16 both need
-# bank 0, and so on. Every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to see
-# the rows pile up. In the other fold, lane `t` wants word `t`, and each lane has a bank to itself.
+# Only adding neighbours has bank conflicts, because in the first level lane `t` needs word `2t`, so lanes 0 and 16 both
+# need bank 0, and so on. Every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to
+# see the rows pile up. In the other fold, lane `t` wants word `t`, and each lane has a bank to itself.
 
 # %% [markdown] id="padding-predict" tags=["predict"]
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`, `tile[2, 3]`
@@ -443,11 +445,11 @@ print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
 # %% [markdown] id="turn-task"
 # ### Exercise: transpose a table
 #
-# Write `turn`, which transposes a table: `turned[j, i] = table[i, j]`, for tables of any size. Reading *and* writing must be coalesced,
-# without bank conflicts. Below is the plain way, whose writes are scattered.
+# Write `turn`, which transposes a table of any size by `turned[j, i] = table[i, j]`. Reading *and* writing must be
+# coalesced, without bank conflicts. Below is the plain kernel, whose writes are scattered.
 #
-# Use a block of 32 × 32 threads. It reads a tile of the table side by side into shared memory, waits,
-# and writes it as a tile of the transposed table, side by side again. The check counts sectors and conflicts.
+# Use a block of 32 × 32 threads, which reads a tile of the table side by side into shared memory, waits, and writes it
+# as a tile of the transposed table, side by side again. The check counts sectors and conflicts.
 
 # %% id="turn-plain"
 @cuda.jit
@@ -463,8 +465,8 @@ gpucourse.memory(turn_plainly, (2, 2), (32, 32), where, np.zeros((64, 40), np.fl
                  array="turned", steps=4)
 
 # %% [markdown] id="turn-unguarded-text"
-# Sides of tables are rarely multiples of 32. Leave out the guard, and the blocks at the edge reach too far. In two dimensions the
-# message names a thread by two numbers, x first:
+# Sides of tables are rarely multiples of 32. Leave out the guard, and the blocks at the edge reach too far. In two
+# dimensions the message names a thread by two numbers, x first.
 
 # %% id="turn-unguarded" raises="MemoryAccessError"
 @cuda.jit
@@ -477,8 +479,8 @@ with virtualgpu.check():
     turn_unguarded[(2, 2), (32, 32)](cuda.to_device(where), cuda.to_device(np.zeros((64, 40), np.float32)))
 
 # %% [markdown] id="turn-unguarded-why"
-# It reads row 40 of 40. In block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile that is
-# read in one place and written in *another* needs two guards, one for each.
+# It reads row 40 of 40, because in block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile
+# that is read in one place and written in *another* needs two guards, one for each.
 
 # %% id="turn-exercise" tags=["exercise"]
 @cuda.jit
@@ -502,8 +504,8 @@ gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 # %% [markdown] id="clock-predict" tags=["predict"]
 # ### What a count can tell you, and what it can't
 #
-# Three counts predict three ratios. The shares move eight times as much. Folding neighbours takes two, four and more
-# wavefronts for a request where the other fold takes one. The plain transposition writes eight times the sectors.
+# Three counts predict three ratios. The shares move eight times as much, folding neighbours takes two, four and more
+# wavefronts for a request where the other fold takes one, and the plain transposition writes eight times the sectors.
 #
 # *Predict:* which of these ratios does the clock of an H200 show in full?
 
@@ -520,30 +522,30 @@ recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turn
 # for it*.
 #
 # - The cache of this GPU, 60 MB, kept much of what the lanes with shares read again. Side by side is still twice as
-#   fast (recorded rows `lesson.coalescing`).
-# - The bank conflicts cost **no measurable time**, with 1.267 and 1.269 ms (recorded rows `lesson.banks`). Both kernels
-#   take nearly four times as long as merely reading the data. They are waiting for something else, probably barriers,
-#   and that wait hides the extra wavefronts. We have not measured what 32 wavefronts cost in a column without padding;
-#   `make bench-gpu` will, with nothing else to wait for, and with your `turn` on a tile of 32 columns.
-# - Only the writes of the plain transposition are scattered, and the version with a tile is faster than CuPy's own
-#   (recorded rows `lesson.turning`).
+#   fast, by the recorded rows `lesson.coalescing`.
+# - The bank conflicts cost **no measurable time**, with 1.267 and 1.269 ms in the recorded rows `lesson.banks`. Both
+#   kernels take nearly four times as long as merely reading the data. They are waiting for something else, probably
+#   barriers, and that wait hides the extra wavefronts. We have not measured what 32 wavefronts cost in a column without
+#   padding. `make bench-gpu` will, with nothing else to wait for, and with your `turn` on a tile of 32 columns.
+# - Only the writes of the plain transposition are scattered, and the version with a tile is faster than CuPy's own, by
+#   the recorded rows `lesson.turning`.
 
 # %% [markdown] id="clock-then"
-# Counts and times differ in other lessons too, each time for a particular reason:
+# Counts and times also differ in other lessons, each time for a particular reason.
 #
-# - CuPy's `fuse` moves as many bytes as an `ElementwiseKernel`, but takes 1.57 times as long (recorded rows
-#   `quadratic.float64`).
-# - The golf of project 1 has fewer atomics and sectors than its simpler kernel, but takes 1.20 times as long (recorded
-#   rows `histogram.peaks`).
+# - CuPy's `fuse` moves as many bytes as an `ElementwiseKernel`, but takes 1.57 times as long, by the recorded rows
+#   `quadratic.float64`.
+# - The golf of project 1 has fewer atomics and sectors than its simpler kernel, but takes 1.20 times as long, by the
+#   recorded rows `histogram.peaks`.
 #
 # So count to find out *what* unnecessary work a kernel does. Then ask the clock whether the kernel waits for it, before you fix it.
 
 # %% [markdown] id="shuffle-predict" tags=["predict"]
 # ## 4. Shuffles (if there is time)
 #
-# The 32 lanes of a warp run together, so they can exchange numbers without any memory:
-# `cuda.shfl_down_sync(mask, value, k)` gives each lane the `value` of the lane `k` further on. `mask` says which
-# lanes take part, with a bit for each: `0xFFFFFFFF` is all 32.
+# The 32 lanes of a warp run together, so they can exchange numbers without any memory.
+# `cuda.shfl_down_sync(mask, value, k)` gives each lane the `value` of the lane `k` further on. `mask` says which lanes
+# take part, with a bit for each, so `0xFFFFFFFF` is all 32.
 #
 # So within a warp the fold of a tree needs neither shared memory nor barriers. *Predict:* how many shuffles
 # does it take, and which lane has the sum at the end?
@@ -575,12 +577,12 @@ levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
 draw_levels(levels)
 
 # %% [markdown] id="shuffle-why" tags=["why"]
-# It takes five, and lane 0 has the sum. (The picture leaves out the upper lanes, whose sums aren't used. A lane that
-# asks beyond the end of the warp gets its own value back.)
+# It takes five, and lane 0 has the sum. The picture leaves out the upper lanes, whose sums aren't used. A lane that
+# asks beyond the end of the warp gets its own value back.
 
 # %% [markdown] id="shuffle-then"
-# Now the sum of all muons. Each thread adds up its share, side by side, each warp folds by shuffles, and one
-# lane of each warp adds to the total. Beside it is the sum that ended "Trees and barriers", which folds in shared memory.
+# Now we add up all muons. Each thread adds up its share, side by side, each warp folds by shuffles, and one lane of
+# each warp adds to the total. Beside it is the sum that ended "Trees and barriers", which folds in shared memory.
 
 # %% id="shuffle-real"
 @cuda.jit
@@ -639,8 +641,8 @@ for kernel in (sum_all, sum_by_warps):
 #
 # *Recorded rows: `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`.*
 #
-# Now break it. Put the bounds guard around everything, as you have done in every kernel so far. *Predict:* with 100
-# muons in 128 threads, is the sum right?
+# Now we break it, and put the bounds guard around everything, as you have done in every kernel so far. *Predict:* with
+# 100 muons in 128 threads, is the sum right?
 
 # %% id="shuffle-broken-guess"
 predict("shuffle-broken", "yes: the guard keeps the others out", "no")
@@ -663,10 +665,10 @@ for n in (96, 100):
     print(f"{n} muons: {d_total[0]:,.1f} GeV, should be {muon_pt[:n].sum(dtype=np.float64):,.1f}")
 
 # %% [markdown] id="shuffle-broken-why" tags=["why"]
-# It is wrong. It would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at work, but
-# `mask` says that all 32 are. Lane 3 reads from lane 19, which has no value. CUDA leaves the result undefined, so the
-# virtual GPU returns an absurd number, here so large that the sum overflows, so that you notice. A real GPU may return
-# whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
+# It is wrong, although it would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at
+# work, but `mask` says that all 32 are. Lane 3 reads from lane 19, which has no value. CUDA leaves the result
+# undefined, so the virtual GPU returns an absurd number, here so large that the sum overflows, so that you notice. A
+# real GPU may return whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
 
 # %% [markdown] id="shuffle-broken-then"
 # ### Exercise: the maximum of a warp
@@ -694,14 +696,14 @@ check("warp-max", warp_maxima)
 # %% [markdown] id="occupancy-text"
 # ## 5. Occupancy: enough warps to hide waiting (if there is time)
 #
-# A number from global memory takes hundreds of cycles to arrive ([a study of 2023, table
-# 3](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015)). While a warp waits, its multiprocessor switches to
-# another one, so it needs many warps at hand. How many fit is decided when a block starts. Its threads get registers,
+# A number from global memory takes hundreds of cycles to arrive, by [table 3 of a study of
+# 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). While a warp waits, its multiprocessor switches
+# to another one, so it needs many warps at hand. The start of a block decides how many fit. Its threads get registers,
 # the block gets shared memory, and they keep both to the end. The share of the possible warps that fit is the
 # **occupancy**.
 #
 # NVIDIA's assembler, `ptxas`, which turns PTX into machine code, decides how many registers a thread takes. It needs no
-# GPU, and it is installed with this course. The next cell asks it.
+# GPU, and it is installed with this course, so the next cell asks it.
 
 # %% id="registers"
 import re
@@ -734,8 +736,8 @@ for kernel in kernels:
 # %% [markdown] id="occupancy-task"
 # ### Exercise: how many warps fit?
 #
-# Here are the limits of a multiprocessor of compute capability 9.0, such as an H100's. (Other GPUs have the same kinds
-# of limits, with other numbers.)
+# Here are the limits of a multiprocessor of compute capability 9.0, such as an H100's. Other GPUs have the same kinds
+# of limits, with other numbers.
 #
 # - It holds at most 64 warps, and at most 32 blocks.
 # - It has four parts, with 16,384 registers each. A warp lives in one part and takes 32 times the registers of
@@ -744,8 +746,8 @@ for kernel in kernels:
 #   1,024 bytes more.
 # - A block fits whole or not at all.
 #
-# Write the number of warps at work. The starter knows only that there are 64. `shared` will be a multiple of 128 and
-# `threads` of 32, and you may spread blocks over the parts as you like.
+# Write a function for the number of warps at work, of which the starter only says that there are 64. `shared` will be a
+# multiple of 128 and `threads` of 32, and you may spread blocks over the parts as you like.
 
 # %% id="occupancy-exercise" tags=["exercise"]
 def resident_warps(threads, registers, shared):
@@ -782,16 +784,18 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # registers there is room for 16, and a block of more than 512 such threads does not start at all. The teeth in the picture are
 # blocks that do not fit whole.
 #
-# Don't chase the last per cent. Occupancy isn't speed. It is the number of other warps to which a multiprocessor can
-# switch. Once there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in registers
-# at a quarter of the occupancy may well be the faster one. Look at it when a kernel waits for memory and has few warps.
-# Then try smaller blocks, fewer registers (`@cuda.jit(max_registers=…)`) or less shared memory, and measure on the GPU.
+# Don't chase the last per cent, because occupancy isn't speed, but the number of other warps to which a multiprocessor
+# can switch. Once there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in
+# registers at a quarter of the occupancy may well be the faster one. Look at it when a kernel waits for memory and has
+# few warps. Then try smaller blocks, fewer registers by `@cuda.jit(max_registers=…)`, or less shared memory, and
+# measure on the GPU.
 
 # %% [markdown] id="matmul-text"
 # ## 6. A matrix product, from naive to tiled (if there is time)
 #
-# How similar are two events? Which variables are correlated? How does light travel through glass? To answer any of
-# these you multiply matrices, and deep learning does little else. Here is one thread for each element of the result:
+# To find out how similar two events are, which variables are correlated, or how light travels through glass, you
+# multiply matrices, and deep learning does little else. Here is a kernel with one thread for each element of the
+# result.
 
 # %% id="matmul-naive"
 @cuda.jit
@@ -943,7 +947,7 @@ check("tiled-matmul", matmul_any)
 
 # %% [markdown] id="recorded-product-text"
 # Here are the recorded times of an H200 for two matrices of 4,096 × 4,096. The tiles load a 16th of the numbers. By how
-# much is the kernel with tiles ahead, do you expect?
+# much do you expect the kernel with tiles to be ahead?
 
 # %% id="recorded-product"
 from gpucourse.views.measured import recorded_times
@@ -954,17 +958,17 @@ recorded_times("lesson.product")
 # It falls by 5.5, from 100.6 ms to 18.2, and not by 16. The count is right, but a cache mostly serves a load that
 # another thread has just made, and our counts do not include caches. So much of what the tiles save was cheap already.
 # cuBLAS is another 6.8 times as fast as the tiles. Its threads keep many results in registers instead of one, so that
-# each number from shared memory is also used several times.
+# each number from shared memory is also used several times. This is the gap between our kernel and a library.
 #
-# *Recorded rows: `lesson.product`.* That's the gap this section is about.
+# *Recorded rows: `lesson.product`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Threads run in warps of 32 lanes. A warp runs every branch that one of its lanes takes, and iterates until its busiest
 #   lane is done, so give a warp work that is alike.
-# - Memory moves in sectors of 32 bytes, so in one instruction, neighbouring lanes should read neighbouring addresses.
-#   Store columns and not rows.
+# - Memory moves in sectors of 32 bytes, so in one instruction, neighbouring lanes should read neighbouring addresses,
+#   for which you store columns and not rows.
 # - Shared memory has 32 banks. Lanes that ask one bank for different words wait for each other, and a column of padding spreads them.
 # - Lanes can exchange numbers by shuffles, and all lanes that the mask names must take part.
 # - Without a clock you can count idle lanes, sectors, wavefronts of shared memory, and warps that fit. Only a clock
@@ -977,8 +981,8 @@ recorded_times("lesson.product")
 #   [coalescing, bank conflicts and occupancy](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/), and the
 #   [tuning guide of the H100](https://docs.nvidia.com/cuda/hopper-tuning-guide/) for the limits in section 5.
 # - [Warp shuffles](https://nvidia.github.io/numba-cuda/user/intrinsics.html) in Numba-CUDA.
-# - NVIDIA's programming guide:
-#   [SIMT kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html).
+# - NVIDIA's programming guide on [SIMT
+#   kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 80 minutes
@@ -994,11 +998,12 @@ recorded_times("lesson.product")
 # *Ten minutes late:* leave out section 5. *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
 # without padding, and what the report says of its banks.
 #
-# *Where people get stuck.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice: only the *tile* is
-# indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle is inside the guard. In `occupancy`,
-# they assume one big register file in place of four parts. Let them stall, because the messages explain it.
+# *Where people get stuck.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice, but only the
+# *tile* is indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle is inside the guard. In
+# `occupancy`, they assume one big register file in place of four parts. Let them stall, because the messages explain
+# it.
 #
-# *Frequent questions.* "Does sorting pay?" It pays if each thread has much work, or if you use the same order again.
-# Here it shows what divergence costs. "Don't caches fix the shares?" They fix some of them. The counts ignore the
-# cache, and a profiler on a GPU shows how much it helped. "Which is the best occupancy?" The smallest at which no
-# unit waits for data.
+# *Frequent questions.* "Does sorting pay?" It pays if each thread has much work, or if you use the same order again,
+# whereas here it only shows what divergence costs. "Don't caches fix the shares?" They fix some of them, but the counts
+# ignore the cache, and a profiler on a GPU shows how much it helped. "Which is the best occupancy?" It is the smallest
+# at which no unit waits for data.

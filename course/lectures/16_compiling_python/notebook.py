@@ -3,9 +3,7 @@
 #
 # The function below is a plain Python loop, which adds the masses of those of 13,114 pairs of muons that lie near the
 # mass of the Z boson. It has one decorator. We call it four times with the same data and time each call on this
-# computer's processor. (It is the only clock in this lecture.)
-#
-# The muons are simulated; "Numba CUDA" explains how.
+# computer's processor, which is the only clock in this lecture. The muons are simulated, as "Numba CUDA" explains.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -51,17 +49,17 @@ for _ in range(4):
 
 # %% [markdown] id="the-question-stands"
 # The answer is the same each time, but the first call took a thousand times as long as the others, or more. **What
-# happened in the first call? And what can go wrong because it doesn't happen again?**
+# happened in the first call, and what can go wrong because it doesn't happen again?**
 
 # %% [markdown] id="first-call-predict" tags=["predict"]
 # ## 1. Compile once, run often
 #
-# `@njit` (*no-Python JIT*) doesn't look at your function until you call it. Then Numba infers the type of every variable
-# from the types of the arguments, and LLVM compiles the function to machine code: *just in time*. The next call with the
-# same types runs that code.
+# `@njit` (*no-Python JIT*) doesn't look at your function until you call it. Then Numba infers the type of every
+# variable from the types of the arguments, and LLVM compiles the function to machine code *just in time*. The next call
+# with the same types runs that code.
 #
-# *Predict:* without the decorator, as plain Python (`py_func`), does the loop take less time than the first call, or
-# more?
+# *Predict:* without the decorator, as the plain Python of `py_func`, does the loop take less time than the first call,
+# or more?
 
 # %% id="first-call-guess"
 predict("first-call", "less than the first call", "more than the first call")
@@ -103,13 +101,13 @@ for what, arguments in {
 
 # %% [markdown] id="types-why" tags=["why"]
 # The type of an array consists of the type of its elements, its number of dimensions, and whether it is contiguous in
-# memory. Its length isn't part of it.
+# memory, but not of its length.
 
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`. NaN is
-# never inside. `hint("count-window")` gives a first hint, and a second one when you call it again.
+# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`. NaN
+# never counts as inside. `hint("count-window")` gives a first hint, and a second one when you call it again.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -130,10 +128,9 @@ check("count-window", count_window)
 # %% [markdown] id="passes-predict" tags=["predict"]
 # ## 2. One pass instead of nine
 #
-# (With `@njit(cache=True)`, Numba keeps the compiled code on disk for the next session.)
-#
-# NumPy needs no compiler, because each of its operations is compiled code already. *Predict:* how many arrays does the
-# expression in `masses_by_numpy` create, and how many bytes are that for 13,114 pairs?
+# With `@njit(cache=True)`, Numba keeps the compiled code on disk for the next session. NumPy needs no compiler, because
+# each of its operations is compiled code already. *Predict:* how many arrays does the expression in `masses_by_numpy`
+# create, and how many bytes are that for 13,114 pairs?
 
 # %% id="passes-guess"
 predict("passes", "one, 105 kB", "four, 420 kB", "nine, about 944 kB")
@@ -158,12 +155,12 @@ masses = np.asarray(masses_by_numpy(*(column.view(Counted) for column in columns
 print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
 
 # %% [markdown] id="passes-why" tags=["why"]
-# Nine, and you need only the last. Each is written to memory and read again by the next operation. For large arrays
-# that takes most of the time, not the arithmetic. A loop keeps the nine numbers of one pair in registers and makes one
-# pass. Doing several operations in one pass is called **fusing** them.
+# It creates nine arrays, of which you need only the last. Each is written to memory and read again by the next
+# operation. For large arrays that takes most of the time, not the arithmetic. A loop keeps the nine numbers of one pair
+# in registers and makes one pass. Doing several operations in one pass is called **fusing** them.
 
 # %% [markdown] id="passes-then"
-# A loop isn't always convenient. `@vectorize` turns a function of single numbers into a NumPy function, called a
+# Where a loop isn't convenient, `@vectorize` turns a function of single numbers into a NumPy function, called a
 # *ufunc*, which loops, broadcasts and accepts `out=`.
 
 # %% id="vectorize"
@@ -265,9 +262,9 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# They interfere in the histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own total
-# and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load a
-# number that another is about to change. Then one count is lost, which is a **race**. It shows only if two threads
+# They interfere only in the histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own
+# total and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load
+# a number that another is about to change. Then one count is lost, which is a **race**. It shows only if two threads
 # happen to run at the same time, so not on one core, not in every run, and with a different number each time. A GPU has
 # thousands of threads instead of a few, so the question is more urgent there, as "Numba CUDA" shows.
 
@@ -289,10 +286,10 @@ def passes(pt, eta, cuts):
 passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
 # %% [markdown] id="refuses-why" tags=["why"]
-# Numba refuses it with `Cannot determine Numba type of <class 'dict'>`. (Elsewhere a list of Numba's internal functions
-# stands above this line: read such messages from the end.) A Python dictionary may hold anything, so its values have no
-# type. The same goes for lists of mixed types, objects of your own classes, and most libraries. Numba compiles numbers,
-# tuples, NumPy arrays, most of NumPy's functions, and strings to some extent, as [the
+# Numba refuses it with `Cannot determine Numba type of <class 'dict'>`. Elsewhere you find a list of Numba's internal
+# functions above this line, so read such messages from the end. A Python dictionary may hold anything, so its values
+# have no type. The same goes for lists of mixed types, objects of your own classes, and most libraries. Numba compiles
+# numbers, tuples, NumPy arrays, most of NumPy's functions, and strings to some extent, as [the
 # list](https://numba.readthedocs.io/en/stable/reference/pysupported.html) says. Here a named tuple is the usual
 # solution, because its fields have names *and* types.
 
@@ -313,7 +310,7 @@ def passes(pt, eta, cuts):
 print(passes(45.0, 1.2, Cuts(pt=25.0, eta=2.4)))
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# The next one compiles, and is wrong. *Predict:* what are the two numbers?
+# The next function compiles, and is wrong. *Predict:* what two numbers does it return?
 
 # %% id="stale-guess"
 predict("stale",
@@ -336,8 +333,8 @@ print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cu
 
 # %% [markdown] id="stale-why" tags=["why"]
 # You get the same number twice. While compiling, Numba read the value of the global `cut`, built it into the machine
-# code as a constant, and never looks at the name again. JAX does the same, as you will see. There is no error and no
-# warning.
+# code as a constant, and never looks at the name again. JAX does the same, as you will see, and neither gives an error
+# or a warning.
 
 # %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
@@ -384,8 +381,9 @@ for _ in range(4):
 print("same masses:", np.allclose(by_jax, masses, rtol=1e-3, atol=0.05))
 
 # %% [markdown] id="jax-predict" tags=["predict"]
-# Four calls, and Python ran the function *once*. It prints while it is traced, and the compiled code contains no
-# `print`. Here are the two compilers side by side. *Predict:* what does the picture of four calls look like?
+# There were four calls, and Python ran the function *once*. It prints while it is traced, and the compiled code
+# contains no `print`. Here are the two compilers side by side. *Predict:* what does the picture of four calls look
+# like?
 
 # %% id="calls-picture-guess"
 predict("calls-picture",
@@ -415,8 +413,8 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
 #
-# Both can show you what they made. In the jaxpr, each line is one operation on whole arrays, nine in all. Then what XLA
-# makes of it.
+# Both compilers can show you what they made. In the jaxpr, each line is one operation on whole arrays, nine in all.
+# Below it you see what XLA makes of it.
 
 # %% id="below-jax"
 print(jax.make_jaxpr(masses_by_jax.__wrapped__)(*on_device))
@@ -431,8 +429,8 @@ print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
 # %% [markdown] id="below-numba"
 # Nine operations became one *fusion*, with one pass over the data, as in the loop.
 #
-# Then comes Numba. Both end in LLVM's language, which Clang and Rust also generate. `fmul` multiplies floats, and a
-# type such as `<4 x double>` is four numbers that the processor handles in one instruction.
+# Numba's code comes next. Both end in LLVM's language, which Clang and Rust also generate. `fmul` multiplies floats,
+# and a type such as `<4 x double>` is four numbers that the processor handles in one instruction.
 
 # %% id="below-llvm"
 @njit
@@ -452,7 +450,7 @@ print(*sorted({line.split(" = ")[1].strip() for line in llvm.splitlines() if "fm
 # %% [markdown] id="branch-predict" tags=["predict"]
 # ## 7. What JAX cannot trace
 #
-# During tracing there are no values. *Predict:* what happens at this `if`?
+# During tracing there are no values yet. *Predict:* what happens at this `if`?
 
 # %% id="branch-guess"
 predict("branch", "it takes the branch that is right", "it computes both sides", "an error")
@@ -468,12 +466,13 @@ def correction(mass):
 correction(91.2)
 
 # %% [markdown] id="branch-why" tags=["why"]
-# An error, `TracerBoolConversionError`: `if` has to know whether `mass` is above 60, and `mass` is a placeholder
-# without a value. The message shows which function was traced, which line needed the value, and on which argument it
-# depends. Numba compiles the same function without complaint, because an `if` is part of the *code* that it reads.
+# It is an error, `TracerBoolConversionError`, because `if` has to know whether `mass` is above 60, and `mass` is a
+# placeholder without a value. The message shows which function was traced, which line needed the value, and on which
+# argument it depends. Numba compiles the same function without complaint, because an `if` is part of the *code* that it
+# reads.
 
 # %% [markdown] id="mask-predict" tags=["predict"]
-# *Predict:* and this one, which has no `if`?
+# *Predict:* what happens in this function, which has no `if`?
 
 # %% id="mask-guess"
 predict("mask",
@@ -491,8 +490,8 @@ sum_of_heavy(by_jax)
 
 # %% [markdown] id="mask-why" tags=["why"]
 # `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so this one
-# can't be in it. The solution to both: **compute for all, then select**. `jnp.where(condition, a, b)` takes `a` where
-# the condition holds and `b` elsewhere, element by element. `jnp.sum(x, where=condition)` adds only those for which it
+# can't be in it. In both cases you **compute for all, then select**. `jnp.where(condition, a, b)` takes `a` where the
+# condition holds and `b` elsewhere, element by element. `jnp.sum(x, where=condition)` adds only those for which it
 # holds.
 
 # %% [markdown] id="where-task"
@@ -515,9 +514,9 @@ def corrected(masses):
 check("where", corrected)
 
 # %% [markdown] id="jax-stale-text"
-# The trap from section 4 is the same in JAX, as [you saw in its jaxpr](09_jax.ipynb#1-functions-in-functions-out). For JAX an
-# array of another length is another type, so it traces again and sees the new global: such a program is wrong for some
-# lengths only. So **pass everything that a compiled function needs as an argument.**
+# The trap from section 4 is the same in JAX, as [you saw in its jaxpr](09_jax.ipynb#1-functions-in-functions-out). For
+# JAX an array of another length is another type, so it traces again and sees the new global, and such a program is
+# wrong for some lengths only. So **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]
 # ## 8. One formula, five ways
@@ -525,11 +524,12 @@ check("where", corrected)
 # You now know five ways to compute the same thing. Here they race to find out where a parabola crosses zero. It's the
 # formula from school, for a million parabolas, in `float64`.
 #
-# A fair race needs three rules. All do the same work in the same precision, for which you have to ask JAX for
-# `float64`. Compile time is counted separately, as the difference between the first call and the best later one. The
-# clock stops when the result exists. JAX returns earlier, so its call ends in `block_until_ready()`.
+# A fair race has three rules. All do the same work in the same precision, for which you have to ask JAX for `float64`.
+# Compile time is counted separately, as the difference between the first call and the best later one. The clock stops
+# when the result exists. JAX returns earlier, so its call ends in `block_until_ready()`.
 #
-# *Predict:* put the five in order. And how many times as long as NumPy does plain Python take: about three, thirty or a thousand?
+# *Predict:* put the five in order. How many times as long as NumPy does plain Python take, about three, thirty or a
+# thousand?
 
 # %% id="five-ways-guess"
 predict("five-ways",
@@ -619,7 +619,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # that they wait for memory. With a single core, or while other programs are busy, `parallel=True` gains nothing. And
 # remember the first column: if you need the roots once, NumPy is done before the others have compiled.
 #
-# ("CuPy: NumPy on the device" computes the same formula on a GPU, with recorded times in its last section.)
+# The lesson "CuPy: NumPy on the device" computes the same formula on a GPU, with recorded times in its last section.
 
 # %% [markdown] id="which-text"
 # ## 9. Which of the two?
@@ -636,8 +636,8 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A just-in-time compiler works at the first call with new types, and later calls reuse its code. Never time the first
-#   call, unless compile time is the question.
+# - A just-in-time compiler works at the first call with new types, and later calls reuse its code. So never time the
+#   first call, unless compile time is the question.
 # - Fusing makes one pass over the data instead of one for each operation, and needs no arrays in between.
 # - Numba reads your code and needs a type for every variable. JAX runs your code once on placeholders without values,
 #   and needs a shape for every array.
@@ -655,8 +655,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #   [the sharp bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
 #   [errors](https://docs.jax.dev/en/latest/errors.html) one by one,
 #   [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html).
-# - [StableHLO](https://openxla.org/stablehlo) and [LLVM IR](https://llvm.org/docs/LangRef.html): the languages
-#   between.
+# - [StableHLO](https://openxla.org/stablehlo) and [LLVM IR](https://llvm.org/docs/LangRef.html), the languages between.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes
@@ -672,12 +671,13 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #
 # *Ten minutes late:* skip section 6, and all of section 3 but its prediction.
 #
-# *Where people get stuck.* They put `@njit` above `kepler` and don't understand why the check fails: a ufunc broadcasts, a
-# compiled function of numbers doesn't. In `where`, they write `if` again, or `np.where`, which needs values.
+# *Where people get stuck.* They put `@njit` above `kepler` and don't understand why the check fails, which is that a
+# ufunc broadcasts, and a compiled function of numbers doesn't. In `where`, they write `if` again, or `np.where`, which
+# needs values.
 #
 # *Frequent questions.* "Is Numba as fast as C?" It mostly is, because LLVM compiles both. "Why is my JAX slower than
 # NumPy?" Each call costs some microseconds, which matters for small arrays. To time a call, wait for it with
 # `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` by default.
 #
-# *What goes wrong.* On a computer with one core, `prange` loses nothing: say so. Times differ from run to run and
-# between computers; only the orders of magnitude matter here.
+# *What goes wrong.* On a computer with one core, `prange` loses nothing, so say so. Times differ from run to run and
+# between computers, and only the orders of magnitude matter here.

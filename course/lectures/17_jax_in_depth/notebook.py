@@ -43,15 +43,15 @@ print(f"misfit of the guess: {loss(guess):,.0f}, of the truth: {loss(true):.0f}"
 print("its derivative:", jax.tree.map(lambda value: f"{value:,.0f}", jax.grad(loss)(guess)))
 
 # %% [markdown] id="the-question-stands"
-# Look at the last line: `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it takes a few lines to get the best
-# five numbers and their errors. **How does JAX handle your own data structures, and loops that
-# don't know when they end?**
+# On the last line, `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it takes a
+# few lines to get the best five numbers and their errors. **How does JAX handle your own data structures, and loops
+# that don't know when they end?**
 
 # %% [markdown] id="leaves-predict" tags=["predict"]
 # ## 1. Trees
 #
-# Tuples, lists, dictionaries and `None`, nested as you like, are a **pytree**. Anything else in it is a **leaf**. Every transformation of
-# JAX takes and returns trees. *Predict:* how many leaves does this one have, and in what order?
+# Tuples, lists, dictionaries and `None`, nested as you like, are a **pytree**, and anything else in it is a **leaf**.
+# Every transformation of JAX takes and returns trees. *Predict:* how many leaves does this one have, and in what order?
 
 # %% id="leaves-guess"
 predict("leaves",
@@ -72,20 +72,20 @@ print(structure)
 
 # %% [markdown] id="two-trees-text"
 # `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same
-# structure. This is the error if they don't:
+# structure, or you get this error.
 
 # %% id="two-trees" raises="ValueError"
 jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
 
 # %% [markdown] id="two-trees-why"
-# Read the message from the *key path*. Under `['swing']` one tree has four keys and the other has one.
+# Read the message from the *key path*, which says that under `['swing']` one tree has four keys and the other has one.
 
 # %% [markdown] id="descend-task"
 # ### Exercise: one step downhill
 #
 # Write `descend(loss, parameters, rate)`, which returns the parameters after a step of gradient descent. Each leaf
-# becomes itself minus `rate` times its derivative. For any tree, not only ours. `hint("descend")` gives a first hint,
-# and called again, a second one.
+# becomes itself minus `rate` times its derivative, in any tree and not only in ours. `hint("descend")` gives a first
+# hint, and a second one when you call it again.
 
 # %% id="descend-exercise" tags=["exercise"]
 def descend(loss, parameters, rate):
@@ -103,9 +103,9 @@ check("descend", descend)
 # %% [markdown] id="grow-predict" tags=["predict"]
 # ## 2. Loops that remember: `scan`
 #
-# `fori_loop` returns only the final state. To see *how* a descent proceeds, we need the misfit after each step. So we collect it as one would in
-# NumPy, by appending to an array that is part of the loop's state. `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what
-# happens here?
+# `fori_loop` returns nothing but the final state. To see *how* a descent proceeds, we need the misfit after each step.
+# So we collect it as one would in NumPy, by appending to an array that is part of the loop's state.
+# `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what happens here?
 
 # %% id="grow-guess"
 predict("grow", "an array of 3 numbers", "only the last number: the others are overwritten", "an error: the carry changes its shape")
@@ -118,9 +118,10 @@ def collect(seen, x):
 jax.lax.scan(collect, jnp.zeros(0), jnp.array([3.0, 1.0, 2.0]))
 
 # %% [markdown] id="grow-why" tags=["why"]
-# It fails: `carry input and carry output must have equal types`, because `float32[0]` went in and `float32[1]` came out. JAX traces the body *once* for all iterations, so
-# the carry keeps its shape and type. (A sum that starts as `jnp.int32(0)` and adds 0.5 fails for the same reason.) Return what you want to *collect*
-# as the second result, `y`, and `scan` stacks it.
+# It fails with `carry input and carry output must have equal types`, because `float32[0]` went in and `float32[1]` came
+# out. JAX traces the body *once* for all iterations, so the carry keeps its shape and type. A sum that starts as
+# `jnp.int32(0)` and adds 0.5 fails for the same reason. Return what you want to *collect* as the second result, `y`,
+# and `scan` stacks it.
 
 # %% id="cumsum"
 total, sums = jax.lax.scan(lambda total, x: (total + x, total + x), 0.0, jnp.array([3.0, 1.0, 2.0]))
@@ -167,8 +168,9 @@ Picture(figure, f"The misfit against the steps of a descent: from {losses[0]:,.0
 # %% [markdown] id="hessian-text" tags=["predict"]
 # ## 3. Second derivatives, and the gradient of each element
 #
-# The derivative of a derivative is a function like any other: `jax.grad(jax.grad(f))` for one number, `jax.hessian(f)` for all pairs of many. For a tree it
-# would be a tree of trees, so flatten the tree first: `ravel_pytree(tree)` returns a flat array, and the function that rebuilds the tree from it.
+# The derivative of a derivative is a function like any other, which you get by `jax.grad(jax.grad(f))` for one number,
+# and by `jax.hessian(f)` for all pairs of many. For a tree it would be a tree of trees, so flatten the tree first.
+# `ravel_pytree(tree)` returns a flat array, and the function that rebuilds the tree from it.
 #
 # The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters, and the square roots
 # of its diagonal are their errors. And `jax.grad` of `angle`, not of the sum, tells you what a *single* measurement
@@ -224,8 +226,8 @@ check("errors", errors)
 # ## 4. Loop until a condition holds: `while_loop` and `cond`
 #
 # With the Hessian you can step to the point where the misfit *would* be least if it were a parabola, which is Newton's
-# step. A few of them are enough. How many depends on the data, so the loop has to end when a condition holds:
-# `jax.lax.while_loop(goes_on, body, state)`.
+# step. A few such steps are enough, but their number depends on the data, so the loop has to end when a condition
+# holds, as `jax.lax.while_loop(goes_on, body, state)` does.
 
 # %% [markdown] id="until-task"
 # ### Exercise: until nothing changes
@@ -256,7 +258,8 @@ def until(step, x, tolerance=1e-5, most=50):
 check("until", until)
 
 # %% [markdown] id="slowest-predict" tags=["predict"]
-# Three square roots by Newton's steps need 1, 5 and 16 of them. Now we compute all three at once, by `vmap`. *Predict:* how many steps are computed?
+# Three square roots by Newton's steps need 1, 5 and 16 of them. Now we compute all three at once, by `vmap`. *Predict:*
+# how many steps are computed in all?
 
 # %% id="slowest-guess"
 predict("slowest", "22: each as many as it needs", "16: the three go together", "48: all go on until the last is done")
@@ -316,10 +319,12 @@ print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array(
 # | `while_loop` | until a condition holds | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
 # | `cond`, `switch` | one branch | | of the branch that was taken |
 #
-# (In the backward pass, every iteration's values are needed again in reverse, and `while_loop` doesn't know how many it must keep.)
+# The reason is that the backward pass needs every iteration's values again in reverse, and `while_loop` doesn't know
+# how many it must keep.
 
 # %% [markdown] id="fits-text"
-# Now we put it together. A fit is Newton's steps until nothing changes, and 500 fits, each of data with its own noise, are `vmap` of one.
+# Now we put it all together. A fit is Newton's steps until nothing changes, and 500 fits, each of data with its own
+# noise, are `vmap` of one.
 
 # %% id="fits"
 def fit(angles):
@@ -361,8 +366,8 @@ Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.m
 
 # %% [markdown] id="fits-why"
 # So you know the period to a hundredth of a second, and the decay time to a second or two. The errors from *one*
-# Hessian agree with the spread of 500 repetitions of the experiment. (If yours don't, look at `until` and `errors`
-# again.)
+# Hessian agree with the spread of 500 repetitions of the experiment. If yours don't, look at `until` and `errors`
+# again.
 
 # %% [markdown] id="place-text"
 # ## 5. Which device holds an array
@@ -460,9 +465,9 @@ print("the slope at 3:", jax.grad(square)(3.0))
 check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 
 # %% [markdown] id="own-rule-why" tags=["why"]
-# It gives 9.0, because JAX takes your word for it, and never compares the rule with the function. You have to do that:
-# `check_grads` compares the rule with differences of the function's values, and finds the mistake. Run it for each rule
-# that you write.
+# It gives 9.0, because JAX takes your word for it, and never compares the rule with the function. You have to do that
+# with `check_grads`, which compares the rule with differences of the function's values, and finds the mistake. Run it
+# for each rule that you write.
 
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
@@ -527,8 +532,9 @@ print("50 decays, mapped: launches", launches - before)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Nested dictionaries, tuples and lists are trees. JAX takes, returns and differentiates them. `jax.tree.map` works leaf by leaf, and the structure is part of the type.
-# - A loop's carry keeps its shapes and types. `scan` stacks what you collect.
+# - Nested dictionaries, tuples and lists are trees, which JAX takes, returns and differentiates. `jax.tree.map` works
+#   leaf by leaf, and the structure is part of the type.
+# - A loop's carry keeps its shapes and types, and `scan` stacks what you collect.
 # - The inverse Hessian of minus the log-likelihood is the covariance of a fit, and `vmap(grad(f))` gives a gradient for
 #   each element.
 # - `while_loop` ends when a condition holds. Under `vmap` it iterates for the slowest element, and it has no reverse
@@ -544,8 +550,10 @@ print("50 decays, mapped: launches", launches - before)
 # - Own kernels: [callbacks](https://docs.jax.dev/en/latest/external-callbacks.html), [own rules for
 #   derivatives](https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html),
 #   [`check_grads`](https://docs.jax.dev/en/latest/_autosummary/jax.test_util.check_grads.html).
-# - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html): products of a Hessian and a vector, which need no Hessian.
-# - For real work: [Optimistix](https://docs.kidger.site/optimistix/) (minimisers, roots, least squares), [Optax](https://optax.readthedocs.io) (descents).
+# - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html) computes products of a
+#   Hessian and a vector, which need no Hessian.
+# - Use [Optimistix](https://docs.kidger.site/optimistix/) for minimisers, roots and least squares in real work, and
+#   [Optax](https://optax.readthedocs.io) for descents.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 55 minutes
@@ -560,14 +568,15 @@ print("50 decays, mapped: launches", launches - before)
 # | 39-40 | section 5 |
 # | 40-55 | section 6; collect guesses before both errors; `own-gradient` in pairs |
 #
-# *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of 8 s for the period. Newton's
-# steps run away. Why, and what would help?
+# *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of
+# 8 s for the period, with which Newton's steps run away. Ask why, and what would help.
 #
-# *Where people get stuck.* In `descend`, a loop over the dictionary's keys, which ends at the nested one. In `history`, `losses.append`. In `until`, `and` in place of `&`: a
-# traced truth value has no `bool`. In `errors`, 1 over the square root of the Hessian's diagonal, which ignores that parameters are correlated. In
-# `own-gradient`, `g`: if you take it for 1, the sum of all elements has the right derivative, and nothing else has. If you forget the sum, JAX tells you, because a derivative has its argument's shape.
+# *Where people get stuck.* In `descend` they loop over the dictionary's keys, which ends at the nested one. In
+# `history` they call `losses.append`. In `until` they write `and` in place of `&`, but a traced truth value has no
+# `bool`. In `errors` they take 1 over the square root of the Hessian's diagonal, which ignores that parameters are
+# correlated. In `own-gradient` they forget `g`. If you take it for 1, the sum of all elements has the right derivative,
+# and nothing else has. If you forget the sum, JAX tells you, because a derivative has its argument's shape.
 #
 # *Frequent questions.* "Why not `scipy.optimize`?" Do use it for one fit, with JAX's gradient. It cannot do five
-# hundred fits at once. "Can I use my own class as a tree?" Yes, with `jax.tree_util.register_dataclass`. "Is the
-# Hessian expensive?" It costs one gradient for each parameter, so five parameters are cheap and a million are too
-# many.
+# hundred fits at once. "Can I use my own class as a tree?" You can, with `jax.tree_util.register_dataclass`. "Is the
+# Hessian expensive?" It costs one gradient for each parameter, so five parameters are cheap and a million are too many.

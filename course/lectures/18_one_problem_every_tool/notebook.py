@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## Which of these would you maintain?
 #
-# The picture below shows the Mandelbrot set. For each point `c` of the plane, start at `z = 0` and repeat `z = z² + c`.
-# How many steps does it take until `|z| > 2`? Points that never leave belong to the set. Run the cell.
+# The picture below shows the Mandelbrot set. For each point `c` of the plane, start at `z = 0`, repeat `z = z² + c`,
+# and count the steps until `|z| > 2`. Points that never leave belong to the set. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -44,8 +44,8 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. There are seven more programs for the same picture, and a lecture for each tool.
-# This lecture compares them. **Do they agree? What does each cost? And which of them would you maintain for five
+# That was NumPy, in a dozen lines. There are seven more programs for the same picture, with a lecture for each tool,
+# and this lecture compares them. **Do they agree, what does each cost, and which of them would you maintain for five
 # years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]
@@ -54,7 +54,7 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
 # `whole_picture` takes its array library as an argument. With CuPy, the arrays are on the device, and `.get()` copies the
 # result back.
 #
-# *Predict:* the loop has 100 iterations. How many kernels does CuPy launch?
+# *Predict:* the loop has 100 iterations. How many kernels does CuPy launch for it?
 
 # %% id="cupy-arrays-guess"
 predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each iteration", "1,000")
@@ -75,12 +75,13 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
 
 # %% [markdown] id="arrays-why" tags=["why"]
 # It launches a thousand kernels, ten for each iteration, because each operation is a kernel. Each reads whole arrays
-# from memory and writes one back. (Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.)
+# from memory and writes one back. Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.
 
 # %% [markdown] id="pixel-text"
 # ## 2. One point at a time
 #
-# The other way is a function of *one* point, with a loop that stops when the point leaves. Numba takes it as it is.
+# The other way is a function of *one* point, with a loop that stops when the point leaves. Numba compiles such a
+# function as it is.
 
 # %% id="numba"
 from numba import cuda, float32, njit, prange
@@ -114,7 +115,7 @@ print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), pict
 # The pictures are not the same, and section 3 explains why.
 
 # %% [markdown] id="elementwise-text"
-# CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself:
+# CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself.
 
 # %% id="elementwise"
 BODY = """
@@ -141,7 +142,8 @@ by_elementwise(real, imag, LIMIT).shape
 # %% [markdown] id="ship-task"
 # ### Exercise: port a ship
 #
-# The *burning ship* is the same loop with one change: before each step, `x` and `y` lose their signs. In NumPy:
+# The *burning ship* is the same loop with one change, because before each step `x` and `y` lose their signs. In NumPy a
+# step is
 #
 # ```python
 # x, y = xx - yy + cx, abs(2 * x * y) + cy
@@ -198,7 +200,7 @@ def by_jax(real, imag, limit):
 by_jax(real, imag, LIMIT).shape
 
 # %% [markdown] id="jax-refuses-predict" tags=["predict"]
-# Back to the function of one point. *Predict:* `jax.vmap` maps a function over an axis. Does it accept `stays`?
+# Now back to the function of one point. *Predict:* `jax.vmap` maps a function over an axis. Does it accept `stays`?
 
 # %% id="jax-refuses-guess"
 predict("jax-refuses", "yes", "no")
@@ -270,7 +272,7 @@ print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the 
       np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
 
 # %% [markdown] id="numba-cuda-text"
-# Here is the kernel in Python. The device function is `stays` with two changes, because its zeros are `float32` and `2
+# The kernel in Python has a device function, which is `stays` with two changes, because its zeros are `float32` and `2
 # * x` became `x + x`.
 
 # %% id="numba-cuda"
@@ -356,15 +358,15 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
 # A few differ, in two families, and all at the edge of the set, where neighbouring points diverge. There a difference
 # in the last digit doubles with every step or so, until it decides when the point leaves.
 #
-# - **Rounding once or twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end. It is called
+# - **Some round once, and others twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end, called
 #   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on the CPU. NumPy
 #   and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for `fastmath`. Neither is
 #   wrong, but the fma is a little closer.
-# - **Double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets the
-#   arrays decide, but Numba turns both into `float64`, as "Numba CUDA" explains.
+# - **Some use double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets
+#   the arrays decide, but Numba turns both into `float64`, as "Numba CUDA" explains.
 
 # %% [markdown] id="agree-exactly-predict" tags=["predict"]
-# We can make them agree. *Predict:* which of these give exactly NumPy's picture?
+# We can make them agree, however. *Predict:* which of these give exactly NumPy's picture?
 
 # %% id="agree-exactly-guess"
 predict("agree-exactly", "none: each has its own arithmetic", "those on the CPU", "all four")
@@ -416,7 +418,7 @@ for name, answer in {
 # On a GPU you would measure, and we will do that below. But you can *count* much, exactly, on any machine. For each way of
 # running on a GPU we count launches, floating point operations, and the bytes that threads request from global memory.
 #
-# For kernels the virtual GPU counts. For CuPy's arrays, the list of launches above is enough, because each kernel reads
+# The virtual GPU counts for kernels. For CuPy's arrays, the list of launches above is enough, because each kernel reads
 # its operands and writes its result.
 #
 # *Predict:* how many bytes of memory does the array version move for each byte that one kernel moves? 10, 100 or
@@ -457,13 +459,13 @@ for name, (launches, flops, nbytes) in work.items():
           f"{flops / nbytes:8.2f} flops per byte")
 
 # %% [markdown] id="cost-why" tags=["why"]
-# It moves nearly a thousand times as many. (And it does more operations, because whole arrays cannot stop early for the points that have
-# left.) The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one number.
-# This is the point of *fusing*. JAX, which fuses each iteration of the loop into a few passes over memory, is between
-# the two.
+# It moves nearly a thousand times as many. It also does more operations, because whole arrays cannot stop early for the
+# points that have left. The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one
+# number. This is the point of *fusing*. JAX, which fuses each iteration of the loop into a few passes over memory, is
+# between the two.
 
 # %% [markdown] id="cost-then"
-# But the kernel's lanes diverge, because neighbours stay for different numbers of steps. Here is its card.
+# But the kernel's lanes diverge, because neighbours stay for different numbers of steps, as its card shows.
 
 # %% id="cost-card"
 import gpucourse
@@ -472,8 +474,8 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
                  np.zeros((256, 384), np.int32), np.int32(384), np.int32(256))
 
 # %% [markdown] id="compile-text"
-# (The card has 20 operations for each byte, and Numba's kernel has 25. The compilers differ, because NVRTC keeps the
-# squares that the test of the loop needs for the next step, and Numba's compiler computes them twice.)
+# The card has 20 operations for each byte, and Numba's kernel has 25. The compilers differ, because NVRTC keeps the
+# squares that the test of the loop needs for the next step, and Numba's compiler computes them twice.
 #
 # Two more costs, compiling and writing, are real on any machine, because they arise on the CPU. We measure the time to
 # compile here and now, on this machine.
@@ -531,7 +533,7 @@ print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n"
 
 # %% [markdown] id="compare-text"
 # Here is everything in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it
-# has one, and counts what ran on the virtual GPU. The two never share an axis. All functions take NumPy arrays and
+# has one, and counts what ran on the virtual GPU, with a separate axis for each. All functions take NumPy arrays and
 # return one, so a GPU's times include the copies. Compiling is left out, because the first call does not count. Pixels
 # at the edge differ by the fma, as you know by now. Look at the memory moved, where one kernel stands out.
 
@@ -540,9 +542,9 @@ small = real[::4].copy(), imag[::4].copy()
 gpucourse.compare(tools, *small, LIMIT)
 
 # %% [markdown] id="outlier-predict" tags=["predict"]
-# The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. *Predict:*
-# what does it move back and forth? (In CuPy, the names of arrays in the body are references: `steps` is not a separate variable,
-# it *is* the array's element.)
+# The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. In CuPy, the
+# names of arrays in the body are references, so `steps` is not a separate variable, it *is* the array's element.
+# *Predict:* what does the kernel move back and forth?
 
 # %% id="outlier-guess"
 predict("outlier", "the picture's coordinates", "the number of steps", "x and y")
@@ -590,14 +592,16 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # | NVIDIA T4 (what Colab lends) | 2018 | 8.1 TFLOPS | 320 GB/s | PCIe 3.0 × 16, 16 GB/s each way |
 # | NVIDIA H100 SXM | 2022 | 67 TFLOPS | 3,350 GB/s | PCIe 5.0 × 16, 64 GB/s each way |
 #
-# (As NVIDIA publishes them: product brief and [page of the T4](https://www.nvidia.com/en-us/data-center/tesla-t4/),
-# data sheet and [page of the H100](https://www.nvidia.com/en-us/data-center/h100/); PCIe by its standards, rounded. An
-# fma counts as two operations. Real programs stay below such numbers.)
+# NVIDIA publishes these numbers in the product brief and on the [page of the
+# T4](https://www.nvidia.com/en-us/data-center/tesla-t4/), and in the data sheet and on the [page of the
+# H100](https://www.nvidia.com/en-us/data-center/h100/). The numbers for PCIe are by its standards, rounded. An fma
+# counts as two operations, and real programs stay below such numbers.
 #
 # ### Exercise: what can be had
 #
-# Write the bound. For an intensity in flops per byte, a peak in flops per second and a bandwidth in bytes per second,
-# return the most flops per second that a program can reach, and what limits it, `"memory"` or `"arithmetic"`.
+# Write the function of the bound. For an intensity in flops per byte, a peak in flops per second and a bandwidth in
+# bytes per second, return the most flops per second that a program can reach, and what limits it, `"memory"` or
+# `"arithmetic"`.
 
 # %% id="roofline-exercise" tags=["exercise"]
 def attainable(intensity, peak, bandwidth):
@@ -650,10 +654,10 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
 # together. With a larger `LIMIT` it moves to the right, under the ceiling.
 #
-# So before you tune anything, ask on which side you are. Under the slope, move fewer bytes. Fuse, use smaller types,
-# keep data in registers and shared memory, and coalesce. Under the ceiling, do fewer operations, or cheaper ones, and
-# keep the lanes together. And a bound is only a bound, because a kernel may be far below it for reasons that the
-# roofline does not know, divergence and waiting first of all.
+# So before you tune anything, ask on which side you are. Under the slope, move fewer bytes, that is, fuse, use smaller
+# types, keep data in registers and shared memory, and coalesce. Under the ceiling, do fewer operations, or cheaper
+# ones, and keep the lanes together. And a bound is only a bound, because a kernel may be far below it for reasons that
+# the roofline does not know, divergence and waiting first of all.
 
 # %% [markdown] id="roofline-then"
 # Here is a real GPU as it was *measured*. The first picture has the times of this lecture's programs, without copies,
@@ -665,9 +669,9 @@ from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
 recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 
 # %% [markdown] id="recorded-why"
-# The slowest takes 365 times as long as the fastest. C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205 (0.103
-# if it counts in a register), JAX 4.1, and CuPy's arrays 33. JAX's loop and CuPy's arrays compute every step for the
-# whole picture, until the last pixel is done. A thread of the others stops when its own pixel is done.
+# The slowest takes 365 times as long as the fastest. C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205, or
+# 0.103 if it counts in a register, JAX 4.1, and CuPy's arrays 33. JAX's loop and CuPy's arrays compute every step for
+# the whole picture, until the last pixel is done. A thread of the others stops when its own pixel is done.
 #
 # *Recorded rows: `mandelbrot.picture`.*
 
@@ -683,12 +687,13 @@ recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 # You compile only once, so only one line of the table below adds it. This is a model of the *best* case, not a
 # measurement. 4 µs for a launch is an assumption, because NVIDIA writes of [a few
 # microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with Python in between it is more, as the recorded
-# rows `launch` show. No program reaches the peaks, and no copy the rate of its bus. Real GPUs win later than this says.
+# rows `launch` show. No program reaches the peaks, and no copy the rate of its bus, so real GPUs win later than this
+# says.
 
 # %% [markdown] id="crossover-predict" tags=["predict"]
 # The next cell compares the measured time of Numba on *this* machine's processor with the model of a T4. `crossover`
 # answers the question of "Why GPUs, and when not" for costs per pixel. *Predict:* from how many pixels on would a T4 be
-# faster, at best? A hundred, ten thousand, a million?
+# faster, at best, from a hundred, ten thousand or a million?
 
 # %% id="crossover-here-guess"
 predict("crossover-here", "a hundred or so", "ten thousand", "a million")
@@ -738,18 +743,18 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 
 # %% [markdown] id="crossover-why" tags=["why"]
 # It takes some tens or hundreds of pixels for the kernel, some ten thousands or more for a thousand launches, and about
-# a million if the kernel is compiled for this one picture. (The numbers depend on your processor. With many cores it
-# may always stay ahead of the arrays, and then the answer is `None`. Where this machine has a GPU, the green points are
-# measured on it.) So the honest answer to "is the GPU faster?" is to ask how often you compute, how large the data are,
+# a million if the kernel is compiled for this one picture. The numbers depend on your processor. With many cores it may
+# always stay ahead of the arrays, and then the answer is `None`. Where this machine has a GPU, the green points are
+# measured on it. So the honest answer to "is the GPU faster?" is to ask how often you compute, how large the data are,
 # and where they are before and after.
 
 # %% [markdown] id="toast-text"
 # ## 7. A port of real size
 #
-# TOAST is a large Python program with which people study the cosmic microwave background. Its pipelines are spread
-# over many machines by MPI, and C++ kernels with OpenMP do their work. Around 2023 a group at NERSC
-# and Berkeley brought **13 of these kernels** to the GPUs of the supercomputer Perlmutter, with JAX (and, to
-# compare, with OpenMP's directives for GPUs). They report:
+# TOAST is a large Python program with which people study the cosmic microwave background. Its pipelines are spread over
+# many machines by MPI, and C++ kernels with OpenMP do their work. Around 2023 a group at NERSC and Berkeley brought
+# **13 of these kernels** to the GPUs of the supercomputer Perlmutter, with JAX and, to compare, with OpenMP's
+# directives for GPUs. The table has the results that they report.
 #
 # | | |
 # |---|---|
@@ -765,9 +770,9 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # their own advice, JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not change all
 # the time, and if one CPU thread is good enough where there is no GPU.
 #
-# (Sources: N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024; N. Demeure et al.,
-# [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html),
-# and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.)
+# The sources are N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024, and N. Demeure et
+# al., [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html)
+# and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.
 #
 # The next lecture, "A port, done", takes such a kernel through all these steps, from tests through NumPy, padding and a
 # mask to JAX and CUDA.
@@ -788,7 +793,8 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | you need one pass where it makes several; and of two calls take the faster (rows `sampling.numbers`) |
 # | one small array, one time | NumPy, or Numba on the CPU | see section 6 | |
 #
-# And nine more, one honest line each, as of late 2026. (Pallas, and Triton to read, are in "Programming in blocks".)
+# Here are nine more, with one honest line each, as of late 2026. Pallas, and Triton to read, are in "Programming in
+# blocks".
 #
 # | tool | what you write | what to know |
 # |---|---|---|
@@ -802,26 +808,28 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
-# (All of it runs on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of CuPy;
-# [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or scikit-learn, look into `cupyx.scipy` and
-# [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is PyTorch's elder neighbour; [Taichi](https://www.taichi-lang.org/) compiles Python
-# for simulation and graphics; in C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.)
+# All of them run on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of
+# CuPy. [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or
+# scikit-learn, look into `cupyx.scipy` and [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is older
+# than PyTorch and like it, [Taichi](https://www.taichi-lang.org/) compiles Python for simulation and graphics, and in
+# C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.
 #
 # Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right, because it is the test of
 # all others. Keep data on the device between steps, whatever the tool. On a GPU, CuPy, Numba, PyCUDA and JAX pass
-# arrays to each other without a copy, by DLPack or the CUDA array interface. And measure (or count) before you rewrite.
+# arrays to each other without a copy, by DLPack or the CUDA array interface. And always measure or count before you
+# rewrite.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Eight programs draw one picture. They agree to the pixel when they round alike, and in all but a few pixels in ten
+# - Eight programs that draw one picture agree to the pixel when they round alike, and in all but a few pixels in ten
 #   thousand when they do not. fma and accidental double precision are the usual reasons.
 # - Array operations launch a kernel each and move every intermediate result through memory, where one kernel keeps it
 #   in registers. Launches, flops and bytes can be counted without a GPU.
 # - The roofline is the lesser of peak and intensity × bandwidth. It tells you whether to save bytes or operations.
-# - Whether a GPU pays depends on launches, transfers and compilation, and so on how large and how often. State the
-#   model, then measure.
-# - Port in small steps against a plain version with tests. Move data once. Pad and mask what is uneven.
+# - Whether a GPU pays depends on launches, transfers and compilation, and so on how large the work is and how often you
+#   do it. State the model first, and then measure.
+# - Port in small steps against a plain version with tests, move data once, and pad and mask what is uneven.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -829,7 +837,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # - [CuPy's user-defined kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html),
 #   [Numba-CUDA](https://nvidia.github.io/numba-cuda/), [PyCUDA](https://documen.tician.de/pycuda/),
 #   [JAX](https://docs.jax.dev/en/latest/), [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/).
-# - NVIDIA on [floating point and fma](https://docs.nvidia.com/cuda/floating-point/index.html): why two right
+# - NVIDIA on [floating point and fma](https://docs.nvidia.com/cuda/floating-point/index.html), and why two right
 #   programs differ.
 # - S. Williams, A. Waterman and D. Patterson, *Roofline: an insightful visual performance model for multicore
 #   architectures*, Communications of the ACM 52 (2009) 65, and
@@ -854,13 +862,13 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
 #
 # *Where people get stuck.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
-# launches. The check reports both.
+# launches, and the check reports both.
 #
 # *Frequent questions.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread for each pixel
-# have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba (recorded rows `mandelbrot.picture`). Numba
-# counts steps in 64 bits, so a step takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result
-# is closer to the exact one, but it is not the same. "Where are the times of a GPU?" They are in the recorded
-# pictures, and below the cells if your machine has a GPU. This course shows no time that was not measured.
+# have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba. Numba counts steps in 64 bits, so a step takes
+# 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one, but it is not
+# the same. "Where are a GPU's times?" They are in the recorded pictures, and below the cells if your machine has a GPU.
+# This course shows no time that was not measured.
 #
-# *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays of
-# CuPy and Numba do not exist; `pycuda.autoprimaryctx` shares theirs.
+# *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays
+# of CuPy and Numba do not exist, so use `pycuda.autoprimaryctx`, which shares theirs.

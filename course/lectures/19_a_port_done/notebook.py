@@ -1,9 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## Forty lines, and a telescope waits
 #
-# A telescope sweeps back and forth across the sky, and its detectors drift meanwhile. Before a sweep is added to the map, the program fits a
-# straight line to it and subtracts the line. The loop that does this is old C++. It is right and trusted, and it runs on
-# one core. You've been asked to bring it to the GPU. Run the cell to see the data, which are simulated so that we know the true sky.
+# A telescope sweeps back and forth across the sky, and its detectors drift meanwhile. Before a sweep is added to the
+# map, the program fits a straight line to it and subtracts the line. The loop that does this is old C++, right and
+# trusted, and it runs on one core. You've been asked to bring it to the GPU. Run the cell to see the data, which are
+# simulated so that we know the true sky.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -46,7 +47,7 @@ Picture(figure, f"The signal of one detector drifts up and down. Coloured: {star
                 f"{(stops - starts).min()} to {(stops - starts).max()} samples, with gaps between them.")
 
 # %% [markdown] id="loop-text"
-# The sweeps differ in length, and some samples are missing. Here is the loop, line by line as it was in C++:
+# The sweeps differ in length, and some samples are missing. Here is the loop, line by line as it was in C++.
 
 # %% id="loop"
 def make_map(signal, good, pixels, starts, stops, weights, sky, hits):
@@ -119,11 +120,12 @@ print("hits: ", np.round(hits[:4] / once[1][:4], 6), "times what they were")
 print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True))
 
 # %% [markdown] id="twice-why" tags=["why"]
-# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one map. It changes the signal too, in place. But once a sweep
-# has lost its line, the next fit gives zero. So there are **three** results to compare, and one of them is an argument.
+# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one map. It also
+# changes the signal, in place, but once a sweep has lost its line, the next fit gives zero. So there are **three**
+# results to compare, and one of them is an argument.
 
 # %% [markdown] id="same-text"
-# `same` compares a port with the loop in all three results, to about nine digits. `so_far` draws our progress:
+# `same` compares a port with the loop in all three results, to about nine digits, and `so_far` draws our progress.
 
 # %% id="same"
 def same(port, data):
@@ -174,10 +176,10 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 # %% [markdown] id="test-task"
 # ### Exercise: a test worth having
 #
-# On a night like ours, every sweep has at least two good samples, and no sweep has length zero. Does a port handle the
-# other sweeps? Write `passes(port)`, which is true for a port that does what the loop does, and false for any other.
-# One case is given. Add the missing ones, for which `observe` makes a small observation, and you may change its arrays.
-# The check tries ports with one mistake each.
+# On a night like ours, every sweep has at least two good samples, and no sweep has length zero, so a port that fails
+# for other sweeps goes unnoticed. Write `passes(port)`, which is true for a port that does what the loop does, and
+# false for any other. One case is given. Add the missing ones, for which `observe` makes a small observation, and you
+# may change its arrays. The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -200,11 +202,11 @@ check("test", passes)
 # %% [markdown] id="lost-predict" tags=["predict"]
 # ## 2. NumPy: the loop over samples disappears
 #
-# (The task is modelled on a real port, that of the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you
-# may have met in "One problem, every tool". We port to NumPy first and then to JAX, and separately to Numba CUDA.)
+# The task is modelled on a real port, that of the telescope software [TOAST](https://github.com/hpc4cmb/toast), which
+# you may have met in "One problem, every tool". We port to NumPy first and then to JAX, and separately to Numba CUDA.
 #
-# In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks easy too: `sky[pixels] += rest`.
-# *Predict:* three samples of 1.0 are in pixel 2. What does pixel 2 hold afterwards?
+# In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks just as easy, with
+# `sky[pixels] += rest`. *Predict:* three samples of 1.0 are in pixel 2. What does it hold after this line?
 
 # %% id="lost-guess"
 predict("lost", "3.0", "1.0", "an error: an index comes twice")
@@ -217,8 +219,8 @@ print("sky[seen] += rest:    ", sky)
 print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 
 # %% [markdown] id="lost-why" tags=["why"]
-# It holds 1.0. NumPy loads all four elements of `sky[seen]`, adds, and stores all four, and the last store to pixel 2
-# wins. It is the lost update from "Numba CUDA", without any threads. `np.bincount` adds every one, and so does
+# It holds 1.0, because NumPy loads all four elements of `sky[seen]`, adds, and stores all four, and the last store to
+# pixel 2 wins. It is the lost update from "Numba CUDA", without any threads. `np.bincount` adds every one, and so does
 # `np.add.at`. A test with few samples and many pixels would never have noticed.
 
 # %% [markdown] id="fit-task"
@@ -266,7 +268,7 @@ so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
 # %% [markdown] id="mutable-text"
 # ## 3. JAX: one shape for all
 #
-# The loop over sweeps remains. JAX would unroll it, and compile every length separately. The second obstacle is that
+# The loop over sweeps remains, which JAX would unroll, compiling every length separately. The second obstacle is that
 # the loop changes its arguments.
 
 # %% id="mutable" raises="TypeError"
@@ -282,7 +284,7 @@ jnp.asarray(signal)[0, 0] -= 1.0
 # sweep, as long as the longest, and a mask for what lies past a sweep's end.
 
 # %% [markdown] id="rectangle-predict" tags=["predict"]
-# *Predict:* our sweeps have 30 to 400 samples, every length equally likely. How much of the rectangle is real?
+# Our sweeps have 30 to 400 samples, every length equally likely. *Predict:* how much of the rectangle is real?
 
 # %% id="rectangle-guess"
 predict("rectangle", "a tenth", "about half", "nearly all of it")
@@ -297,16 +299,17 @@ Picture(figure, f"A rectangle of {starts.size} rows and {longest} columns; {insi
                 "is a sample of a sweep. The rest is padding.")
 
 # %% [markdown] id="rectangle-why" tags=["why"]
-# About half is real. All of it is loaded, fitted and added, so the work on masked elements is wasted. A single sweep of
-# 4,000 samples would bring the real part down to less than a tenth. In that case you would sort the sweeps into two or
-# three rectangles, or use another method, such as `jax.ops.segment_sum`.
+# About half is real, but all of it is loaded, fitted and added, so the work on masked elements is wasted. A single
+# sweep of 4,000 samples would bring the real part down to less than a tenth. In that case you would sort the sweeps
+# into two or three rectangles, or use another method, such as `jax.ops.segment_sum`.
 
 # %% [markdown] id="jax-task"
 # ### Exercise: the rectangle
 #
-# Fill in `jax_map`. The positions are given, and may reach beyond a sweep's end and even beyond the signal's. Make the mask, call
-# `fit_lines`, and return the cleaned signal, the sky and the hits. An element of the signal may appear *twice* in `positions`, as the padding of one sweep and as
-# a sample of the next, and `.at[…].set` doesn't promise which of the two comes last. (JAX clamps indices past the end when it reads, and `.at[…].add` drops them.)
+# Fill in `jax_map`. The positions are given, and may reach beyond a sweep's end and even beyond the signal's. Make the
+# mask, call `fit_lines`, and return the cleaned signal, the sky and the hits. An element of the signal may appear
+# *twice* in `positions`, as the padding of one sweep and as a sample of the next, and `.at[…].set` doesn't promise
+# which of the two comes last. JAX clamps indices past the end when it reads, and `.at[…].add` drops them.
 
 # %% id="jax-exercise" tags=["exercise"]
 traced = []
@@ -342,8 +345,8 @@ print("the night:", same(by_jax, night), "- your test:", passes(by_jax))
 so_far("JAX", milliseconds(lambda: by_jax(*night)), jax_map.__wrapped__, fit_lines, by_jax)
 
 # %% [markdown] id="nights-predict" tags=["predict"]
-# (The time excludes compiling, because the line above had compiled it.) *Predict:* two more nights have other sweeps. How often
-# does JAX trace and compile again?
+# The time excludes compiling, because the line above had compiled it. *Predict:* two more nights have other sweeps. How
+# often does JAX trace and compile again?
 
 # %% id="nights-guess"
 predict("nights", "never: the code is the same", "once for each night", "once for each sweep")
@@ -369,15 +372,17 @@ for data in nights:
     print("rounded up:", np.allclose(sky, by_loop(*data)[1]), f"- times traced so far: {len(traced)}")
 
 # %% [markdown] id="nights-why" tags=["why"]
-# It compiles once for each night, because another number of samples means another shape and so another program. If you round every night up to one size, it compiles once,
-# at the price of more padding. This is what a port to JAX needs: **sizes that don't change**.
+# It compiles once for each night, because another number of samples means another shape and so another program. If you
+# round every night up to one size, it compiles once, at the price of more padding. So a port to JAX needs **sizes that
+# don't change**.
 
 # %% [markdown] id="atomics-predict" tags=["predict"]
 # ## 4. Numba CUDA: the loop, once for each sweep
 #
-# The other method keeps the loop. The two outer `for` loops disappear, and each *thread* takes one sweep of one detector. It needs no padding and no mask.
+# The other method keeps the inner loop. The two outer `for` loops disappear, and each *thread* takes one sweep of one
+# detector, with no padding and no mask.
 #
-# *Predict:* which lines need an atomic?
+# *Predict:* which lines of the loop need an atomic?
 
 # %% id="atomics-guess"
 predict("atomics",
@@ -409,7 +414,8 @@ print(report)
 # %% [markdown] id="cuda-task"
 # ### Exercise: the kernel
 #
-# Write the kernel: the body of the two outer loops, for sweep `k` of detector `d`. You can copy most of it from `make_map`. (What replaces `continue`?)
+# Write the kernel, which is the body of the two outer loops for sweep `k` of detector `d`. You can copy most of it from
+# `make_map`, but think about what replaces `continue`.
 
 # %% id="cuda-exercise" tags=["exercise"]
 @cuda.jit
@@ -463,7 +469,7 @@ so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(
 
 # %% [markdown] id="cuda-then"
 # Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts, so here are two
-# warps of that kernel, in which pale lanes are waiting:
+# warps of that kernel, in which pale lanes are waiting.
 
 # %% id="cuda-picture"
 with virtualgpu.profile() as profile:
@@ -477,10 +483,10 @@ few = observe(2, 32, 5, 40)
 gpucourse.timeline(map_kernel, 1, 64, *few, np.zeros(PIXELS), np.zeros(PIXELS), steps=60)
 
 # %% [markdown] id="cuda-picture-why"
-# Uneven sweeps cost something here too, because a warp iterates until its longest sweep is done. And each lane walks
+# Uneven sweeps cost something here too, because a warp iterates until its longest sweep is done. Also, each lane walks
 # through its own sweep, so neighbouring lanes read elements that are far apart. A *block* for each sweep solves both,
-# because its threads read adjacent samples and add up their sums in shared memory. "Thinking in warps" shows the
-# counts. This is the price of CUDA: you need to know more, and write more.
+# because its threads read adjacent samples and add up their sums in shared memory, for which "Thinking in warps" shows
+# the counts. This is the price of CUDA: you need to know more, and write more.
 
 # %% [markdown] id="fastest-predict" tags=["predict"]
 # ## 5. What was gained, what was lost
@@ -505,9 +511,9 @@ so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), 
 
 # %% [markdown] id="gained-text"
 # A port is still worth it, because it can use a machine that the loop can't use. The authors of a port of 13 TOAST
-# kernels report up to 45 times the speed of the optimised C++, for the best of them, and 7 times fewer lines: JAX on
-# the GPUs of the supercomputer Perlmutter against C++ on its CPUs (N. Demeure, slides of NERSC, 2024). You can see the
-# number of your lines above, and a machine with a GPU shows your times in the same cells.
+# kernels report up to 45 times the speed of the optimised C++, for the best of them, and 7 times fewer lines. They
+# compare JAX on the GPUs of the supercomputer Perlmutter with C++ on its CPUs, in N. Demeure's slides of NERSC, 2024.
+# You can see the number of your lines above, and a machine with a GPU shows your times in the same cells.
 #
 # | | NumPy | JAX | Numba CUDA |
 # |---|---|---|---|
@@ -532,9 +538,10 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 #
 # - A port begins with a test that fails for a wrong port. It compares all results, including arguments that are changed, and covers the edge cases.
 # - Port to NumPy first, because it is short, it runs at once, and most of it is JAX already.
-# - Uneven intervals become a rectangle and a mask in JAX, and a thread or a block each in CUDA. Both pay for the
+# - Uneven intervals become a rectangle and a mask in JAX, and a thread or a block each in CUDA, and both pay for the
 #   longest.
-# - Adding to an element that appears twice loses updates, in NumPy, in JAX's `set` and in threads. Use bincount, `.at[…].add` and atomics.
+# - Adding to an element that appears twice loses updates, in NumPy, in JAX's `set` and in threads, so use bincount,
+#   `.at[…].add` and atomics.
 # - Compare with the best program you had, compiled, on data of real size, and count the lines that somebody will have to read.
 
 # %% [markdown] id="read-on"
@@ -562,9 +569,10 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # *Ten minutes late:* give the solution of `jax`, and leave out the nights. *Ten minutes early:* ask for a block for
 # each sweep.
 #
-# *Where people get stuck.* In `test`, they change `good` and forget that the signal there is NaN. In `fit`, `y * good`. In `jax`,
-# `.at[].set`, which lets the padding of one sweep overwrite the samples of the next. In `cuda`, `continue`: a thread has no next sweep, so `return`.
+# *Where people get stuck.* In `test` they change `good` and forget that the signal there is NaN. In `fit` they write
+# `y * good`. In `jax` they use `.at[].set`, which lets the padding of one sweep overwrite the samples of the next. In
+# `cuda` they write `continue`, but a thread has no next sweep, so it must `return`.
 #
 # *Frequent questions.* "Why not port straight to CUDA?" You can, with the same test. The NumPy version shows what the
-# loop means, and remains as a slow reference that is right. "Is nine digits enough?" For sums in another order it is.
-# Ask how much the last digit of a result matters, and write the answer down.
+# loop means, and remains as a slow reference that is right. "Are nine digits enough?" They are enough for sums in
+# another order. Ask how much the last digit of a result matters, and write the answer down.

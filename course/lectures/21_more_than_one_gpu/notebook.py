@@ -1,12 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## Eight GPUs: eight times as fast?
 #
-# A hot spot on a cold plate: 512 × 512 temperatures, and heat that flows from each cell to its four
-# neighbours. Cut the plate into eight strips of rows, and give each strip to a device of its own.
+# A cold plate of 512 × 512 temperatures has a hot spot, and heat flows from each cell to its four neighbours. We cut
+# the plate into eight strips of rows, and give each strip to a separate device.
 #
-# You don't need eight GPUs for it. JAX can present one CPU as **eight devices**, if you ask *before it
-# starts*: the first lines do that. (JAX is imported already? Restart the kernel.) They exchange the same
-# messages as eight GPUs; the times would differ, so this lecture counts bytes.
+# You don't need eight GPUs for this lesson. JAX can present one CPU as **eight devices**, if you ask *before it
+# starts*, as the first lines do. If JAX is already imported, restart the kernel. The eight devices exchange the same
+# messages as eight GPUs, but the times would differ, so this lecture counts bytes.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -40,18 +40,18 @@ print(f"each has {plate.addressable_shards[0].data.shape}: {plate.addressable_sh
 print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
 
 # %% [markdown] id="the-question-stands"
-# `jnp.mean(plate)` treated eight pieces as one array. **What
-# do they have to send each other, how much is it, and when does it cancel the gain?**
+# Here `jnp.mean(plate)` treated eight pieces as one array. **What do they have to send each other, how much is it, and
+# when does it cancel the gain?**
 
 # %% [markdown] id="mesh-predict" tags=["predict"]
 # ## 1. One array, eight devices
 #
-# A **mesh** puts the devices in rows and columns and names its axes (`jax.make_mesh`). A **partition spec** says, for each
-# axis of the *array*, along which axis of the mesh it is cut: `P("rows")` cuts axis 0, `P(None, "rows")` axis 1, and `P()`
-# none, so that every device has all of it. A `NamedSharding` is the two together.
+# A **mesh**, which `jax.make_mesh` makes, puts the devices in rows and columns and names its axes. A **partition spec**
+# says, for each axis of the *array*, along which axis of the mesh it is cut. `P("rows")` cuts axis 0, `P(None, "rows")`
+# cuts axis 1, and `P()` cuts none, so that every device has the whole array. A `NamedSharding` is a mesh together with
+# a partition spec.
 #
-# *Predict:* how many bytes does the plate of 1,048,576 occupy on all devices together, for each of the
-# three?
+# *Predict:* how many bytes does the plate of 1,048,576 bytes occupy on all devices together, for each of the three?
 
 # %% id="mesh-guess"
 predict("mesh",
@@ -72,14 +72,15 @@ grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, device
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
 # %% [markdown] id="mesh-why" tags=["why"]
-# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it: right for a few
-# constants, not for what fills a GPU's memory.
+# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it, which is right for
+# a few constants, but not for an array that fills a GPU's memory.
 
 # %% [markdown] id="cut-task"
 # ### Exercise: cut an array
 #
-# Write `cut(array, mesh, axis)`: the array on all devices of the mesh, cut along its axis `axis`. The mesh has one
-# axis, named `mesh.axis_names[0]`. `hint("cut")` gives a hint; call it again for a second one.
+# Write `cut(array, mesh, axis)`, which returns the array on all devices of the mesh, cut along its axis `axis`. The
+# mesh has one axis, whose name is `mesh.axis_names[0]`. `hint("cut")` gives a hint, and a second one when you call it
+# again.
 
 # %% id="cut-exercise" tags=["exercise"]
 def cut(array, mesh, axis):
@@ -93,10 +94,10 @@ def cut(array, mesh, axis):
 check("cut", cut)
 
 # %% [markdown] id="indivisible-predict" tags=["predict"]
-# (`AxisType.Auto` above lets the compiler choose how results are cut. Without it, JAX now uses `Explicit`, which makes the
-# cuts part of every array's type.)
+# `AxisType.Auto` above lets the compiler choose how results are cut. Without it, JAX now uses `Explicit`, which makes
+# the cuts part of every array's type.
 #
-# *Predict:* 500 rows instead of 512, on eight devices?
+# *Predict:* what happens if the plate has 500 rows instead of 512, on eight devices?
 
 # %% id="indivisible-guess"
 predict("indivisible", "seven strips of 63 rows and one of 59", "it pads to 504", "an error")
@@ -105,11 +106,11 @@ predict("indivisible", "seven strips of 63 rows and one of 59", "it pads to 504"
 jax.device_put(plate[:500], NamedSharding(mesh, P("rows")))
 
 # %% [markdown] id="indivisible-why" tags=["why"]
-# `partitioned 8 times, but the dimension size is 500`: JAX cuts evenly or not at all. Pad the array to
-# a multiple (and keep what you padded out of sums), or choose a mesh that fits.
+# JAX cuts evenly or not at all, and the error says `partitioned 8 times, but the dimension size is 500`. Pad the array
+# to a multiple and leave the padding out of sums, or choose a mesh that fits.
 
 # %% [markdown] id="indivisible-then"
-# By the way: the *number* of devices is fixed when JAX starts. If you change your mind later, JAX says:
+# The *number* of devices is fixed when JAX starts. If you change your mind later, JAX gives this error.
 
 # %% id="too-late" raises="RuntimeError"
 jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
@@ -117,8 +118,8 @@ jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
 # %% [markdown] id="messages-text"
 # ## 2. What the compiler adds
 #
-# JAX traces your function for the whole array; XLA then cuts the program too, and inserts the messages
-# it needs. You can read them: compile for arrays with a sharding, and look for **collectives**.
+# JAX traces your function for the whole array. XLA then cuts the program too, and inserts the messages that it needs.
+# To read them, compile for arrays with a sharding, and look for **collectives**.
 
 # %% id="messages"
 WIDTH = {"pred": 1, "s32": 4, "u32": 4, "f32": 4, "f64": 8, "s64": 8}  # bytes of XLA's types
@@ -144,12 +145,12 @@ print(line[:96], "...")
 print(messages(jnp.mean, plate))
 
 # %% [markdown] id="messages-predict" tags=["predict"]
-# So each device adds up its strip, and an **all-reduce** of one number (`f32[]`, 4 bytes) adds up
-# the sums and gives every device the total. (Here and below we count the result that each device holds. The traffic on
-# the wires depends on the algorithm: in a ring, each device sends nearly twice as much for an all-reduce.)
+# So each device adds up its strip, and an **all-reduce** of one number, which is written `f32[]` and has 4 bytes, adds
+# up the sums and gives every device the total. Here and below we count the result that each device holds. The traffic
+# on the wires depends on the algorithm, and in a ring each device sends nearly twice as much for an all-reduce.
 #
-# *Predict:* which of these need no message at all? Which need *everything* on every device? (The plate is cut
-# along axis 0.)
+# The plate is cut along axis 0. *Predict:* which of these need no message at all, and which need *everything* on every
+# device?
 
 # %% id="operations-guess"
 predict("operations",
@@ -174,7 +175,7 @@ for name, operation in operations.items():
     print(f"{name:24}", ", ".join(f"{kind} of {size:,} bytes" for kind, size in sent) or "nothing")
 
 # %% [markdown] id="operations-why" tags=["why"]
-# Along a row each device has all it needs. Across the cuts:
+# Along a row each device has all it needs. The table shows what is sent across the cuts.
 #
 # | collective | what happens | here |
 # |---|---|---|
@@ -183,13 +184,13 @@ for name, operation in operations.items():
 # | all-to-all | each sends a part to each, a different one to all | `t + t.T`, `sort` |
 # | all-gather | everybody gets everything | `cumsum`: a megabyte on each device |
 #
-# `t.T` sends nothing: the result is cut along axis 1, because that is where its parts lie. And a running sum
+# `t.T` sends nothing, because its parts may stay where they are, as a result that is cut along axis 1. A running sum
 # needs only the *totals* of the strips before it, yet XLA gathers everything. The compiler's messages are correct, but
 # they may not be the fewest possible. **Read the compiled program**, and look for an all-gather first.
 
 # %% [markdown] id="matmul-predict" tags=["predict"]
-# *Predict:* a matrix product `a @ b`, where `a` is cut by rows. How should `b` be sharded so that nothing needs to
-# be sent? And what does that cost instead?
+# In a matrix product `a @ b`, let `a` be cut by rows. *Predict:* how should `b` be sharded so that nothing needs to be
+# sent, and what does that cost instead?
 
 # %% id="matmul-guess"
 predict("matmul",
@@ -207,24 +208,24 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
     print(f"{name:18} {held:.2f} MB of inputs on each device; sends {messages(jnp.matmul, a, b)}")
 
 # %% [markdown] id="matmul-why" tags=["why"]
-# With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by
-# rows, it is gathered for the product. With `a` by columns each device makes a part of *every* element, and an
-# all-reduce adds them. Less memory or fewer messages: the layout decides. Large neural networks are cut in exactly
-# these ways.
+# With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by rows, it is gathered
+# for the product. With `a` by columns each device makes a part of *every* element, and an all-reduce adds them. So the
+# layout decides between less memory and fewer messages. Large neural networks are cut in exactly these ways.
 
 # %% [markdown] id="shard-map-text" tags=["predict"]
 # ## 3. Your own messages: `shard_map`
 #
-# The opposite approach: write what *one* device does with its part, and what it sends. `jax.shard_map`
-# passes your function the part (`in_specs` says how arguments are cut) and puts the results together
-# (`out_specs`). Inside, the names of the mesh's axes stand for "all devices along it":
+# The opposite approach is to write what *one* device does with its part, and what it sends. `jax.shard_map` passes your
+# function a part of the arguments, which it cuts by `in_specs`, and puts the results together by `out_specs`. Inside,
+# the name of an axis of the mesh stands for "all devices along it" in these functions.
 #
-# - `jax.lax.psum(x, "rows")`: the sum over the devices, on each of them;
-# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])`: 0 sends to 1, 1 to 2; a device that receives nothing has zeros;
-# - `jax.lax.axis_index("rows")`, `jax.lax.axis_size("rows")`: the number of this device, and how many there are.
+# - `jax.lax.psum(x, "rows")` returns the sum over the devices, on each of them.
+# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])` sends from 0 to 1 and from 1 to 2. A device that receives nothing
+#   has zeros.
+# - `jax.lax.axis_index("rows")` is the number of this device, and `jax.lax.axis_size("rows")` how many there are.
 #
-# *Predict:* each device returns the sum of its own part, and `out_specs=P()` says that the result is the same
-# on all. Is it?
+# Below, each device returns the sum of its own part, and `out_specs=P()` says that the result is the same on all.
+# *Predict:* is it the same?
 
 # %% id="not-the-same-guess"
 predict("not-the-same",
@@ -240,12 +241,13 @@ def total_of(mine):
 jax.shard_map(total_of, mesh=mesh, in_specs=P("rows"), out_specs=P())(plate)
 
 # %% [markdown] id="not-the-same-why" tags=["why"]
-# `out_specs which require replication which can't be statically inferred`: eight devices have eight different
-# sums, and you promised one. JAX tracks through the function which values are the same everywhere. (Do not accept its
-# suggestion, `check_vma=False`: then you get one device's sum as if it were the total, without any message.)
+# JAX refuses, with `out_specs which require replication which can't be statically inferred`, because eight devices have
+# eight different sums, and you promised one. JAX tracks through the function which values are the same everywhere. Do
+# not accept its suggestion, `check_vma=False`, with which you get one device's sum as if it were the total, without any
+# message.
 
 # %% [markdown] id="not-the-same-then"
-# A `psum` makes it so:
+# With a `psum` the result is the same on all.
 
 # %% id="psum"
 def total_of(mine):
@@ -258,9 +260,9 @@ print(f"{total(plate):,.0f} = {jnp.sum(plate):,.0f};", messages(total, plate))
 # %% [markdown] id="spread-task"
 # ### Exercise: mean and spread
 #
-# Write what one device does for the mean and the standard deviation of *all* numbers: `spread(mine)` returns
-# both, the same on every device. (The standard deviation is the root of the mean squared distance from the
-# mean.) The check tries 1, 2, 4 and 8 devices, and counts bytes: you may send numbers, but not strips.
+# Write what one device does for the mean and the standard deviation of *all* numbers. `spread(mine)` returns both, the
+# same on every device. The standard deviation is the root of the mean squared distance from the mean. The check tries
+# 1, 2, 4 and 8 devices, and counts bytes, because you may send numbers, but not strips.
 
 # %% id="spread-exercise" tags=["exercise"]
 def spread(mine):
@@ -282,8 +284,8 @@ check("spread", spread)
 # %% [markdown] id="halo-text"
 # ## 4. Neighbours: the halo
 #
-# Now the heat. In a step, a cell moves a fifth of the way towards each of its four neighbours. Outside the
-# plate it is cold (0). On one device:
+# Now we let the heat flow. In a step, a cell moves a fifth of the way towards each of its four neighbours. Outside the
+# plate it is cold, which is temperature 0. Here is the step on one device.
 
 # %% id="one-device"
 def flow(padded):
@@ -306,9 +308,9 @@ sent = messages(step, plate)
 print(f"on the sharded plate, XLA adds {len(sent)} messages, {sum(size for _, size in sent):,} bytes to each device")
 
 # %% [markdown] id="seams-predict" tags=["predict"]
-# Across a seam one row has to go each way: at most 4,096 bytes to each device. XLA sends far more, because it cuts the
-# *padded* plate again, whose 514 rows do not divide by eight. So we do it by hand. First wrongly:
-# each device pads *its own strip*.
+# Across a seam one row has to go each way, which is at most 4,096 bytes to each device. XLA sends far more, because it
+# cuts the *padded* plate again, whose 514 rows do not divide by eight. So we do it by hand, and at first wrongly,
+# because each device pads *its own strip*.
 #
 # *Predict:* where will the result be wrong, and how far from there after 200 steps?
 
@@ -332,20 +334,20 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
                 "by more than one degree.")
 
 # %% [markdown] id="seams-why" tags=["why"]
-# At the seams, where each strip treated its neighbour as the cold outside; and from there it spreads by one row
-# per step. No error, no message: the number of devices changes the answer.
+# It is wrong at the seams, where each strip treated its neighbour as the cold outside, and from there the error spreads
+# by one row per step. The number of devices changes the answer, and no message tells you.
 
 # %% [markdown] id="seams-then"
-# The fix is a **halo**: before each step a device receives its neighbours' outermost rows, and pads with them
-# instead of zeros.
+# The fix is a **halo**. Before each step a device receives its neighbours' outermost rows, and pads with them instead
+# of zeros.
 
 # %% [markdown] id="halo-task"
 # ### Exercise: a step with a halo
 #
-# Write `step_with_halo(mine)`: what one device does for a step. It sends its last row down to the next device and
-# its first row up to the one before, with `ppermute`; the first device has none above it, the last one none
-# below it, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for
-# 1, 2, 4 and 8 devices, and two rows in flight, not the plate.
+# Write `step_with_halo(mine)`, which does one device's part of a step. It sends its last row down to the next device
+# and its first row up to the one before, with `ppermute`. The first device has none above it and the last one none
+# below it, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for 1, 2,
+# 4 and 8 devices, and two rows in flight, not the plate.
 
 # %% id="halo-exercise" tags=["exercise"]
 def step_with_halo(mine):
@@ -367,26 +369,28 @@ print("sent in a step:", messages(together, plate))
 check("halo", step_with_halo)
 
 # %% [markdown] id="halo-why"
-# Of a strip of 131,072 bytes, two rows of 2,048 travel: 3%. With a plate twice as wide and twice as high it is
-# half of that share: **the inside grows faster than the edge**. That is why large problems can be
-# cut at all. (A message also has a fixed cost, whatever its length. So some codes send ten rows
-# every ten steps, and compute the rows in the halo twice.)
+# Of a strip of 131,072 bytes, two rows of 2,048 travel, which is 3%. With a plate twice as wide and twice as high it is
+# half of that share, because **the inside grows faster than the edge**. That is why large problems can be cut at all. A
+# message also has a fixed cost, whatever its length, so some codes send ten rows every ten steps, and compute the rows
+# in the halo twice.
 
 # %% [markdown] id="scaling-text"
 # ## 5. What it costs as work grows
 #
-# How much faster, then? A model tells more than a stopwatch, if it states its assumptions. Ours, in
-# **round numbers of no particular machine**: a device reads and writes 2 TB/s of its own memory, and a step
-# needs 8 bytes of it for each cell; a message takes 10 µs, and then 50 GB/s. A step is done when the slowest
-# device is done.
+# A model tells you more about the gain than a stopwatch, if it states its assumptions. Ours uses **round numbers of no
+# particular machine**. A device reads and writes 2 TB/s of its own memory, and a step needs 8 bytes of it for each
+# cell. A message takes 10 µs, and then 50 GB/s. A step is done when the slowest device is done.
 
 # %% [markdown] id="model-task"
 # ### Exercise: the time of a step
 #
-# Write `step_time(n, devices, memory, link, latency)` in seconds, for a plate of `n` × `n` float32. Three
-# things to think of: a device in the middle sends and receives two rows (count a message for each neighbour;
-# sending and receiving go on at the same time), one at the end only one, a single device none; rows are not
-# always a multiple of devices, and the longest strip counts; a row has `4 * n` bytes.
+# Write `step_time(n, devices, memory, link, latency)` in seconds, for a plate of `n` × `n` float32. Think of three
+# things.
+#
+# 1. A device in the middle sends and receives two rows, one at the end only one, and a single device none. Count one
+#    message for each neighbour, because sending and receiving go on at the same time.
+# 2. The rows are not always a multiple of the devices, and the longest strip counts.
+# 3. A row has `4 * n` bytes.
 
 # %% id="model-exercise" tags=["exercise"]
 def step_time(n, devices, memory=2e12, link=50e9, latency=10e-6):
@@ -403,10 +407,10 @@ def step_time(n, devices, memory=2e12, link=50e9, latency=10e-6):
 check("step-time", step_time)
 
 # %% [markdown] id="strong-predict" tags=["predict"]
-# Two questions that are often mixed up. **Strong scaling:** the same plate on more devices; how much faster?
-# **Weak scaling:** a plate that grows with the devices; how much slower does a step get?
+# Two questions are often mixed up. **Strong scaling** asks how much faster the same plate gets on more devices. **Weak
+# scaling** asks how much slower a step gets for a plate that grows with the devices.
 #
-# *Predict:* a plate of 8192 × 8192. On 64 devices, is a step 64, 30, or 10 times as fast?
+# *Predict:* on 64 devices, is a step for a plate of 8192 × 8192 cells 64, 30, or 10 times as fast?
 
 # %% id="scaling-guess"
 predict("scaling", "64 times", "30 times", "10 times")
@@ -436,24 +440,24 @@ def draw_scaling(step_time, side=8192):
 draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 
 # %% [markdown] id="scaling-why" tags=["why"]
-# Ten and a half times. The strips get thinner, but the messages stay the same: two of them, with rows of the same length.
-# They take 21.3 of the 25.5 µs of a step, and 20 of those are latency. More devices don't reduce the latency,
+# It is ten and a half times as fast. The strips get thinner, but the messages stay the same, two with rows of the same
+# length. They take 21.3 of the 25.5 µs of a step, and 20 of those are latency. More devices don't reduce the latency,
 # so in the end it dominates.
 
 # %% [markdown] id="strips-or-squares-predict" tags=["predict"]
-# Two laws summarise this, for a share *s* of the work that does not shrink:
+# Two laws summarise this, for a share *s* of the work that does not shrink.
 #
-# - **Amdahl** (1967), the same work: at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With *s* = 5%,
-#   never more than 20 times.
-# - **Gustafson** (1988), as much work as fits: *p* − *s* (*p* − 1) times the work in the same time. With
-#   *s* = 5% and 64 devices, 61 times.
+# - By **Amdahl's** law of 1967, the same work is at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With
+#   *s* = 5%, it is never more than 20 times as fast.
+# - By **Gustafson's** law of 1988, *p* devices do *p* − *s* (*p* − 1) times the work in the same time. With *s* = 5%
+#   and 64 devices, they do 61 times the work.
 #
-# No contradiction: they answer the two questions. If you buy GPUs to finish the *same* job sooner, Amdahl's law
-# applies; if you want a finer grid or more events, it's Gustafson's. On the right
-# little is lost: each device has as much work as before.
+# The laws don't contradict each other, because they answer the two questions. If you buy GPUs to finish the *same* job
+# sooner, Amdahl's law applies. If you want a finer grid or more events, Gustafson's does. On the right of the picture
+# little is lost, because each device has as much work as before.
 #
-# *Predict:* strips or squares? On 64 devices the plate could be cut into 8 × 8 squares: four neighbours
-# instead of two, but shorter edges. Which sends fewer bytes?
+# On 64 devices the plate could also be cut into 8 × 8 squares, which have four neighbours instead of two, but shorter
+# edges. *Predict:* which send fewer bytes, strips or squares?
 
 # %% id="strips-or-squares-guess"
 predict("strips-or-squares", "strips: two neighbours instead of four", "squares")
@@ -470,17 +474,17 @@ for p in (4, 16, 64, 256):
     print(f"{p:8}{edge_bytes(8192, p, False):10,} bytes, 2{edge_bytes(8192, p, True):9,} bytes, 4")
 
 # %% [markdown] id="squares-why" tags=["why"]
-# On four devices both send as much; with more, squares send less, and their edges shrink with the root of
-# the number of devices, while those of strips stay the same. But they send twice as many messages, and 10 µs is the
-# time of half a megabyte here. For our plate, strips win in this model. Count both before you choose.
+# On four devices both send as much. On more devices squares send less, and their edges shrink with the root of the
+# number of devices, while those of strips stay the same. But they send twice as many messages, and 10 µs is the time of
+# half a megabyte here. For our plate, strips win in this model, so count both before you choose.
 
 # %% [markdown] id="dask-text"
 # ## 6. Workers and tasks: Dask
 #
-# Not all work is one array. A thousand files, each to be read and filled into a histogram, are a thousand
-# **tasks**. [Dask](https://docs.dask.org) hands tasks to *workers*: processes, each with a GPU of its own if
-# there are several (`dask_cuda.LocalCUDACluster()` starts one for each). Here are two on your CPU, which take
-# some seconds to start.
+# Not all work can be one array. A thousand files, each to be read and filled into a histogram, are a thousand
+# **tasks**. [Dask](https://docs.dask.org) gives tasks to *workers*, which are processes. If there are several GPUs,
+# `dask_cuda.LocalCUDACluster()` starts a worker for each. Here are two workers on your CPU, which take some seconds to
+# start.
 
 # %% id="dask"
 from distributed import Client, LocalCluster
@@ -492,9 +496,9 @@ print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their
       len({os.getpid(), *client.run(os.getpid).values()}) == 3)
 
 # %% [markdown] id="dask-predict" tags=["predict"]
-# Eight parts of 250,000 masses each are made *on the workers*, and there filled into histograms, which are
-# added in pairs until one is left. *Predict:* how many bytes reach you? How many if you gathered the
-# masses and filled the histogram yourself?
+# Eight parts of 250,000 masses each are made *on the workers*, and there filled into histograms, which are added in
+# pairs until one is left. *Predict:* how many bytes reach you, and how many would if you gathered the masses and filled
+# the histogram yourself?
 
 # %% id="dask-histogram-guess"
 predict("dask-histogram", "16 MB, and 16 MB", "about a kB, and 16 MB", "about 8 kB, and 16 MB")
@@ -525,11 +529,12 @@ print(f"the histogram: {received(counts):10,} bytes to you; the masses: {receive
 print("the same:", np.array_equal(counts, fill(np.concatenate(masses))))
 
 # %% [markdown] id="dask-why" tags=["why"]
-# A thousand bytes instead of sixteen million. **Move the work to the data**, and bring back what is small. (The
-# scheduler tries to: it runs `fill` where its part lies.)
+# A thousand bytes reach you instead of sixteen million. **Move the work to the data**, and bring back what is small.
+# The scheduler helps, because it runs `fill` where its part lies.
 
 # %% [markdown] id="dask-closure-predict" tags=["predict"]
-# *Predict:* and the other direction? Here a function needs a table of 16 MB, and simply uses it.
+# In the other direction, a function needs a table of 16 MB, and simply uses it. *Predict:* how does the table reach the
+# workers?
 
 # %% id="dask-closure-guess"
 predict("dask-closure",
@@ -555,15 +560,15 @@ cluster.close()
 # the variable. `scatter` sends it once, and tasks refer to it.
 
 # %% [markdown] id="dask-closure-then"
-# With GPUs the rules are the same, and each byte costs more: between workers, a CuPy array goes through the host
-# unless the cluster uses UCX (`protocol="ucx"`, with the package `distributed-ucxx`), which uses NVLink where
-# there is one. And *a worker is a process*: other processes have no direct access to what it allocates on its GPU.
+# With GPUs the rules are the same, and each byte costs more. Between workers, a CuPy array goes through the host,
+# unless the cluster uses UCX, by `protocol="ucx"` and the package `distributed-ucxx`, which uses NVLink where there is
+# one. Because *a worker is a process*, other processes have no direct access to what it allocates on its GPU.
 
 # %% [markdown] id="mpi-text"
 # ## 7. Many computers: MPI
 #
-# Computing centres use MPI: the same program starts *p* times, as *ranks* 0 to *p* − 1, and they
-# send each other messages. One rank for each GPU. This isn't run here; it needs an MPI library and
+# Computing centres use MPI, with which the same program starts *p* times, as *ranks* 0 to *p* − 1 that send each other
+# messages, usually with one rank for each GPU. This isn't run here, because it needs an MPI library and
 # `mpirun -n 8 python heat.py`.
 #
 # **mpi4py** sends CuPy arrays directly from GPU to GPU, if the MPI library is "CUDA-aware". MPI knows
@@ -584,12 +589,12 @@ cluster.close()
 # ranks.Sendrecv(mine[0], dest=up, recvbuf=below, source=down)     # and upwards
 # ```
 #
-# **mpi4jax** has the same calls as functions that `jax.jit` compiles: `mpi4jax.allreduce(x, op=MPI.SUM)` and
-# `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, because JAX's arrays cannot be
-# written to. (Older programs pass a *token* from call to call to keep them in order; JAX now does that
-# automatically.) **JAX alone** can use more than one computer, too: each process calls `jax.distributed.initialize()`, and then
-# `jax.devices()` lists the GPUs of all; meshes, `shard_map` and all of this lecture stay the same, and NVIDIA's
-# NCCL carries the messages.
+# **mpi4jax** has the same calls as functions that `jax.jit` compiles. `mpi4jax.allreduce(x, op=MPI.SUM)` and
+# `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, because JAX's arrays cannot be written
+# to. Older programs pass a *token* from call to call to keep them in order, which JAX now does automatically. **JAX
+# alone** can also use more than one computer. Each process calls `jax.distributed.initialize()`, and then
+# `jax.devices()` lists the GPUs of all. Meshes, `shard_map` and all of this lecture stay the same, and NVIDIA's NCCL
+# carries the messages.
 #
 # | | you write | who sends | for |
 # |---|---|---|---|
@@ -602,24 +607,25 @@ cluster.close()
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A mesh, a partition spec and an array: that is a sharded array. XLA adds the messages, and the compiled
-#   program shows them: look for an all-gather.
-# - In `shard_map` you write one device's part; `psum` and `ppermute` send; a stencil needs its
-#   neighbours' edge, the halo.
-# - Fixed work stops gaining when the part that does not shrink dominates (Amdahl); growing work keeps the
-#   devices busy (Gustafson). Edges grow more slowly than the area inside.
+# - A mesh, a partition spec and an array make a sharded array. XLA adds the messages, and the compiled program shows
+#   them, so look for an all-gather.
+# - In `shard_map` you write one device's part, which sends by `psum` and `ppermute`. A stencil needs its neighbours'
+#   edge, the halo.
+# - By Amdahl's law, fixed work stops gaining when the part that does not shrink dominates. By Gustafson's, growing work
+#   keeps the devices busy. Edges grow more slowly than the area inside.
 # - Move the work to the data, and send what is small.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - JAX: [sharded arrays](https://docs.jax.dev/en/latest/201/sharding.html),
-#   [shard_map](https://docs.jax.dev/en/latest/notebooks/shard_map.html), and
-#   [several processes](https://docs.jax.dev/en/latest/multi_process.html).
-# - Dask: [distributed](https://distributed.dask.org), and [Dask-CUDA](https://docs.rapids.ai/api/dask-cuda/stable/).
+#   [shard_map](https://docs.jax.dev/en/latest/notebooks/shard_map.html), and [several
+#   processes](https://docs.jax.dev/en/latest/multi_process.html).
+# - Dask's documentation of [distributed](https://distributed.dask.org) workers, and of
+#   [Dask-CUDA](https://docs.rapids.ai/api/dask-cuda/stable/).
 # - [mpi4py](https://mpi4py.readthedocs.io) on GPU-aware MPI, [mpi4jax](https://mpi4jax.readthedocs.io).
-# - G. M. Amdahl, *Validity of the single processor approach* (1967), three pages; J. L. Gustafson,
-#   *Reevaluating Amdahl's law* (1988), two.
+# - G. M. Amdahl, *Validity of the single processor approach* of 1967, which has three pages, and J. L. Gustafson,
+#   *Reevaluating Amdahl's law* of 1988, which has two.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes
@@ -634,14 +640,15 @@ cluster.close()
 #
 # *Ten minutes late:* skip the matrix product and section 6.
 #
-# *Where people get stuck.* JAX was imported before the flag: one device, and the mesh is refused; restart. In
-# `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
+# *Where people get stuck.* If JAX was imported before the flag, there is one device and the mesh is refused, so
+# restart. In `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
 # `ppermute` are (from, to), and the last row is the one that goes *down*.
 #
-# *Frequent questions.* "Is `pmap` gone?" It is kept for old programs. Sharding and `shard_map` replaced it, and
-# `xmap` is gone. "Do eight CPU devices make it faster?" No, they share the same cores. "How do I choose a GPU?" Use
-# `with jax.default_device(…)`, `with cuda.gpus[1]:` or `with cupy.cuda.Device(1):`, or set `CUDA_VISIBLE_DEVICES=1`
-# for the whole process. "Does PyTorch do this?" Yes, under the names `DistributedDataParallel` and `DTensor`.
+# *Frequent questions.* "Is `pmap` gone?" It is kept for old programs. Sharding and `shard_map` replaced it, and `xmap`
+# is gone. "Do eight CPU devices make it faster?" No, because all eight devices share the same cores. "How do I choose a
+# GPU?" Use `with jax.default_device(…)`, `with cuda.gpus[1]:` or `with cupy.cuda.Device(1):`, or set
+# `CUDA_VISIBLE_DEVICES=1` for the whole process. "Does PyTorch do this?" It does, under the names
+# `DistributedDataParallel` and `DTensor`.
 #
-# *What goes wrong.* The workers of section 6 are processes: a cell that is interrupted leaves them behind until
-# the kernel ends.
+# *What goes wrong.* The workers of section 6 are processes, and an interrupted cell leaves them behind until the kernel
+# ends.

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Do you have to think in threads?
 #
-# 1,000 tracks have crossed a detector, with 64 readings each (random numbers with a fixed seed).
-# First, every reading loses its pedestal, which is what the detector shows when nothing is there. That is one
-# subtraction for each reading. Run the cell, which does it in two ways.
+# 1,000 tracks have crossed a detector, with 64 readings each, which are random numbers with a fixed seed. First, every
+# reading loses its pedestal, which is what the detector shows when nothing is there. This takes one subtraction for
+# each reading. Run the cell, which does it in two ways.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -51,9 +51,9 @@ subtract = pl.pallas_call(
 print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_threads))
 
 # %% [markdown] id="the-question-stands"
-# The second way is **Pallas**, JAX's language for kernels. It has no index, no guard and no thread. Its kernel is written for a
-# whole *block* of 256 elements, and a separate line says which block that is. **How far can you get without threads: to a sum? To
-# a matrix product? And what does a GPU gain?**
+# The second way is **Pallas**, JAX's language for kernels. It has no index, no guard and no thread. Its kernel is
+# written for a whole *block* of 256 elements, and a separate line says which block that is. **Can you get as far as a
+# sum or a matrix product without threads, and what does a GPU gain?**
 
 # %% [markdown] id="programs-text"
 # ## 1. A block for each program
@@ -89,7 +89,7 @@ print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
 # The sum is `nan`, because all blocks have the same shape, so the last one reaches beyond the end. Writes out there are
-# dropped, so the subtraction needs no guard. Reads out there return unspecified values: `nan` here, so that you notice,
+# dropped, so the subtraction needs no guard. Reads out there return unspecified values, here `nan`, so that you notice,
 # and on a GPU whatever is in memory. As soon as elements of a block are combined, you need a **mask**.
 
 # %% [markdown] id="edge-task"
@@ -120,9 +120,9 @@ check("masked-sum", masked_sum)
 # Your sum has no tree, no shared memory, no barrier, and no `half` rounded up. `.sum()` of a block is *one* operation,
 # and the compiler decides how the threads share it.
 #
-# Interpret mode hides one thing from you. It runs the programs one after the other, so a kernel in which all of them add to *one*
-# output block gives the right result. On a TPU it would too, because the grid runs in order there. On a GPU programs run at the same time, and it is
-# a race. So **give each program its own output block.**
+# Interpret mode hides one thing from you, because it runs the programs one after the other. So a kernel in which all of
+# them add to *one* output block gives the right result. On a TPU it would too, because the grid runs in order there. On
+# a GPU programs run at the same time, and it is a race. So **give each program its own output block.**
 
 # %% [markdown] id="traced-predict" tags=["predict"]
 # The cells above had 250 programs of 256 elements. *Predict:* how often does a kernel's Python text run?
@@ -145,8 +145,9 @@ pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
 print("the text ran", times_run, "time(s)")
 
 # %% [markdown] id="traced-why" tags=["why"]
-# It runs once. JAX traces it, as it traces everything, and then runs what it traced 250 times. With `interpret=True` it becomes an ordinary JAX
-# program, which is slow but right on any machine, so you can develop and test without a GPU. On a GPU you leave that argument out.
+# It runs once, because JAX traces it, as it traces everything, and then runs what it traced 250 times. With
+# `interpret=True` it becomes an ordinary JAX program, which is slow but right on any machine, so you can develop and
+# test without a GPU. On a GPU you leave that argument out.
 
 # %% [markdown] id="softmax-text"
 # ## 2. Softmax: one row for each program, or eight
@@ -156,8 +157,8 @@ print("the text ran", times_run, "time(s)")
 # one subtracts the largest score first, which cancels in the quotient. With threads this takes two trees with their
 # barriers, one for the maximum and one for the sum. In blocks it is arithmetic on a table.
 #
-# A GPU's block compilers like sides that are powers of two, so we take blocks of 8 rows and 16 columns for our ten kinds. The first attempt is
-# wrong:
+# Block compilers for GPUs work best with sides that are powers of two. We have ten kinds, so we take blocks of 8 rows
+# and 16 columns. The first attempt is wrong.
 
 # %% id="index-map" raises="ValueError"
 def unchanged(scores_ref, out_ref):
@@ -170,13 +171,14 @@ pl.pallas_call(unchanged, grid=(125,), in_specs=[rows], out_specs=rows,
 
 # %% [markdown] id="index-map-why"
 # The message counts axes, because the block has two and the index map returned one number. A block of a table needs two
-# numbers, and each row has only one block: `lambda i: (i, 0)`. Block programs go wrong in index maps, as thread
-# programs go wrong in guards. Index maps are plain functions, so call them and print what they return.
+# numbers, and each row has only one block, so write `lambda i: (i, 0)`. Block programs go wrong in index maps, as
+# thread programs go wrong in guards. Index maps are plain functions, so call them and print what they return.
 
 # %% [markdown] id="softmax-task"
 # ### Exercise: softmax
 #
-# Write `softmax_block(scores_ref, out_ref, *, kinds)`. Only the first `kinds` columns of the block exist. Each row sums to 1.
+# Write `softmax_block(scores_ref, out_ref, *, kinds)`. Only the first `kinds` columns of the block exist, and each row
+# of the result sums to 1.
 
 # %% id="softmax-exercise" tags=["exercise"]
 def softmax_block(scores_ref, out_ref, *, kinds):
@@ -244,9 +246,9 @@ Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has
 # %% [markdown] id="traffic-why" tags=["why"]
 # It falls to a quarter, because a tile with four times the side computes 16 times as many results from 4 times as much
 # input. This is all that tiling does, with threads and with blocks. Each element is fetched once and used `tile` times.
-# Why not one tile of 1,024? It has to fit on the chip. A multiprocessor of an H100 has up to 227 KB of shared memory,
-# and a strip of 64 × 1,024 takes 262. So a program doesn't read whole strips at once either. It walks along them, one
-# tile at a time.
+# You can't take one tile of 1,024, because it has to fit on the chip. A multiprocessor of an H100 has up to 227 KB of
+# shared memory, and a strip of 64 × 1,024 takes 262. So a program doesn't read whole strips at once either, but walks
+# along them, one tile at a time.
 
 # %% [markdown] id="product-task"
 # ### Exercise: walk along the strips
@@ -284,9 +286,11 @@ def product(kernel, a, b):
 check("product", product_block)
 
 # %% [markdown] id="tf32-text"
-# A tensor core multiplies `float32` too, but not with all its bits. From Ampere on, JAX may round both factors of `jnp.dot` to **TF32**, which has the range of `float32` and 11 of its 24 significant
-# bits ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). On an H200 the check above, which then asked for 24 bits, refused this lesson's own
-# kernel: element (1, 28) was 8.81895 and not 8.82851. Here are both, side by side, and what your kernel gives on this machine:
+# A tensor core also multiplies `float32`, but not with all its bits. From Ampere on, JAX may round both factors of
+# `jnp.dot` to **TF32**, which has the range of `float32` and 11 of its 24 significant bits
+# ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). On an H200 the check above, which then
+# asked for 24 bits, refused this lesson's own kernel: element (1, 28) was 8.81895 and not 8.82851. Here are both, side
+# by side, and what your kernel gives on this machine.
 
 # %% id="tf32"
 def as_tf32(x):
@@ -302,10 +306,10 @@ for name, result in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b)),
     print(f"{name:12} element (1, 28) {result[1, 28]:.5f}   largest error {off:.0e}")
 
 # %% [markdown] id="tf32-why"
-# All three are `float32` by their dtype. Having three digits fewer is not a mistake but a choice that was made for you.
-# `precision="highest"` in `jnp.dot`, or `jax.default_matmul_precision("highest")` around it, makes the other choice. A
-# check that demands what only exact arithmetic gives is wrong on such a machine. Ask for as many digits as the *format
-# of the multiplication* has.
+# All three results are `float32` by their dtype. Having three digits fewer is not a mistake but a choice that was made
+# for you. `precision="highest"` in `jnp.dot`, or `jax.default_matmul_precision("highest")` around it, makes the other
+# choice. A check that demands what only exact arithmetic gives is wrong on such a machine. Ask for as many digits as
+# the *format of the multiplication* has.
 
 # %% id="chain"
 clean = subtract(raw, pedestals).reshape(readings.shape) - 4
@@ -326,10 +330,10 @@ Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract
 # %% [markdown] id="half-predict" tags=["predict"]
 # ## 4. Half the bits
 #
-# Why did people invent languages of blocks, when threads can do everything? They did it for one piece of hardware. A
-# **tensor core** multiplies two small tiles and adds the result to a third, in one instruction of a whole warp, or of
-# four. No single thread has a tile, so thread languages can hardly express it. In blocks it is `jnp.dot`. Its tiles
-# have few bits: `float16`, `bfloat16`, or fewer.
+# People invented languages of blocks, although threads can do everything, for one piece of hardware. A **tensor core**
+# multiplies two small tiles and adds the result to a third, in one instruction of a whole warp, or of four. No single
+# thread has a tile, so thread languages can hardly express it. In blocks it is `jnp.dot`, whose tiles have few bits, in
+# `float16`, `bfloat16` or smaller types.
 #
 # `float16` has 11 significant bits and ends at 65,504. *Predict:* what are 2048 + 1 and 300 × 300 in it?
 
@@ -346,8 +350,9 @@ for kind in (jnp.float16, jnp.bfloat16, jnp.float32):
           f"largest {float(about.max):.3g}, smallest normal {float(about.smallest_normal):.2g}")
 
 # %% [markdown] id="half-why" tags=["why"]
-# They are 2048 and `inf`. From 2,048 on, `float16` has at most every second whole number, beyond 65,504 it has none, and its smallest number above 0 is 6e-8.
-# `bfloat16` has the range of `float32` and eight significant bits. It doesn't overflow here, but it cannot represent 257.
+# They are 2048 and `inf`, because from 2,048 on, `float16` has at most every second whole number, beyond 65,504 it has
+# none, and its smallest number above 0 is 6e-8. `bfloat16` has the range of `float32` and eight significant bits. It
+# doesn't overflow here, but it cannot represent 257.
 
 # %% [markdown] id="sums-predict" tags=["predict"]
 # A matrix product adds up thousands of products. *Predict:* for sums of 16,384 products of numbers between 0 and 1, what spoils the result
@@ -383,9 +388,9 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum spoils it. In `float16` it stops growing at 2,048, because the next number is 2,050, so a product below 1 is
-# less than half a step and is rounded away. Rounded *inputs* cost less the longer the sum is, because their errors
-# cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
+# The sum spoils it most, because in `float16` it stops growing at 2,048, because the next number is 2,050, so a product
+# below 1 is less than half a step and is rounded away. Rounded *inputs* cost less the longer the sum is, because their
+# errors cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
 # `preferred_element_type=jnp.float32`.
 
 # %% [markdown] id="mixed-task"
@@ -415,9 +420,10 @@ check("mixed", mixed_block)
 # %% [markdown] id="scale-task"
 # ### Exercise: into range
 #
-# `astype(float16)` turns energies in eV, up to 10¹², into `inf`, and masses in kg into 0. So scale them first. Write `to_half(values)`, which returns a `float16`
-# array and a factor, with `values ≈ half * factor`. The factor is a power of two, so that scaling itself rounds nothing, and the largest
-# absolute value ends up between 1,024 and 65,504. An array of zeros has the factor 1. `np.frexp(x)` gives the exponent of a number.
+# `astype(float16)` turns energies in eV, up to 10¹², into `inf`, and masses in kg into 0, so you scale them first.
+# Write `to_half(values)`, which returns a `float16` array and a factor, with `values ≈ half * factor`. The factor is a
+# power of two, so that scaling itself rounds nothing, and the largest absolute value ends up between 1,024 and 65,504.
+# An array of zeros has the factor 1. `np.frexp(x)` gives the exponent of a number.
 
 # %% id="scale-exercise" tags=["exercise"]
 def to_half(values):
@@ -435,24 +441,25 @@ def to_half(values):
 check("to-half", to_half)
 
 # %% [markdown] id="tensor-cores"
-# To use a tensor core, you need:
+# To use a tensor core, you need four things.
 #
-# - **tiles**: the sides of a block are multiples of 16 (one of its products in 16 bits is 16 × 16 by 16 × 8, PTX's `mma.m16n8k16`); pad the
-#   others, as with the ten kinds above;
-# - **types**: `float16`, `bfloat16`, 8 bits and fewer; `float32` only cut to 11 significant bits, which is called *TF32* (JAX:
-#   `precision="default"`, and `"highest"` if you want all 24);
-# - **float32 for the sums**, and scaled inputs;
-# - **enough products for each byte**, which means large tiles. A softmax has none, and gains nothing.
+# - You need **tiles** whose sides are multiples of 16, because one product in 16 bits is 16 × 16 by 16 × 8, PTX's
+#   `mma.m16n8k16`. Pad other sides, as with the ten kinds above.
+# - The **types** are `float16`, `bfloat16`, and those of 8 bits and fewer. `float32` is possible only if it is cut to
+#   11 significant bits, which is called *TF32*. In JAX you ask for this with `precision="default"`, and for all 24 bits
+#   with `"highest"`.
+# - The **sums** are in `float32`, and the inputs are scaled.
+# - There must be **enough products for each byte**, which means large tiles. A softmax has none, and gains nothing.
 #
-# A profiler tells you whether the tensor cores were used. (The virtual GPU runs the tensor core instructions of CUDA C++, but has no
-# clock, so it can't tell you what they gain.)
+# A profiler tells you whether the tensor cores were used. The virtual GPU runs the tensor core instructions of CUDA
+# C++, but has no clock, so it can't tell you what they gain.
 
 # %% [markdown] id="others-text"
 # ## 5. The same in CUDA Tile
 #
-# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of blocks. It calls a block of data
-# a *tile*, and counts blocks as Pallas does. Its compiler generates Tile IR, which our virtual GPU
-# runs one block after the other ([what it leaves out](../docs/virtualgpu.md#tiles-cutile)).
+# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of
+# blocks. It calls a block of data a *tile*, and counts blocks as Pallas does. Its compiler generates Tile IR, which our
+# virtual GPU runs one block after the other. This page says [what it leaves out](../docs/virtualgpu.md#tiles-cutile).
 
 # %% id="cutile"
 try:
@@ -540,8 +547,8 @@ def tile_product(a, b, c):
 check("tile-product", tile_product)
 
 # %% [markdown] id="tile-report-text"
-# `report` counts a launch over tiles too, and draws which block reaches which tile. There are nine blocks. Three of
-# them, a row of tiles of `c`, read each tile of `a`, and three others, a column, read each tile of `b`.
+# `report` also counts a launch over tiles, and draws which block reaches which tile. Of the nine blocks, the three in a
+# row of tiles of `c` read each tile of `a`, and the three in a column read each tile of `b`.
 
 # %% id="tile-report"
 from gpucourse import report
@@ -550,8 +557,9 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
        cp.zeros((40, 48), np.float32))
 
 # %% [markdown] id="triton-text"
-# **Triton** thinks in blocks too. The course doesn't install it (285 MB), but it runs on our virtual GPU ([how](../docs/virtualgpu.md#triton)). Compare it with
-# what you have seen. In [Triton](https://triton-lang.org), as in its first tutorial, you work with pointers and write the mask yourself:
+# **Triton** is another language of blocks. The course doesn't install it, because it takes 285 MB, but it [runs on our
+# virtual GPU](../docs/virtualgpu.md#triton). Compare it with what you have seen. In [Triton](https://triton-lang.org),
+# as in its first tutorial, you work with pointers and write the mask yourself.
 #
 # ```python
 # @triton.jit
@@ -571,29 +579,33 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
 # | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver; our virtual one |
 #
-# Blocks don't replace threads. Irregular work, such as a histogram's atomics, a loop over a jagged event or a lock, is
-# still easiest to write for one thread. And you now know what `.sum()` is made of, so if a block program is slow, the
-# reasons are again sectors, banks and occupancy.
+# But blocks don't replace threads. Irregular work, such as a histogram's atomics, a loop over a jagged event or a lock,
+# is still easiest to write for one thread. And you now know what `.sum()` is made of, so if a block program is slow,
+# the reasons are again sectors, banks and occupancy.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - A block program says what happens to a block, and an index map says which block. There are no threads and no barriers, because the compiler shares the work.
-# - The last block reaches beyond the end. Writes there are dropped, and reads there must not be used. Mask before you combine elements.
-# - A larger tile uses each element more often, so a tile with four times the side reads a quarter. It must fit on the
-#   chip.
-# - `float16` has 11 significant bits and ends at 65,504. Scale the inputs, and add up in `float32`.
-# - Tensor cores multiply tiles. They need 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
+# - The last block reaches beyond the end. Writes there are dropped, and reads there must not be used, so mask before
+#   you combine elements.
+# - A larger tile uses each element more often, so a tile with four times the side reads a quarter, but it must fit on
+#   the chip.
+# - `float16` has 11 significant bits and ends at 65,504, so scale the inputs, and add up in `float32`.
+# - Tensor cores multiply tiles that have 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - Pallas: [quickstart](https://docs.jax.dev/en/latest/pallas/quickstart.html), [grids and BlockSpecs](https://docs.jax.dev/en/latest/pallas/grid_blockspec.html),
-#   and what is [special to GPUs](https://docs.jax.dev/en/latest/pallas/gpu/reference.html). It is experimental, and changes.
-# - [Triton's tutorials](https://triton-lang.org/main/getting-started/tutorials/index.html): the vector, the softmax and the product of this lecture, in that order.
+# - Pallas: [quickstart](https://docs.jax.dev/en/latest/pallas/quickstart.html), [grids and
+#   BlockSpecs](https://docs.jax.dev/en/latest/pallas/grid_blockspec.html), and what is [special to
+#   GPUs](https://docs.jax.dev/en/latest/pallas/gpu/reference.html). Pallas is experimental and still changes.
+# - [Triton's tutorials](https://triton-lang.org/main/getting-started/tutorials/index.html) have the vector, the softmax
+#   and the product of this lecture, in that order.
 # - [cuTile Python](https://docs.nvidia.com/cuda/cutile-python), and [tile kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-tile-kernels.html)
 #   in NVIDIA's programming guide.
-# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017: why sums are in `float32`, and why values are scaled.
+# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017, on why sums are in
+#   `float32`, and why values are scaled.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes
@@ -608,13 +620,14 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # | 46-62 | section 5; `tile-sums` together, `tile-product` in pairs |
 # | 62-65 | the table; read the three kernels side by side, aloud |
 #
-# *Ten minutes late:* leave out `to-half` and `tile-product`. *Ten minutes early:* have people write the softmax of rows that
-# are longer than a block, walking along them as the product does (a running maximum, and sums that are rescaled when it grows: that's the heart
-# of FlashAttention).
+# *Ten minutes late:* leave out `to-half` and `tile-product`. *Ten minutes early:* have people write the softmax of rows
+# that are longer than a block, walking along them as the product does. It needs a running maximum, and sums that are
+# rescaled when it grows, which is the heart of FlashAttention.
 #
-# *Where people get stuck.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax`, the maximum over the whole block, not along
-# axis 1. In `product`, `pl.ds(start, size)` taken for `start:stop`.
+# *Where people get stuck.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax` they
+# take the maximum over the whole block, not along axis 1. In `product` they take `pl.ds(start, size)` for `start:stop`.
 #
-# *Frequent questions.* "Is it as fast as threads?" We haven't measured it. The compiler decides what you would decide
+# *Frequent questions.* "Is it as fast as threads?" We haven't measured that. The compiler decides what you would decide
 # with threads, for better or worse. "Does `interpret=True` check for races?" No, it runs one program after the other.
-# "Which of the three shall I learn?" Learn the one that fits your arrays: JAX has Pallas, and PyTorch has Triton.
+# "Which of the three shall I learn?" Learn the one that fits your arrays, because JAX has Pallas, and PyTorch has
+# Triton.

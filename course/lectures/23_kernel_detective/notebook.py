@@ -5,7 +5,7 @@
 # crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what is wrong.
 # Run the cell, which does what the first two reports describe.
 #
-# (The energies are random draws from a gamma distribution, in GeV, with a fixed seed.)
+# The energies are random draws from a gamma distribution, in GeV, with a fixed seed.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -54,14 +54,14 @@ for n in (1024, 1000):
 # A detective repeats the same four steps, and you will do so six times:
 #
 # 1. **Reproduce** the fault, with as little data as you can.
-# 2. **Let a tool name a line.** Guess first which tool will.
+# 2. **Let a tool name a line**, and guess beforehand which tool will name one.
 # 3. **Explain** the whole symptom from what that line does.
 # 4. **Fix one thing**, and test again what worked before.
 
 # %% [markdown] id="sum-predict" tags=["predict"]
 # ## Case 1: the sum of 1,000
 #
-# The tree in `block_sums` is the one from "Trees and barriers", and for 1,024 values it is right. For 1,000 it is
+# The tree in `block_sums` is the one from "Trees and barriers", and for 1,024 values it is right, but for 1,000 it is
 # not. *Predict:* what does the checker name?
 
 # %% id="sum-guess"
@@ -111,8 +111,8 @@ def mended_sums(values, sums):
 check("wrong-sum", mended_sums)
 
 # %% [markdown] id="tools"
-# (The virtual GPU fills shared memory with absurd values so that you notice. A real GPU leaves what the previous block left
-# there, and then the sum is wrong by a *little*.) These are the tools for all six cases:
+# The virtual GPU fills shared memory with absurd values so that you notice. A real GPU leaves what the previous block
+# left there, and then the sum is wrong by a *little*. These are the tools for all six cases.
 #
 # | the symptom | the tool | what it tells you |
 # |---|---|---|
@@ -122,14 +122,14 @@ check("wrong-sum", mended_sums)
 # | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts of sectors, instructions and barriers, line by line |
 # | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
 #
-# All of them work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight do these jobs, as the end of this
-# lesson shows.
+# All of these tools work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight do the same jobs, as the end
+# of this lesson shows.
 
 # %% [markdown] id="crash-predict" tags=["predict"]
 # ## Case 2: the crash at 129
 #
-# The program finds the largest energy in each run of 128. The report says: "works for 128, 256 and 128,000 values, crashes at 129". The kernel has
-# its guard. *Predict:* which line is to blame?
+# The program finds the largest energy in each run of 128. The report says that it "works for 128, 256 and 128,000
+# values, crashes at 129", although the kernel has its guard. *Predict:* which line is to blame?
 
 # %% id="crash-guess"
 predict("crash",
@@ -158,14 +158,16 @@ with virtualgpu.check():  # on the virtual GPU, on a machine with a real one too
     print("129:", run_maxima(energies[:129]))
 
 # %% [markdown] id="crash-why" tags=["why"]
-# The message names a line of the *kernel*, because the bad address is there: `maxima[1] of 1`, from thread 0 of block 1.
-# Now ask why. Two blocks are right for 129 values, but one element of `maxima` is not enough. The host rounds the number of blocks up and the number of elements down. **The
-# named line is where the fault shows, which is not always where it was made**, so trace each number back to its origin.
+# The message names a line of the *kernel*, because the bad address is there, `maxima[1] of 1`, from thread 0 of block
+# 1. Two blocks are right for 129 values, but one element of `maxima` is not enough. The host rounds the number of
+# blocks up and the number of elements down. **The named line is where the fault shows, which is not always where it was
+# made**, so trace each number back to its origin.
 
 # %% [markdown] id="crash-task"
 # ### Exercise: close case 2
 #
-# Write `mended_maxima`. It must accept any number of values, including none. (A launch needs at least one block.)
+# Write `mended_maxima`. It must accept any number of values, including none, although a launch needs at least one
+# block.
 
 # %% id="crash-exercise" tags=["exercise"]
 mended_maxima = run_maxima  # a mended copy in its place: def mended_maxima(values): …
@@ -187,8 +189,8 @@ check("crash", mended_maxima)
 # ## Case 3: it never returns
 #
 # The program finds the largest energy that is above a cut, with a *lock*. The thread that changes `lock[0]` from 0 to 1
-# holds it, and the others try again. (An atomic maximum would do, and would be faster. The lock here is an example of
-# work that no single atomic can do.) The report says "used to work; hangs since we cut at 5 GeV".
+# holds it, and the others try again. An atomic maximum would do, and would be faster, but the lock here is an example
+# of work that no single atomic can do. The report says "used to work; hangs since we cut at 5 GeV".
 #
 # *Predict:* which line does the report show a thread waiting on?
 
@@ -222,9 +224,9 @@ for cut in (0.0, 5.0):
 
 # %% [markdown] id="hang-why" tags=["why"]
 # It is the `while`, although there is nothing wrong with that line, because the thread waits for another one. **A hang
-# report tells you which thread is waiting. Ask what it is waiting for.** The last line releases the lock, and a thread
-# whose energy is below the cut never gets there, because it returns with the lock still held. Without a cut no thread
-# takes that path, so it used to work.
+# report tells you which thread is waiting, so ask what it is waiting for.** The last line releases the lock, and a
+# thread whose energy is below the cut never gets there, because it returns with the lock still held. Without a cut no
+# thread takes that path, so it used to work.
 #
 # A real GPU would hang in the same way. A driver may kill the launch after some seconds, but it won't name a line.
 
@@ -255,8 +257,9 @@ check("hang", mended_best)
 # %% [markdown] id="slow-predict" tags=["predict"]
 # ## Case 4: right, and slow
 #
-# A table has 256 rows of 480 energies. Each thread adds up one row, from its first value to its last, as you
-# would share out work among people. The sums are right for every size. *Predict:* what does the report card complain about?
+# A table has 256 rows of 480 energies. Each thread adds up one row, from its first value to its last, as you would
+# share out work among people, and the sums are right for every size. *Predict:* what does the report card complain
+# about?
 
 # %% id="slow-guess"
 predict("slow",
@@ -319,8 +322,9 @@ gpucourse.memory(mended_rows, 256, 32, table, np.zeros(256), array="table", step
 # %% [markdown] id="days-predict" tags=["predict"]
 # ## Case 5: right on most days
 #
-# The program computes every energy as a share of the total. All threads add to the total, all wait, and all divide. The report says: "the shares add up to 1,
-# except when the GPU is busy". *Predict:* how many blocks may a launch have and still be right in every order?
+# The program computes every energy as a share of the total. All threads add to the total, all wait, and all divide. The
+# report says that "the shares add up to 1, except when the GPU is busy". *Predict:* how many blocks may a launch have
+# and still be right in every order?
 
 # %% id="days-guess"
 predict("days", "any number", "as many as run at the same time", "one")
@@ -351,11 +355,11 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="days-why" tags=["why"]
-# It may have only one block. `cuda.syncthreads()` waits for the threads of *one block*, and the comment beside it is
-# the bug. When eight blocks happen to run in step, the total is complete all the same, and every test passes. The two
-# lines of the finding belong to two different blocks, and the advice is to wait for another launch. **A wrong answer
-# that comes and goes means a missing order. Don't repeat the test until it passes; ask the checker, which needs no bad
-# luck.**
+# It may have only one block, because `cuda.syncthreads()` waits for the threads of *one block*, and the comment beside
+# it is the bug. When eight blocks happen to run in step, the total is complete all the same, and every test passes. The
+# two lines of the finding belong to two different blocks, and the advice is to wait for another launch. **A wrong
+# answer that comes and goes means a missing order. Don't repeat the test until it passes, but ask the checker, which
+# needs no bad luck.**
 
 # %% [markdown] id="days-task"
 # ### Exercise: close case 5
@@ -401,9 +405,9 @@ check("most-days", mended_shares)
 # %% [markdown] id="streams-predict" tags=["predict"]
 # ## Case 6: two streams
 #
-# The program computes the same shares for two halves of the data, in two streams, so that one half can be copied while the other is computed.
-# Each kernel is a separate launch, so case 5 is closed. Or is it? (`PaperGPU` is from "More than one GPU". It records what is
-# queued, and `run(seed)` executes it in an order that CUDA permits.)
+# The program computes the same shares for two halves of the data, in two streams, so that one half can be copied while
+# the other is computed. Each kernel is a separate launch, so case 5 seems closed. `PaperGPU` is from "More than one
+# GPU". It records what is queued, and `run(seed)` executes it in an order that CUDA permits.
 #
 # *Predict:* in which stream can a division come too soon?
 
@@ -447,14 +451,15 @@ print(try_orders(hasty))
 # %% [markdown] id="streams-why" tags=["why"]
 # It can come too soon in either stream. Each division needs *both* totals, but only the total of its own stream is
 # certain to come before it. The other one may not be ready yet. The end of a launch orders what comes after it in **its
-# own stream**. Between streams, only an event does.
+# own stream**, but only an event orders two streams.
 
 # %% [markdown] id="streams-task"
 # ### Exercise: close case 6
 #
-# Write `in_two_streams(gpu, halves, results)`, which is right in every order and done after 6 units. One stream for
-# everything takes 8. Use `event = gpu.event()`, `event.record(stream)` and `event.wait(stream)`. An event must be
-# recorded before a stream can wait for it, so think about the order in which you *queue*.
+# Write `in_two_streams(gpu, halves, results)`, which is right in every order and done after 6 units, where one stream
+# for everything takes 8. Make an event with `event = gpu.event()`, and use `event.record(stream)` and
+# `event.wait(stream)`. An event must be recorded before a stream can wait for it, so think about the order in which you
+# *queue*.
 
 # %% id="streams-exercise" tags=["exercise"]
 def in_two_streams(gpu, halves, results):
@@ -485,15 +490,17 @@ check("two-streams", in_two_streams)
 # %% [markdown] id="nsight-text"
 # ## Where the counts stop and Nsight begins
 #
-# In case 4 counts named the line. They are exact, the same each time, and need no GPU. They don't know about *time*, so
-# they can't tell which of twenty launches is the slow one, and what its warps wait for. On a GPU you ask NVIDIA's two
-# profilers, in this order:
+# In case 4, counts named the line. They are exact, the same each time, and need no GPU. But they contain no *time*, so
+# they can't tell you which of twenty launches is the slow one, and what its warps wait for. On a GPU you use NVIDIA's
+# two profilers, in this order.
 #
-# - **Nsight Systems** (`nsys`) draws the timeline of a *program*: copies, launches, gaps. Look here first, because the problem may not be a kernel at all.
+# - **Nsight Systems** (`nsys`) draws the timeline of a *program*, with its copies, launches and gaps. Look here first,
+#   because the problem may not be a kernel at all.
 # - **Nsight Compute** (`ncu`) analyses *one kernel* with hundreds of metrics. It runs each launch several times, so name the kernel that you want.
 #
-# Both take a script, not a notebook. Name its parts with **NVTX ranges**, and they appear on the timeline. `cupyx.profiler.time_range` is one way to do this, as a `with` or a decorator.
-# It does nothing where there is no profiler.
+# Both take a script, not a notebook. Name the script's parts with **NVTX ranges**, and they appear on the timeline.
+# `cupyx.profiler.time_range` is one way to do this, as a `with` or a decorator, which does nothing where there is no
+# profiler.
 
 # %% id="nsight-program"
 import shutil
@@ -542,9 +549,10 @@ for command in (
         print(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout[-4000:])
 
 # %% [markdown] id="nsight-read"
-# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints tables of NVTX ranges (`nvtx_sum`; the first "add up the rows" is the
-# longest here, because it compiles), of driver calls (`cuda_api_sum`), of kernels (`cuda_gpu_kern_sum`; `row_sums` appears three times) and of copies (`cuda_gpu_mem_time_sum`). We show no times
-# here, because we have no recorded run of these commands.
+# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints four tables.
+# `nvtx_sum` has the NVTX ranges, of which the first "add up the rows" is the longest, because it compiles.
+# `cuda_api_sum` has the driver calls, `cuda_gpu_kern_sum` the kernels, where `row_sums` appears three times, and
+# `cuda_gpu_mem_time_sum` the copies. We show no times here, because we have no recorded run of these commands.
 
 # %% [markdown] id="nsight-predict" tags=["predict"]
 # `ncu` prints one line for each metric. Its counts of the memory system should agree with the virtual GPU's. *Predict:* in `row_sums` each lane reads its own
@@ -582,7 +590,8 @@ for counter in ("global_load_requests", "global_load_sectors", "global_store_sec
 print("sectors for each request:", *(f"{one.global_load_sectors / one.global_load_requests:.1f}" for one in columns))
 
 # %% [markdown] id="nsight-why" tags=["why"]
-# It touches 32, and would touch 8. The 32 lanes of a warp need 32 × 8 bytes. Adjacent elements fill 8 sectors of 32 bytes, but lanes in different rows each need their own sector.
+# It touches 32, and would touch 8, because the 32 lanes of a warp need 32 × 8 bytes. Adjacent elements fill 8 sectors
+# of 32 bytes, but lanes in different rows each need their own sector.
 
 # %% [markdown] id="nsight-names"
 # | here | in `ncu` |
@@ -603,34 +612,36 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | *not counted here:* how many warps were there | <code>sm__warps_active<wbr>.avg.pct_of_peak_sustained_active</code> |
 # | *not counted here:* how busy the tensor cores are | <code>sm__pipe_tensor_cycles_active<wbr>.avg.pct_of_peak_sustained_active</code> |
 #
-# So use counts while you write, at home and in tests, because they say *why*. Then the profilers on the GPU, because
-# they say *whether it matters*. (`ncu --query-metrics` lists what your version has; on some machines its counters are
-# kept for administrators, and then it says `ERR_NVGPUCTRPERM`.)
+# So use counts while you write, at home and in tests, because they say *why* a kernel is slow. Then use the profilers
+# on the GPU, because they say *whether it matters*. `ncu --query-metrics` lists the metrics of your version. On some
+# machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Reproduce the fault with little data, let a tool name a line, explain the whole symptom, fix one thing, and test again what worked before.
 # - The named line is where the fault shows. Trace the number back to its origin, or ask what the thread waits for.
-# - A fault that comes and goes is a missing order: `check()` finds it even on a day when the answer is right.
-# - A barrier orders the threads of a block, the end of a launch orders its stream, and an event orders two streams. (A cooperative
-#   launch has a barrier for its whole grid.)
+# - A fault that comes and goes is a missing order, which `check()` finds even on a day when the answer is right.
+# - A barrier orders the threads of a block, the end of a launch orders its stream, and an event orders two streams. A
+#   cooperative launch also has a barrier for its whole grid.
 # - Slowness also has a line, so count sectors before you guess. To learn whether it matters, use `nsys` first and then
 #   `ncu`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): `memcheck`, `racecheck`, `initcheck`
-#   and `synccheck` on a real GPU. It names case 2 as you have seen. None of its tools finds case 1, because `initcheck` only looks at
-#   global memory. `racecheck` only looks at shared memory, so it doesn't see case 5.
+# - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): runs `memcheck`,
+#   `racecheck`, `initcheck` and `synccheck` on a real GPU. It names case 2 as you have seen. None of its tools finds
+#   case 1, because `initcheck` only looks at global memory. `racecheck` only looks at shared memory, so it doesn't see
+#   case 5.
 # - [Nsight Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html) and
 #   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), which explains how its metrics are named.
-# - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA: how lines get into a message.
-# - The [memory model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model) of PTX: what
-#   "nothing orders the two" means, exactly.
+# - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA, on how lines get
+#   into a message.
+# - The [memory model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model) of
+#   PTX, which defines exactly what "nothing orders the two" means.
 #
-# The next case is your own: put `with virtualgpu.check() as report:` around a launch that you trust.
+# The next case is your own, so put `with virtualgpu.check() as report:` around a launch that you trust.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes
@@ -646,8 +657,8 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | 46-54 | case 6 |
 # | 54-60 | the profilers; with a GPU at hand, run the two commands on the projector |
 #
-# The cases are independent: for half an hour, take 1, 3 and 5. They are more fun in pairs, where one person guesses the line and the other
-# runs the tool.
+# The cases are independent, so for half an hour take 1, 3 and 5. They are more fun in pairs, where one person guesses
+# the line and the other runs the tool.
 #
 # *Ten minutes late:* leave out case 2, which takes a minute to fix at home. *Ten minutes early:* have people write a seventh
 # report for their neighbour, about one of their own kernels with one thing broken.
@@ -656,7 +667,7 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # before the `return`, which is right too, but forget the fence in front of it. In case 6 they wait for both events in
 # one stream only.
 #
-# *Frequent questions.* "Why not just print?" You can, because `print` works in kernels. But it shows what happened in
-# one particular order, and a race may vanish when you print. "Does the checker find everything?" No, it sees only the
-# launches that you make, with the data that you give it. A kernel that is wrong for 129 elements may be right for
-# 128.
+# *Frequent questions.* "Why not just print?" You can print, because `print` works in kernels, but it shows what
+# happened in one particular order, and a race may vanish when you print. "Does the checker find everything?" It
+# doesn't, because it sees only the launches that you make, with the data that you give it. A kernel that is wrong for
+# 129 elements may be right for 128.

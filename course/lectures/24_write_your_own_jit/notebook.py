@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## What stands between your Python and a kernel?
 #
-# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. How dense is the water? There is
-# a formula with 41 coefficients, the *equation of state* of sea water of 1980. (Its successor TEOS-10, of 2010, is
-# longer.) Here it is in `jax.numpy`, with 4,096 simulated measurements, which are smooth curves with some noise. Run
+# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. The density of the water follows
+# by a formula with 41 coefficients, the *equation of state* of sea water of 1980, whose successor TEOS-10, of 2010, is
+# longer. Here it is in `jax.numpy`, with 4,096 simulated measurements, which are smooth curves with some noise. Run
 # both cells.
 
 # %% id="the-question"
@@ -63,8 +63,8 @@ equations = jax.make_jaxpr(density)(dive).eqns
 print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
 
 # %% [markdown] id="the-question-stands"
-# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` compiles them to **one** loop. **What does
-# `jax.jit` do between your function and that loop? And could you write it?**
+# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` compiles them to **one** loop. **What
+# does `jax.jit` do between your function and that loop, and could you write it?**
 
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
@@ -140,8 +140,8 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
 # ### Exercise: an interpreter
 #
 # Write `interpret(closed, *arguments)`, which returns the list of the results. A closed jaxpr has `closed.jaxpr` with
-# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one
-# equation. An output can be a literal too. `hint("walk")` gives a hint, and called again, another.
+# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one equation. Note
+# that an output can also be a literal. `hint("walk")` gives a hint, and a second one when you call it again.
 
 # %% id="walk-exercise" tags=["exercise"]
 def run(equation, operands):
@@ -172,8 +172,8 @@ def interpret(closed, *arguments):
 check("walk", interpret)
 
 # %% [markdown] id="the-parts"
-# That was the first of five pieces. This lecture's compiler has six small parts, in about 125 lines of Python, and makes a
-# CUDA C++ kernel, which `cupy.RawKernel` compiles and launches:
+# With that, you know how the compiler walks through a program. This lecture's compiler has six small parts, in about
+# 125 lines of Python, and makes a CUDA C++ kernel, which `cupy.RawKernel` compiles and launches.
 #
 # | part | from | to |
 # |---|---|---|
@@ -187,10 +187,10 @@ check("walk", interpret)
 # %% [markdown] id="templates-text"
 # ## 2. The same walk, with text
 #
-# Now let the variables represent *text*. An element of an array is a function of its **index**. Give it `i`, and it
-# names the variable of the kernel that has element `i`. Each primitive becomes a template. (`0.5f` is written so
-# because `0.5` alone would be a `double`, and the whole line with it. `max` is our own, because C's `fmax` drops a NaN
-# that `jnp.maximum` keeps.)
+# Now let the variables represent *text*. An array is a function of its **index**, which you give `i`, and which names
+# the variable of the kernel that has element `i`. Each primitive becomes a template. The template writes `0.5f` because
+# `0.5` alone would be a `double`, and the whole line with it. `max` is our own, because C's `fmax` drops a NaN that
+# `jnp.maximum` keeps.
 
 # %% id="templates"
 TYPES = {"float32": "float", "int32": "int", "bool": "bool"}
@@ -234,9 +234,9 @@ class Kernel:
 
 
 # %% [markdown] id="walk-text"
-# The walk is your interpreter again, line by line, with `translate` in place of `run`. (`flat`
-# turns an index with several axes into one number, as arrays are in memory. Arrays that your function has
-# closed over arrive as `consts`, and become arguments of the kernel.)
+# The walk is your interpreter again, line by line, with `translate` in place of `run`. `flat` turns an index with
+# several axes into one number, as arrays are in memory. Arrays that your function has closed over arrive as `consts`,
+# and become arguments of the kernel.
 
 # %% id="write"
 def steps(shape):
@@ -296,8 +296,8 @@ def translate(kernel, equation, operands):
 
 # %% [markdown] id="build-predict" tags=["predict"]
 # The last part puts a frame around the lines, with one thread for each element. *Predict,* for `freezing` on 4,096
-# measurements: how many kernels? How many lines begin with `const float`? And how often does a thread load the
-# salinity, which three equations use?
+# measurements, how many kernels there are, how many lines begin with `const float`, and how often a thread loads the
+# salinity, which three equations use.
 
 # %% id="build-guess"
 predict("build",
@@ -351,7 +351,7 @@ print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressu
 # needed no extra work, because an array that is only a function of its index needs no memory.
 
 # %% [markdown] id="no-template-predict" tags=["predict"]
-# Now we try something that fails. A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we get an error?
+# A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we get an error?
 
 # %% id="no-template-guess"
 predict("no-template",
@@ -364,7 +364,7 @@ cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
 build(cube)
 
 # %% [markdown] id="no-template-why" tags=["why"]
-# We get it while the kernel is built: ``no template for `integer_pow` ``, with the equation. You can fix a compiler
+# We get it while the kernel is built, as ``no template for `integer_pow` ``, with the equation. You can fix a compiler
 # that **refuses by name**, but one that guesses is worse than none. Some primitives need more than a template, for
 # example `cumsum`, whose elements depend on all before them, `scan` and `sort`. Our compiler will always refuse them.
 
@@ -373,8 +373,8 @@ build(cube)
 #
 # A template may be a function, which gets `name`, the operands' names, and the equation's parameters, and returns the
 # text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write `power(name, x, y)` for whole
-# `y`, also 0 and below, with products and at most one division, and with few of them: `x**16` needs four products, not
-# fifteen. `name(text)` stores a text in a variable of the kernel, which you can use twice.
+# `y`, also 0 and below, with products and at most one division, and with few of them, so that `x**16` needs four
+# products, not fifteen. `name(text)` stores a text in a variable of the kernel, which you can use twice.
 
 # %% id="power-exercise" tags=["exercise"]
 def power(name, x, y):
@@ -412,8 +412,8 @@ check("power", power)
 #
 # `broadcast_in_dim` makes a larger array, in which axis `k` of the operand becomes axis `dimensions[k]` of the result.
 # `index` has a text for each axis of the result. Return a tuple with one for each axis of the operand, which has the
-# shape `shape`. An axis of length 1 may have become longer, and there every element is element `"0"`. (As it is, the
-# function takes element 0 of everything.)
+# shape `shape`. An axis of length 1 may have become longer, and there every element is element `"0"`. As it is, the
+# function takes element 0 of everything.
 
 # %% id="broadcast-exercise" tags=["exercise"]
 def broadcast_index(index, shape, dimensions):
@@ -437,8 +437,8 @@ check("broadcast", broadcast_index)
 
 # %% [markdown] id="loads-predict" tags=["predict"]
 # A warp of 32 threads loads together, and memory moves in sectors of 32 bytes, which hold eight neighbours of
-# `float32`. *Predict,* for each of the three: how many loads does a thread make, and how many sectors does a warp's
-# load touch, 1, 4 or 32?
+# `float32`. *Predict* for each of the three, how many loads a thread makes, and whether a warp's load touches 1, 4 or
+# 32 sectors.
 
 # %% id="loads-guess"
 predict("loads",
@@ -518,9 +518,9 @@ print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"]
 # ### Exercise: a nested jaxpr
 #
 # Write `inlined(kernel, closed, operands)`, which returns the list of the results of one call of `closed`, a closed
-# jaxpr, with these operands. The call should just become more lines of the same kernel. (Which function makes
-# lines from a jaxpr, with its own dictionary? And what happens to numbers and arrays that the inner function
-# has closed over?)
+# jaxpr, with these operands. The call should just become more lines of the same kernel. Think about which function
+# makes lines from a jaxpr, with its own dictionary, and about numbers and arrays that the inner function has closed
+# over.
 
 # %% id="nested-exercise" tags=["exercise"]
 def inlined(kernel, closed, operands):
@@ -540,8 +540,8 @@ check("nested", build)
 # `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all
 # that have one.
 #
-# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's
-# `which ? a : b`. (`jax.lax.select` is the same without a call.) *Predict:* does anything complain?
+# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's `which ? a : b`.
+# `jax.lax.select` is the same without a call. *Predict:* does anything complain?
 
 # %% id="select-guess"
 predict("select-wrong",
@@ -574,18 +574,17 @@ print("as NumPy:", np.array_equal(ours, theirs))
 # %% [markdown] id="jit-text"
 # ## 5. `my_jit`: compile once, for all sorts of arguments
 #
-# What is missing is the entry point. Arguments come as trees (dictionaries, tuples, your own classes). JAX flattens
-# them with `jax.tree.flatten` into a list of **leaves** and the tree's structure, and rebuilds results
-# with `unflatten`. Tracing and building take a tenth of a second or more, so we keep what was built
-# under a **key**.
+# Now only the entry point is missing. Arguments come as trees of dictionaries, tuples or your own classes. JAX flattens
+# them with `jax.tree.flatten` into a list of **leaves** and the tree's structure, and rebuilds results with
+# `unflatten`. Tracing and building take a tenth of a second or more, so we keep what was built under a **key**.
 
 # %% [markdown] id="key-task"
 # ### Exercise: the key
 #
 # Write `key_of(tree, leaves)`, which returns what the kernel depends on, and nothing else. `leaves` are JAX arrays, and
 # the key must be hashable. If it contains too much, `my_jit` compiles again and again, as it does now. If it contains
-# too little, it runs a kernel made for other arguments. (Besides the obvious: `x * 2.0` and `x * jnp.float32(2)` differ
-# where `x` is `float16`. A Python number is *weakly typed*, and its array has `.weak_type`.)
+# too little, it runs a kernel made for other arguments. One part of the key is easily forgotten, because `x * 2.0` and
+# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array has `.weak_type`.
 
 # %% id="key-exercise" tags=["exercise"]
 def key_of(tree, leaves):
@@ -624,7 +623,7 @@ def my_jit(function):
 
 
 # %% [markdown] id="traces-predict" tags=["predict"]
-# *Predict:* five calls. Which of them trace, if the key is right? And the last one, after `SALT` has changed?
+# *Predict:* which of the five calls trace, if the key is right, and does the last one, after `SALT` has changed?
 
 # %% id="traces-guess"
 predict("traces",
@@ -674,8 +673,8 @@ print("the kernel kept:", next(line.strip() for line in built.source.splitlines(
 # %% [markdown] id="density-predict" tags=["predict"]
 # ## 6. Sea water, and its derivative
 #
-# Now everything is in place. *Predict:* how many kernels is `density` with its 82 equations? And its derivative with respect to
-# temperature, for each measurement, `vmap(grad(…))`: more kernels, or more lines?
+# *Predict:* how many kernels is `density` with its 82 equations? And does its derivative with respect to temperature,
+# for each measurement by `vmap(grad(…))`, take more kernels, or more lines?
 
 # %% id="density-guess"
 predict("density",
@@ -714,16 +713,17 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why" tags=["why"]
-# Each is one kernel. The derivative has more lines, and no more memory traffic than its three results need. `grad` and
-# `vmap` do their work while JAX traces, so our compiler never sees them, but only equations. (And the picture shows why
-# ice forms on top: the line for fresh water crosses zero at 4 °C, below which colder water is lighter.)
+# Each of the two is one kernel. The derivative has more lines, and no more memory traffic than its three results need.
+# `grad` and `vmap` do their work while JAX traces, so our compiler never sees them, but only equations. The picture
+# also shows why ice forms on top, because the line for fresh water crosses zero at 4 °C, below which colder water is
+# lighter.
 
 # %% [markdown] id="plans-predict" tags=["predict"]
 # ## 7. Two plans
 #
-# What if each equation were a separate kernel, as with `jax.disable_jit()`, or with CuPy? We can build
-# that plan from the same parts. *Predict* for `density` of 4,096 measurements, 128 warps: how many launches
-# and loads (a load by a warp is a **request**) does each plan have?
+# What if each equation were a separate kernel, as with `jax.disable_jit()`, or with CuPy? We can build that plan from
+# the same parts. A load by a warp is a **request**. *Predict* how many launches and requests each plan has for
+# `density` of 4,096 measurements, which are 128 warps.
 
 # %% id="plans-guess"
 predict("plans",
@@ -774,8 +774,8 @@ for axes, what in zip(panels, plans["one kernel"], strict=True):
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
 # %% [markdown] id="plans-why" tags=["why"]
-# 384 requests are 3 arrays × 128 warps, so each number is loaded once, by adjacent threads, which is the minimum. XLA's
-# plan is written in **HLO**. Here is the part where the program begins, below the end of our kernel:
+# 384 requests are 3 arrays × 128 warps, so each number is loaded once, by adjacent threads, which is the minimum. XLA
+# writes its plan in **HLO**, and below the end of our kernel you see where its program begins.
 
 # %% id="hlo"
 hlo = jax.jit(density).lower(dive).compile().as_text()
@@ -790,16 +790,17 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 
 # %% [markdown] id="hlo-why"
 # XLA has the same plan, one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a `broadcast`
-# for each constant. (The names differ from version to version and from machine to machine.) What XLA does beyond ours:
-# several shapes in a program, reductions with the work before them fused in, products by libraries, memory planned and
-# used again, arrays that stay on the device between calls. Ours carries them there and back at each call.
+# for each constant. The names differ from version to version and from machine to machine. XLA does more than our
+# compiler. It accepts several shapes in a program, fuses reductions with the work before them, takes products from
+# libraries, plans memory and uses it again, and leaves arrays on the device between calls, where ours carries them
+# there and back at each call.
 #
-# **Whose idea is it?** A table with one small translator for each primitive, and a driver that walks the equations and
-# keeps the scope, are the design of [JaCe](https://github.com/GridTools/jace), which translates jaxprs for
-# [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data and also targets FPGAs and
+# The design has its own history. A table with one small translator for each primitive, and a driver that walks the
+# equations and keeps the scope, are the design of [JaCe](https://github.com/GridTools/jace), which translates jaxprs
+# for [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data and also targets FPGAs and
 # clusters. We took the design and left out DaCe. For the equation of state of the pyhpc benchmarks, a formula of this
-# kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile, and what it made was 2.2 to 2.4 times slower than
-# `jax.jit`'s code (jaxpile's README has these figures). Where a person transforms a large program by hand, DaCe does
+# kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile, and the result was 2.2 to 2.4 times slower than
+# `jax.jit`'s code, by the figures in jaxpile's README. Where a person transforms a large program by hand, DaCe does
 # much that ours does not.
 #
 # The full version of this compiler is **jaxpile**, in this course's repository. `packages/jaxpile` has the same parts,
@@ -821,8 +822,8 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 #   what the variables represent.
 # - If an array is a function of its index, fusing means putting text into text. This gives one kernel that loads each
 #   input once. Slices, transposes and broadcasts cost no memory, but they keep their access pattern.
-# - A nested jaxpr needs its own scope at each call, and has the same variables in all of them.
-# - `jit` is a cache. Its key is the tree, shapes, types and weak types that the kernel was built for. Values and
+# - A nested jaxpr has the same variables in all of its calls, so it needs its own scope at each.
+# - `jit` is a cache, whose key is the tree, shapes, types and weak types that the kernel was built for. Values and
 #   globals are not part of it.
 # - A compiler must refuse by name a primitive that it doesn't know. Only a comparison of numbers finds one that it has
 #   got wrong.
@@ -835,10 +836,10 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 #   [pytrees](https://docs.jax.dev/en/latest/pytrees.html), and
 #   [autodidax](https://docs.jax.dev/en/latest/autodidax.html), which builds all of JAX's core in one
 #   notebook.
-# - XLA: [its architecture](https://openxla.org/xla/architecture), and
-#   [what its operations mean](https://openxla.org/xla/operation_semantics).
-# - CuPy: [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
-# - The formulas: Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
+# - XLA: [its architecture](https://openxla.org/xla/architecture), and [what its operations
+#   mean](https://openxla.org/xla/operation_semantics).
+# - CuPy's user guide on [raw kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html).
+# - The formulas are from Fofonoff and Millard, *Algorithms for computation of fundamental properties of seawater*,
 #   UNESCO technical papers in marine science 44 (1983).
 
 # %% [markdown] id="room-plan" tags=["room"]
@@ -857,17 +858,17 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
 # `walk` and `key` must not be cut.
 #
-# *Where people get stuck.* In `walk`, on literals among the *outputs*, and on primitives with several results:
-# `run` gives a list always. In `power`, on exponent 0, and on `x**1`. In `broadcast`, they map the result's
-# axes and forget axes of length 1. In `nested`, they look for more to do: it is one line, and the point is
-# why one line is enough. In `key`, on weak types.
+# *Where people get stuck.* In `walk` they forget literals among the *outputs*, and primitives with several results,
+# although `run` always gives a list. In `power` they forget exponent 0, and `x**1`. In `broadcast`, they map the
+# result's axes and forget axes of length 1. In `nested` they look for more to do, but it is one line, and the point is
+# why one line is enough. In `key` they forget weak types.
 #
-# *Frequent questions.* "Why is the kernel a function of the index, and not of the array?" Then nothing needs to be
-# stored. Ask yourself what `x[1:] - x[:-1]` would store otherwise. "Why does each line have a name?" Without names,
-# the text of a value that is used twice would appear twice, and four times at the next level. Ten times `x = x * x`
-# would be 1,023 products. "Does XLA generate CUDA C++?" No, it generates LLVM IR or Triton's language. "Why float32?"
-# It is JAX's default. To support another type, begin at `TYPES`.
+# *Frequent questions.* "Why is the kernel a function of the index, and not of the array?" With an index, nothing needs
+# to be stored. Ask what `x[1:] - x[:-1]` would store otherwise. "Why does each line have a name?" Without names, the
+# text of a value that is used twice would appear twice, and four times at the next level. Ten times `x = x * x` would
+# be 1,023 products. "Does XLA generate CUDA C++?" No, it generates LLVM IR or Triton's language. "Why float32?" It is
+# JAX's default, and to support another type, you begin at `TYPES`.
 #
-# *What goes wrong.* Running the first cells of section 2 again empties the three tables: run what
-# fills them, in sections 2 to 4, again as well. The cell that counts traces prints other numbers the second time, unless
-# its function is defined anew: it is, in the same cell.
+# *What goes wrong.* Running the first cells of section 2 again empties the three tables, so run what fills them, in
+# sections 2 to 4, again as well. The cell that counts traces would print other numbers the second time, so it defines
+# its function anew.

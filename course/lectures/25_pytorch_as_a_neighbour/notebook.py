@@ -53,14 +53,15 @@ Picture(figure, f"The charge in {STRIPS} strips: eight pairs of bars as measured
 # PyTorch could move them, because it has optimisers that follow a gradient, and whole networks. But it cannot see into your kernel. **What does a
 # kernel need to become part of PyTorch?**
 #
-# PyTorch isn't in the course's environment, because it is larger than all the rest. `pip install torch` installs it, and [its own page](https://pytorch.org/get-started/locally/) tells you how to get the smaller version for CPUs. Cells that need it begin
-# with `%%needs torch` and tell you when it is missing. The exercises don't need it.
+# PyTorch isn't in the course's environment, because it is larger than all the rest. `pip install torch` installs it,
+# and [its own page](https://pytorch.org/get-started/locally/) tells you how to get the smaller version for CPUs. Cells
+# that need it begin with `%%needs torch` and tell you when it is missing. You can do all exercises without it.
 
 # %% [markdown] id="collect-task"
 # ## 1. The backward pass is a kernel
 #
 # The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k, and together they
-# are the misfit's **gradient**. What are its derivatives with respect to the hits? A hit changed two strips, because it
+# are the misfit's **gradient**. We need its derivatives with respect to the hits. A hit changed two strips, because it
 # added `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that
 # fraction of the charge moves from left to right.
 #
@@ -111,11 +112,11 @@ Picture(figure, f"How far each of the eight hits is from its true place, against
                 f"at first, up to {abs(x - true).max():.3f} after 60 steps.")
 
 # %% [markdown] id="by-hand-why"
-# Two kernels and one line of Python find the hits. (If yours stay where they are, look at `collect` again. A guess
-# between the *wrong* strips may get stuck at a strip, because a gradient only knows two strips.) In the forward pass,
-# threads meet in the strips, so they add with atomics. This is a *scatter*. In the backward pass each thread reads its
-# two strips and writes its own results. This is a *gather*, which needs no atomic at all. In general, the backward pass
-# of a scatter is a gather, and that of a gather is a scatter.
+# Two kernels and one line of Python find the hits. If yours stay where they are, look at `collect` again. A guess
+# between the *wrong* strips may get stuck at a strip, because the gradient comes from only two strips. In the forward
+# pass, threads meet in the strips, so they add with atomics, which makes it a *scatter*. In the backward pass each
+# thread reads its two strips and writes its own results, which makes it a *gather*, and needs no atomic at all. In
+# general, the backward pass of a scatter is a gather, and that of a gather is a scatter.
 
 # %% id="counts"
 gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.zeros(8))
@@ -123,8 +124,9 @@ gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.
 # %% [markdown] id="borrowed-predict" tags=["predict"]
 # ## 2. Whose memory is it?
 #
-# Array libraries share memory through **DLPack**: `from_dlpack(x)` calls `x.__dlpack__()` to learn the address, the device, the shape, the strides and the type. NumPy can take a JAX array this way, and JAX
-# arrays never change. *Predict:* what happens to `taken[0] = 7`?
+# Array libraries share memory through **DLPack**, where `from_dlpack(x)` calls `x.__dlpack__()` to learn the address,
+# the device, the shape, the strides and the type. NumPy can take a JAX array this way, and JAX arrays never change.
+# *Predict:* what happens to `taken[0] = 7`?
 
 # %% id="borrowed-guess"
 predict("borrowed", "JAX's array changes: it's one memory", "a copy changes, and JAX's array stays", "an error: NumPy was told that it's read-only")
@@ -140,7 +142,7 @@ taken[0] = 7
 # that. The view keeps its owner alive for as long as the view exists.
 
 # %% [markdown] id="jax-changed-text"
-# PyTorch takes the JAX array too, but has no read-only tensors:
+# PyTorch also takes the JAX array, but has no read-only tensors.
 
 # %% id="jax-changed"
 # %%needs torch
@@ -150,10 +152,10 @@ torch.from_dlpack(of_jax)[0] = 7
 print("JAX's array, which can't change, is now", of_jax)
 
 # %% [markdown] id="reach-text"
-# The array has changed, so whatever JAX has compiled or saved with the old value is now wrong. Use
-# `torch.from_dlpack(x).clone()` here to make a copy. Between a tensor and NumPy, the rules are NumPy's own. A view
-# reaches the same memory by other strides, and a change of type or of order makes new memory. The picture shows which
-# addresses each array reaches:
+# The array has changed, so whatever JAX has compiled or saved with the old value is now wrong. Here you would make a
+# copy, with `torch.from_dlpack(x).clone()`. Between a tensor and NumPy, the rules are NumPy's own. A view reaches the
+# same memory by other strides, and a change of type or of order makes new memory. The picture shows which addresses
+# each array reaches.
 
 # %% id="reach"
 table = np.arange(12.0).reshape(3, 4)
@@ -197,7 +199,8 @@ reach({"torch.from_numpy(table)": t, "torch.as_tensor(table)": torch.as_tensor(t
 # %% [markdown] id="plain-predict" tags=["predict"]
 # ## 3. From a function to an operator
 #
-# Now PyTorch will move the hits. *Predict:* we call our function on a tensor's memory and ask for the gradient. What do we get?
+# Now PyTorch will move the hits. *Predict:* what do we get if we call our function on a tensor's memory and ask for the
+# gradient?
 
 # %% id="plain-guess"
 predict("plain", "the right gradient: PyTorch follows the memory", "a gradient of 0: to PyTorch it's a constant", "an error: the result has no history")
@@ -216,7 +219,7 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown] id="plain-why" tags=["why"]
-# It is an error: `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do
+# It is an error, `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do
 # *with tensors*, and a kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`,
 # which `.numpy()` requires, says exactly that.
 
@@ -257,8 +260,8 @@ print("deposit as before:", torch.equal(deposit(position, charges, STRIPS), plai
 # A rule is two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the forward pass, where
 # `ctx.save_for_backward(…)` keeps arrays. `backward(ctx, g)` finds them as `ctx.saved_tensors`, receives the derivative
 # with respect to each strip, and returns the derivatives with respect to *each* input, with `None` for `n`, which is
-# not an array. Complete both. `collect(x, charge, g)` gives both results. Without PyTorch, the check calls your rule as
-# PyTorch would, with NumPy arrays. With PyTorch, it also runs `opcheck` and `gradcheck`.
+# not an array. Complete both functions, with both results from `collect(x, charge, g)`. Without PyTorch, the check
+# calls your rule as PyTorch would, with NumPy arrays. With PyTorch, it also runs `opcheck` and `gradcheck`.
 
 # %% id="rule-exercise" tags=["exercise"]
 def setup_context(ctx, inputs, output):
@@ -282,7 +285,7 @@ check("rule", setup_context, backward)
 
 # %% [markdown] id="opcheck-predict" tags=["predict"]
 # `torch.library.opcheck` tests whether an operator does what its schema says, whether the fake agrees, and whether it
-# compiles. *Predict:* this rule has the wrong sign. What notices it?
+# compiles. *Predict:* which test notices that this rule has the wrong sign?
 
 # %% id="opcheck-guess"
 predict("opcheck", "opcheck", "register_autograd", "gradcheck alone")
@@ -321,7 +324,8 @@ Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to
 # %% [markdown] id="fit-why"
 # There are sixteen unknowns, an optimiser that somebody else wrote, and your two kernels. Nothing in PyTorch knows what a strip is.
 #
-# On a GPU you would register a second kernel for tensors that are there, and nothing would be copied. (We have not run this, because none of our machines with a GPU had PyTorch.)
+# On a GPU you would register a second kernel for tensors that are there, and nothing would be copied. We have not run
+# this, because none of our machines with a GPU had PyTorch.
 #
 # ```python
 # @deposit.register_kernel("cuda")
@@ -334,8 +338,10 @@ Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to
 # %% [markdown] id="breaks-predict" tags=["predict"]
 # ## 4. What `torch.compile` does with it
 #
-# `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast. When it meets something that it cannot read, it ends the graph, lets Python run that part, and begins another graph. This is a **graph break**.
-# *Predict:* our kernel is in the middle of a function, once as a plain function that PyTorch is told not to look into, and once as the operator. How many graphs does each give?
+# `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast.
+# When it meets something that it cannot read, it ends the graph, lets Python run that part, and begins another graph,
+# which is called a **graph break**. Below, our kernel is in the middle of a function, once as a plain function that
+# PyTorch is told not to look into, and once as the operator. *Predict:* how many graphs does each of them give?
 
 # %% id="breaks-guess"
 predict("breaks", "two, and one", "one, and one: it's the same kernel", "two each: a kernel is never read")
@@ -377,8 +383,10 @@ except RuntimeError as error:  # torch._dynamo.exc.Unsupported
 # what you want while you look for the reason.
 
 # %% [markdown] id="fused-text"
-# Why does this matter? Each operation reads its arguments from memory and writes its result there. PyTorch's own backend, *inductor*, fuses neighbouring operations in a graph into one kernel. It cannot fuse across a break, or into an operator. The cell counts the kernels that it makes. (On a CPU
-# it needs a C++ compiler, and the first run takes a minute.)
+# Graphs matter because each operation reads its arguments from memory and writes its result there. PyTorch's own
+# backend, *inductor*, fuses neighbouring operations in a graph into one kernel. It cannot fuse across a break, or into
+# an operator. The cell counts the kernels that it makes. On a CPU it needs a C++ compiler, and the first run takes a
+# minute.
 
 # %% id="fused"
 # %%needs torch
@@ -424,15 +432,18 @@ else:
 # - DLPack and `__cuda_array_interface__` share memory, they don't copy numbers. NumPy respects read-only memory, but
 #   PyTorch doesn't know about it. A change of type or order is a copy.
 # - `custom_op` turns a function into an operator, `register_fake` gives its result's shape, and `register_autograd` its backward pass.
-# - `opcheck` tests whether an operator keeps its promises, `gradcheck` whether the gradient is right. Run both.
-# - A plain function breaks a graph. An operator doesn't, but nothing is fused into it.
+# - Run both `opcheck`, which tests whether an operator keeps its promises, and `gradcheck`, which tests whether the
+#   gradient is right.
+# - A plain function breaks a graph, and an operator doesn't, but nothing is fused into it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - PyTorch: [custom Python operators](https://docs.pytorch.org/tutorials/advanced/python_custom_ops_registrations.html), [`torch.library`](https://docs.pytorch.org/docs/stable/library.html), and
-#   [custom operators under `torch.compile`](https://docs.pytorch.org/docs/stable/compile/programming_model.custom_ops.html).
-# - CCCL in Python: [`cuda.compute` and `cuda.coop`](https://nvidia.github.io/cccl/python).
+# - PyTorch: [custom Python
+#   operators](https://docs.pytorch.org/tutorials/advanced/python_custom_ops_registrations.html),
+#   [`torch.library`](https://docs.pytorch.org/docs/stable/library.html), and [custom operators under
+#   `torch.compile`](https://docs.pytorch.org/docs/stable/compile/programming_model.custom_ops.html).
+# - The CCCL libraries in Python, [`cuda.compute` and `cuda.coop`](https://nvidia.github.io/cccl/python).
 # - [DLPack](https://dmlc.github.io/dlpack/latest/), and the [CUDA array interface](https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
@@ -447,13 +458,16 @@ else:
 # | 29-33 | section 4 |
 # | 33-35 | the table of section 5: does anybody have a kernel that it makes unnecessary? |
 #
-# *Ten minutes late:* leave out the pictures of section 2, and `fused`. *Ten minutes early:* make `charge` a parameter that all hits share. What happens to its derivative, and where does the sum belong?
+# *Ten minutes late:* leave out the pictures of section 2, and `fused`. *Ten minutes early:* make `charge` a parameter
+# that all hits share, and ask what happens to its derivative, and where the sum belongs.
 #
 # *Before the lesson.* Install PyTorch where you want to show it, or run section 3 on a machine that has it. Without PyTorch, its cells print one sentence.
 #
-# *Where people get stuck.* In `collect`, `g[left]` with a left of -1, which is the last strip to Python and Numba. In `rule`, the third `None`, and assuming that `g` is 1.
+# *Where people get stuck.* In `collect` they read `g[left]` with a left of -1, which is the last strip to Python and
+# Numba. In `rule` they forget the third `None`, or assume that `g` is 1.
 #
-# *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`. But PyTorch's own
+# *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own
 # documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been
-# silently wrong. "Does a rule for the second derivative follow?" No, `collect` would need its own rule. "Can I pass a
-# CPU tensor to a Numba kernel?" Yes, pass `.numpy()` of it. The data are then copied to the device and back.
+# silently wrong. "Does a rule for the second derivative follow?" It doesn't, because `collect` would need its own rule.
+# "Can I pass a CPU tensor to a Numba kernel?" Yes, pass `.numpy()` of it, and the data are copied to the device and
+# back.
