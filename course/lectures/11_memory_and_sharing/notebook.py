@@ -66,7 +66,7 @@ board()
 #
 # - The same work costs eight times the bytes if neighbouring threads read far apart.
 # - Shared memory belongs to a block: fetch once, wait at a barrier, use often. It holds garbage at the start.
-# - A barrier waits for all threads of the block. A loop that uses a tile again needs two.
+# - A barrier waits for all threads of the block. A loop that uses a tile again needs two barriers.
 # - A tree of 64 takes six rounds, in shared memory or, within a warp, by shuffles without any barrier.
 
 # %% [markdown] id="read-on"

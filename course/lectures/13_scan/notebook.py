@@ -1,11 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Where does mine go?
 #
-# Of 71,009 muons, some have more than 40 GeV, and we want only those, side by side. In Python this is `pt[pt > 40]`. In a kernel,
-# each thread looks at its own muon, and a thread that keeps it must know *where to write*. One solution is to
-# draw a ticket, as in "Numba CUDA". Run the cell.
-#
-# (The muons are simulated; "Numba CUDA" explains why.)
+# Of 71,009 muons, some have more than 40 GeV, and we want only those, side by side. In Python this is `pt[pt > 40]`. In
+# a kernel, each thread looks at its own muon, and a thread that keeps it must know *where to write*. One solution is to
+# draw a ticket, as in "Numba CUDA", which also explains why the muons are simulated. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -43,8 +41,8 @@ for seed in (1, 2):
 
 # %% [markdown] id="the-question-stands"
 # We get the right muons, but each time in another order. That breaks anything that depends on position, for example
-# which event a muon is from, or a test that compares with yesterday's result. And all threads that keep something queue
-# at *one* address.
+# which event a muon is from, or a test that compares with yesterday's result. Also, all threads that keep something
+# queue at *one* address.
 #
 # **How can a thread know its position without asking all the others?** Its position is the number of muons kept
 # *before* it. So we need a running sum at every element, which is called a **scan**. It looks like the most serial loop
@@ -53,7 +51,7 @@ for seed in (1, 2):
 # %% [markdown] id="places-predict" tags=["predict"]
 # ## 1. Counts in, positions out
 #
-# Four threads want to write 2, 0, 3 and 1 numbers. *Predict:* where does each of them begin?
+# Four threads want to write 2, 0, 3 and 1 numbers. *Predict:* where does each of the four begin?
 
 # %% id="places-guess"
 predict("places", "2, 2, 5, 6", "0, 2, 2, 5", "0, 2, 3, 5")
@@ -66,9 +64,9 @@ print("exclusive scan", np.cumsum(counts) - counts)
 
 # %% [markdown] id="places-why" tags=["why"]
 # They begin at 0, 2, 2 and 5, each where those before it end. This is the **exclusive** scan, the sum of all elements
-# *before* mine. The **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end. Its last
-# element is the total size. If the counts are 0 and 1 ("keep this one?"), the exclusive scan numbers those that are
-# kept.
+# *before* mine. The **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end, and its
+# last element is the total size. If the counts are 1 for an element to be kept and 0 for the others, the exclusive scan
+# numbers those that are kept.
 
 # %% [markdown] id="places-task"
 # ### Exercise: offsets
@@ -93,9 +91,9 @@ check("offsets", offsets_of)
 # %% [markdown] id="block-predict" tags=["predict"]
 # ## 2. A block scans
 #
-# Each thread holds one number. In the first step it adds the number of its neighbour to the left, in the second step the one two
-# further, then four, eight, … (W. D. Hillis and G. L. Steele, 1986). After the step with distance *d*, element *i* is the sum of
-# the last 2*d* numbers up to *i*.
+# In this method of W. D. Hillis and G. L. Steele, of 1986, each thread holds one number. In the first step it adds the
+# number of its neighbour to the left, in the second step the one two further, then four, eight, and so on. After the
+# step with distance *d*, element *i* is the sum of the last 2*d* numbers up to *i*.
 #
 # *Predict:* how many steps do 128 numbers take?
 
@@ -141,12 +139,12 @@ Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(m
 # %% [markdown] id="block-why" tags=["why"]
 # They take seven, because the distance doubles until it reaches 128. A loop on one core takes 127 additions. This takes
 # 7 steps, with some 770 additions in all. It is more work in total, but finished much sooner, which is the usual trade
-# of parallel algorithms. (G. E. Blelloch's tree, of 1990, needs only twice the additions of the loop, in twice as many
-# steps.)
+# of parallel algorithms. G. E. Blelloch's tree, of 1990, needs only twice the additions of the loop, in twice as many
+# steps.
 
 # %% [markdown] id="one-barrier-predict" tags=["predict"]
-# There are two barriers in each step. Reading and writing could be one line, `tile[t] += tile[t - distance]`, with one barrier after it.
-# *Predict:* what happens then?
+# There are two barriers in each step. *Predict:* what happens if reading and writing are one line,
+# `tile[t] += tile[t - distance]`, with one barrier after it?
 
 # %% id="one-barrier-guess"
 predict("one-barrier",
@@ -189,8 +187,8 @@ print(report)
 # %% [markdown] id="block-task"
 # ### Exercise: a scan for every block
 #
-# Write `scan_blocks`: `sums[i]` is the sum of the values of *its block* up to and including `values[i]`, and
-# `totals[b]` is the sum of block *b*. It must work for any length, with blocks of 128. The check counts whether all
+# Write `scan_blocks`, which sets `sums[i]` to the sum of the values of *its block* up to and including `values[i]`, and
+# `totals[b]` to the sum of block *b*. It must work for any length, with blocks of 128. The check counts whether all
 # threads take part, in steps and not one after the other.
 
 # %% id="block-exercise" tags=["exercise"]
@@ -220,8 +218,8 @@ def scan_blocks(values, sums, totals):
 check("scan-blocks", scan_blocks)
 
 # %% [markdown] id="block-picture-text"
-# Here are the four warps of a block, step by step. Pale lanes have no neighbour so far to their left. In the last warp, one lane remains
-# to write the total:
+# Here are the four warps of a block, step by step. Pale lanes have no neighbour so far to their left. In the last warp,
+# one lane remains to write the total.
 
 # %% id="block-picture"
 gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS, np.int64), np.zeros(1, np.int64))
@@ -230,11 +228,11 @@ gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS
 # ## 3. Across blocks
 #
 # Each block has scanned its own 128 numbers. Element *i* still lacks the sum of all *blocks* before its own, which is
-# an exclusive scan of the totals. So we scan the blocks, scan the totals, and add. An ordinary launch has no barrier
-# for the whole grid (a cooperative launch has one, but only for as many blocks as fit on the GPU at once), so each is a
-# separate launch.
+# an exclusive scan of the totals. So we scan the blocks, scan the totals, and add. Each is a separate launch, because
+# an ordinary launch has no barrier for the whole grid. A cooperative launch has one, but only for as many blocks as fit
+# on the GPU at once.
 #
-# *Predict:* a million values make 7,813 totals, more than one block can scan. What do you do then?
+# *Predict:* what do you do with the 7,813 totals of a million values, which are more than one block can scan?
 
 # %% id="grid-guess"
 predict("grid",
@@ -251,19 +249,19 @@ while n > 1:
 
 # %% [markdown] id="grid-why" tags=["why"]
 # We do the same again, because the totals are numbers to scan, and their scan makes totals. It takes three levels for a
-# million, and just five for two billion. (The host could do it, but then everything would wait for a copy there and
-# back.)
+# million, and just five for two billion. The host could do it, but then everything would wait for a copy there and
+# back.
 
 # %% [markdown] id="large-block-text"
-# One block for all the totals would be simpler, so let's ask for it:
+# One block for all the totals would be simpler, so let's ask for it.
 
 # %% id="large-block" raises=["LaunchError", "CUDAError", "CudaAPIError"]
 d_totals = cuda.to_device(np.ones(7813, np.int64))
 scan_blocks[1, 7813](d_totals, d_totals, d_totals)
 
 # %% [markdown] id="large-block-why"
-# A block runs on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads. The
-# message tells you what to do: use more blocks.
+# A block runs on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads.
+# The message tells you to use more blocks.
 
 # %% [markdown] id="grid-task"
 # ### Exercise: scan everything
@@ -296,8 +294,8 @@ def add_blocks_before(sums, totals):
 check("scan", scan)
 
 # %% [markdown] id="traffic-predict" tags=["predict"]
-# *Predict:* a scan has to read each number once and write one, so it moves at least twice the size of the array. How much
-# does yours move?
+# A scan has to read each number once and write one, so it moves at least twice the size of the array. *Predict:* how
+# much does your scan move?
 
 # %% id="traffic-guess"
 predict("traffic", "twice, the least there can be", "about four times", "about fourteen times: each of the seven steps reads and writes")
@@ -316,16 +314,16 @@ print(f"{moved / (8 * 100_000):.2f} times the size of the array")
 
 # %% [markdown] id="traffic-why" tags=["why"]
 # It moves about four times the size, because the scan of the blocks reads and writes everything once, and adding the
-# blocks before does it again. (The seven steps stay in shared memory. And when all lanes of a warp load *one* total,
-# that is one sector.) A scan does hardly any arithmetic, so this traffic *is* its time.
+# blocks before does it again. The seven steps stay in shared memory, and when all lanes of a warp load *one* total,
+# that is one sector. A scan does hardly any arithmetic, so this traffic *is* its time.
 #
 # Libraries get it down to two, in one launch. A block writes its total as soon as it has one, and then **looks back**
-# over the totals of the blocks before it, adding them up until it meets a block that already knows its whole sum ([D.
-# Merrill and M. Garland,
-# 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back)). A block
+# over the totals of the blocks before it, adding them up until it meets a block that already knows its whole sum, as
+# [D. Merrill and M. Garland described in
+# 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back). A block
 # may only wait for one that is already running, and a GPU promises no order in which blocks start. So a block draws its
 # position from a *ticket* when it starts, instead of using `blockIdx`. Every smaller ticket then belongs to a block
-# that has started. "Puzzles 3" ends with such a scan. It takes flags, fences and care, so in real work use the
+# that has started. "Puzzles 3" ends with such a scan, which takes flags, fences and care, so in real work use the
 # library's.
 
 # %% id="libraries"
@@ -341,13 +339,13 @@ print("pt            ", pt[9:17].round(1))
 print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).round(1))
 
 # %% [markdown] id="libraries-why"
-# The last two lines are a scan with `max` in place of `+`. Any associative operation will do: `(a · b) · c` must equal
-# `a · (b · c)`. That is true for sums of integers, for maxima, and for products of matrices. It is nearly true for sums
-# of floats. If you move the brackets, the rounding changes, so the last digits of a parallel scan aren't those of a
-# loop.
+# The last two lines are a scan with `max` in place of `+`. Any associative operation will do, that is, one where
+# `(a · b) · c` equals `a · (b · c)`. That is true for sums of integers, for maxima, and for products of matrices. It is
+# nearly true for sums of floats. If you move the brackets, the rounding changes, so the last digits of a parallel scan
+# aren't those of a loop.
 #
-# With `cuda.compute` (package `cuda-cccl`) you call NVIDIA's own algorithms, and pass operations written in Python. It needs
-# a GPU and isn't among the course's packages, so this one is for reading:
+# With `cuda.compute`, in the package `cuda-cccl`, you call NVIDIA's own algorithms, and pass operations written in
+# Python. It needs a GPU and isn't among the course's packages, so this program is for reading.
 #
 # ```python
 # import cuda.compute
@@ -361,8 +359,8 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).
 # %% [markdown] id="compact-text"
 # ## 4. Compaction
 #
-# Back to the muons, with flags, a scan and a write. It takes three steps and no ticket, and every thread knows its
-# position.
+# Now we return to the muons, with flags, a scan and a write. It takes three steps and no ticket, and every thread knows
+# its position.
 
 # %% [markdown] id="compact-task"
 # ### Exercise: the muons above the cut
@@ -412,7 +410,7 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 
 # %% [markdown] id="compact-why"
 # The results are the same in every order. The positions of a warp's lanes are adjacent, so its writes fall into one or
-# two sectors. Tickets would have scattered them.
+# two sectors, where tickets would have scattered them.
 #
 # You will meet this again in Awkward's two passes, which count, *scan* and fill, in a sort by digits, which flags,
 # scans and writes for each digit, in sparse matrices, in joins of tables, and in simulations where particles appear and
@@ -424,15 +422,16 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 # - A scan gives every element the sum of those before it. It turns counts into positions, so uneven results can be written in order.
 # - In a block it takes log2 steps, each of which reads, waits, writes and waits. If you leave out one of the waits, it
 #   is a race.
-# - Across blocks, scan the blocks, scan their totals in the same way, and add these. Each level is a launch.
-# - An atomic ticket finds a position too, but a different one each time, and all threads queue for it.
+# - Across blocks, scan the blocks, scan their totals in the same way, and add these, with a launch for each level.
+# - An atomic ticket also finds a position, but a different one each time, and all threads queue for it.
 # - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`, which touch memory half as often.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - M. Harris, S. Sengupta, J. Owens, [Parallel Prefix Sum (Scan) with CUDA](https://developer.nvidia.com/gpugems/gpugems3/part-vi-gpu-computing/chapter-39-parallel-prefix-sum-scan-cuda):
-#   the classic, with bank conflicts and how to avoid them.
+# - M. Harris, S. Sengupta, J. Owens, [Parallel Prefix Sum (Scan) with
+#   CUDA](https://developer.nvidia.com/gpugems/gpugems3/part-vi-gpu-computing/chapter-39-parallel-prefix-sum-scan-cuda),
+#   which is the classic, with bank conflicts and how to avoid them.
 # - D. Merrill and M. Garland, [Single-pass Parallel Prefix Scan with Decoupled Look-back](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back).
 # - JAX: [associative_scan](https://docs.jax.dev/en/latest/_autosummary/jax.lax.associative_scan.html), and what may be scanned with it.
 
@@ -447,13 +446,13 @@ gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.i
 # | 24-37 | section 3; `scan` |
 # | 37-45 | section 4 |
 #
-# *Ten minutes late:* give `scan` as homework; section 4 runs with the solution. *Ten minutes early:* ask for the exclusive scan
-# without a subtraction (shift by one element; a 0 comes in from the left).
+# *Ten minutes late:* give `scan` as homework, because section 4 runs with the solution. *Ten minutes early:* ask for
+# the exclusive scan without a subtraction, by a shift of one element with a 0 from the left.
 #
-# *Where people get stuck.* In `scan-blocks`, a barrier inside `if t >= distance`; loose threads that write no 0; `totals` from the
-# thread of the *last value* and not of the block's last thread. In `scan`, a block adds its own total as well, and its numbers are
-# too large.
+# *Where people get stuck.* In `scan-blocks` they put a barrier inside `if t >= distance`, let loose threads write no 0,
+# or take `totals` from the thread of the *last value* and not from the block's last thread. In `scan`, a block adds its
+# own total as well, and its numbers are too large.
 #
-# *Frequent questions.* "Isn't a loop on the CPU faster?" For a thousand numbers, by far. If the numbers are on the device,
-# fetching them costs more than scanning them. "Why not one block that loops?" It works, but all multiprocessors
-# except one have nothing to do.
+# *Frequent questions.* "Isn't a loop on the CPU faster?" It is, by far, for a thousand numbers. If the numbers are on
+# the device, fetching them costs more than scanning them. "Why not one block that loops?" It works, but all
+# multiprocessors except one have nothing to do.

@@ -1,12 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of your pandas would run on a GPU?
 #
-# The data are 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's
-# momentum across the beam in GeV, `phi` its angle around the beam, `eta` measures the angle to it, and `charge` is +1 or -1. (The events are
-# simulated; "Numba CUDA" explains why.)
+# The data are 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's momentum across
+# the beam in GeV, `phi` its angle around the beam, `eta` measures the angle to it, and `charge` is +1 or -1. The events
+# are simulated, as "Numba CUDA" explains.
 #
-# The function below is ordinary pandas. In which events do two or more muons of high momentum have charges that add
-# up to 0? It runs with `pandas`, and with `cudf` in its place, whose tables are in the memory of the GPU.
+# The function below is ordinary pandas, and finds the events in which two or more muons of high momentum have charges
+# that add up to 0. It runs with `pandas`, and with `cudf` in its place, whose tables are in the memory of the GPU.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -40,22 +40,22 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# The same lines give the same answer. **Where does this stop? What in your pandas would not run, would run differently, or
-# would run slower?** (Without a GPU, this course's stand-in for cuDF does the table work with pandas. It is written after cuDF's documentation and
-# has not been compared with cuDF itself. It has no times to show.)
+# The same lines give the same answer with both. **Where does this stop, and what in your pandas would not run, would
+# run differently, or would run slower?** Without a GPU, this course's stand-in for cuDF does the table work with
+# pandas. It is written after cuDF's documentation, has not been compared with cuDF itself, and shows no times.
 
 # %% [markdown] id="the-table-text"
 # ## 1. The same verbs
 #
-# Here is the table of all 71,009 muons, on the device, with one row for each:
+# Here is the table of all 71,009 muons, on the device, with one row for each.
 
 # %% id="the-table"
 table = cudf.DataFrame(columns)
 print(table.head(4), table.dtypes, sep="\n")
 
 # %% [markdown] id="groups-predict" tags=["predict"]
-# *Predict:* five muons belong to three events, in no order. Of the sums by event, which comes first with pandas, and
-# which with cuDF?
+# Five muons belong to three events, in no order. *Predict:* which event's sum comes first with pandas, and which with
+# cuDF?
 
 # %% id="groups-guess"
 predict("groups",
@@ -77,8 +77,8 @@ print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict
 # ### Exercise: one row for each event
 #
 # Write `events_of(table)`, which returns a DataFrame with one row for each event that occurs, `event` as its index in
-# ascending order, and the columns `muons` (how many), `charge` (their sum) and `leading` (the highest `pt`).
-# `hint("per-event")` gives a first hint, and called again, a second one.
+# ascending order, and the columns `muons` for their number, `charge` for the sum of their charges, and `leading` for
+# the highest `pt`. `hint("per-event")` gives a first hint, and a second one when you call it again.
 
 # %% id="per-event-exercise" tags=["exercise"]
 def events_of(table):
@@ -96,17 +96,18 @@ print(events_of(table).head(3))
 check("per-event", events_of)
 
 # %% [markdown] id="order-text"
-# (Without a GPU the groups come in the order in which they first occur, and you shouldn't count on that either. Don't count on the order of a
-# join's rows, or on the order in which a group's floats are added, because the last digit of a sum may change. The table is *columnar*: each column is one
-# array on the device, in [Arrow's](https://arrow.apache.org) layout.)
+# Without a GPU the groups come in the order in which they first occur, and you shouldn't count on that either. Don't
+# count on the order of a join's rows, or on the order in which a group's floats are added, because the last digit of a
+# sum may change. The table is *columnar*, which means that each column is one array on the device, in
+# [Arrow's](https://arrow.apache.org) layout.
 
 # %% [markdown] id="joins-predict" tags=["predict"]
 # ## 2. Joins
 #
-# A pair of muons is a row that has both. A table joined with *itself* by event gives such rows: `merge` makes
+# A pair of muons is a row that has both. A table joined with *itself* by event gives such rows, because `merge` makes
 # one for each combination of a left and a right row with the same `event`.
 #
-# *Predict:* how many rows does an event with three muons give? And which of these are pairs?
+# *Predict:* how many rows does an event with three muons give, and how many of these are pairs?
 
 # %% id="joins-guess"
 predict("joins", "3: one for each pair", "6: each with each other", "9, of which 3 are pairs")
@@ -119,12 +120,13 @@ both = table.merge(table, on="event", suffixes=("1", "2"))
 print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 
 # %% [markdown] id="joins-why" tags=["why"]
-# It gives nine rows, each muon with each, itself included, and each pair twice. Three of the nine rows are pairs. A
-# join multiplies: where a key occurs *m* times on the left and *n* times on the right, the result has *m × n* rows. A
-# GPU's memory is small, so a join that explodes there ends in `MemoryError`. So count before you join.
+# It gives nine rows, each muon with each, itself included, and each pair twice, so there are three pairs among the nine
+# rows. A join multiplies, because where a key occurs *m* times on the left and *n* times on the right, the result has
+# *m × n* rows. A GPU's memory is small, so a join that explodes there ends in `MemoryError`. Always count the rows
+# before you join.
 
 # %% [markdown] id="joins-picture-text"
-# Which events make all those rows? Those with many muons do, out of all proportion:
+# The events with many muons make most of those rows, out of all proportion.
 
 # %% id="joins-picture"
 muons_in_event = (table.groupby("event")["number"].max() + 1).to_numpy()
@@ -141,9 +143,10 @@ Picture(figure, "By muons in the event: " + "; ".join(
 # %% [markdown] id="pairs-task"
 # ### Exercise: every pair once
 #
-# Write `pairs_of(table)`, with one row for each pair of muons of *opposite charge* in the same event, each pair
-# once. `table` has the columns `event`, `number`, `pt`, `eta`, `phi` and `charge`; the result needs `event`, and
-# the others with `1` and `2` after their names. The cell then adds the mass of each pair, and draws.
+# Write `pairs_of(table)`, with one row for each pair of muons of *opposite charge* in the same event, each pair once.
+# `table` has the columns `event`, `number`, `pt`, `eta`, `phi` and `charge`. The result needs the column `event`, and
+# each of the others twice, with `1` and `2` after its name. The cell then adds the mass of each pair, and draws a
+# histogram.
 
 # %% id="pairs-exercise" tags=["exercise"]
 def pairs_of(table):
@@ -172,11 +175,11 @@ Picture(figure, f"Histogram of the masses of {len(pairs):,} muon pairs from 1 to
 check("pairs", pairs_of)
 
 # %% [markdown] id="left-join-predict" tags=["predict"]
-# Each event belongs to a run, and another table has what is known about the runs. It is small, as tables of
-# conditions are. (It is made up for this lecture.) Nothing is known about run 3.
+# Each event belongs to a run, and another table has what is known about the runs. It is small, as tables of conditions
+# are, and made up for this lecture. It has no row for run 3.
 #
-# *Predict:* a left join keeps all runs. `tried` holds integers. What does it hold for run 3, and what type
-# is the column then, with pandas and with cuDF?
+# A left join keeps all runs, and the column `tried` holds integers. *Predict:* what does it hold for run 3, and what
+# type is the column then, with pandas and with cuDF?
 
 # %% id="left-join-guess"
 predict("left-join",
@@ -203,8 +206,8 @@ print("cuDF:", known["tried"].dtype, "  pandas:", in_pandas["tried"].dtype)
 # can have missing values, called **null** and shown as `<NA>`, and integers stay integers.
 
 # %% [markdown] id="left-join-then"
-# Strings work too. The characters of a column are one long array, a second array says where each string begins,
-# and the methods of `.str` process all of them at once:
+# Columns of strings also work. The characters of a column are one long array, a second array says where each string
+# begins, and the methods of `.str` process all of them at once.
 
 # %% id="strings"
 known["double"] = known["trigger"].str.contains("Double")
@@ -214,10 +217,10 @@ print(known[["run", "trigger", "double", "version"]])
 # %% [markdown] id="missing-predict" tags=["predict"]
 # ## 3. Null is not NaN
 #
-# The efficiency of a trigger is the number that passed divided by the number tried. In run 4, nothing was tried.
+# The efficiency of a trigger is the number that passed divided by the number tried, and in run 4 nothing was tried.
 #
-# *Predict:* what is the efficiency of run 3, and that of run 4? How many of the five does `null_count` count,
-# how many does `isna` find, and how many go into the mean?
+# *Predict:* what is the efficiency of run 3, and that of run 4? How many of the five does `null_count` count, how many
+# does `isna` find, and how many go into the mean?
 
 # %% id="missing-guess"
 predict("missing",
@@ -237,11 +240,11 @@ print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "
 # `null_count` counts the first, `isna` finds both, and reductions leave both out.
 
 # %% [markdown] id="missing-then"
-# Two more things to know:
+# There are two more things to know.
 #
-# - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and `~(efficiency >
-#   0.9)` together do not give all rows, because run 3 is in neither.
-# - Conversions mix the two up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless you pass
+# - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
+#   `~(efficiency > 0.9)` together do not give all rows, because run 3 is in neither.
+# - Conversions mix null and `NaN` up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless you pass
 #   `nan_as_null=False`. `to_pandas()` turns null into `NaN`, and integers with nulls into floats, unless you pass
 #   `nullable=True`.
 
@@ -288,9 +291,9 @@ for mass in pairs["mass"]:
 # %% [markdown] id="loop-why" tags=["why"]
 # It raises an error, because each iteration of the loop would fetch four bytes over the slowest link of the machine,
 # and there are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you
-# want the whole column on the host (`.to_pandas()`, `.to_numpy()`), once, where a reader can see it. The same goes for
-# `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of the host, such
-# as `np.histogram`.
+# want the whole column on the host, by `.to_pandas()` or `.to_numpy()`, once, where a reader can see it. The same goes
+# for `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of the host,
+# such as `np.histogram`.
 
 # %% [markdown] id="sharing-predict" tags=["predict"]
 # CuPy and Numba work on the device as well. *Predict:* which of these share the column's memory?
@@ -318,9 +321,8 @@ print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.p
 # | Arrow | `to_arrow`, `from_arrow` | between device and host, mask and types as they are |
 # | pandas, NumPy | `to_pandas`, `from_pandas`, `to_numpy` | between device and host; pandas changes types |
 #
-# (Without a GPU there are neither DLPack nor Arrow for columns. The stand-in says so, and names what to use.)
-#
-# Because nothing is copied, what CuPy writes into `mass.values` also changes the table.
+# Because nothing is copied, what CuPy writes into `mass.values` also changes the table. Without a GPU there are neither
+# DLPack nor Arrow for columns. The stand-in says so, and names what to use.
 
 # %% [markdown] id="sharing-then"
 # ### Exercise: no detour
@@ -350,11 +352,11 @@ check("no-detour", spectrum)
 # %% [markdown] id="own-predict" tags=["predict"]
 # ## 5. Your own functions
 #
-# `apply` takes a function of one value, or with `axis=1` of one row, where `row["name"]` is a value. In pandas
-# that is a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one thread for
-# each row. ("Numba CUDA" shows how.)
+# `apply` takes a function of one value, or with `axis=1` of one row, where `row["name"]` is a value. In pandas that is
+# a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one thread for each row,
+# as "Numba CUDA" shows.
 #
-# *Predict:* here are two functions, both ordinary Python. Which one can cuDF apply?
+# Here are two functions, both ordinary Python. *Predict:* which of the two can cuDF apply?
 
 # %% id="own-guess"
 predict("own",
@@ -384,12 +386,12 @@ def label(pt):
 table["pt"].apply(label)
 
 # %% [markdown] id="own-why" tags=["why"]
-# `user defined function compilation failed.` is the last line, below pages from inside Numba. cuDF cannot apply what
-# Numba cannot compile, for example string concatenation, dicts, lists that grow, and library calls. The reason is in
-# the exception's cause.
+# It can apply only the one that computes numbers, because Numba must compile it. For the other one, the error's last
+# line is `user defined function compilation failed.`, below pages from inside Numba. Numba cannot compile, for example,
+# string concatenation, dicts, lists that grow, and library calls, and the exception's cause names the reason.
 
 # %% [markdown] id="own-then"
-# Here is the cause alone, for another such function:
+# Here is the cause alone, for another such function.
 
 # %% id="own-cause"
 try:
@@ -398,11 +400,11 @@ except ValueError as error:
     print(type(error.__cause__).__name__, str(error.__cause__)[:88])
 
 # %% [markdown] id="own-cost"
-# Before you write one, look for whole-column verbs: `where`, `clip`, `between`, arithmetic, `.str`. They are compiled
-# already, but yours is compiled at its first use, and again for each new type of column, which takes a good part of a
-# second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole columns. An
-# argument may be null. A computation with null is null, and a comparison with it is false, so `if` takes the other
-# branch. `x is cudf.NA` tests for it.
+# Before you write one, look for whole-column verbs, such as `where`, `clip`, `between`, arithmetic and `.str`. They are
+# compiled already, but yours is compiled at its first use, and again for each new type of column, which takes a good
+# part of a second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole
+# columns. An argument may be null, for which you test with `x is cudf.NA`. A computation with null is null, and a
+# comparison with it is false, so `if` takes the other branch.
 #
 # ### Exercise: which part of the detector?
 #
@@ -432,10 +434,10 @@ check("own-function", region)
 # ## 6. Without changing a line: `cudf.pandas`
 #
 # You have pandas code and do not want to rewrite it. `%load_ext cudf.pandas` at the top of a notebook, or
-# `python -m cudf.pandas script.py`, replaces `pandas` by a proxy before anything imports it. Each
-# operation is tried on the GPU, and pandas does what fails there, on a copy. Nothing changes but the time.
+# `python -m cudf.pandas script.py`, replaces `pandas` by a proxy before anything imports it. Each operation is tried on
+# the GPU, and pandas does what fails there, on a copy, so that nothing changes but the time.
 #
-# Here is the idea on a small scale:
+# Here is the idea on a small scale.
 
 # %% id="fallback"
 def gpu_first(operation, table):
@@ -460,7 +462,7 @@ operations = {
 }
 
 # %% [markdown] id="fallback-text" tags=["predict"]
-# *Predict:* which of the seven fall back?
+# *Predict:* which of the seven operations fall back to pandas?
 
 # %% id="fallback-run-guess"
 predict("fallback-run",
@@ -496,9 +498,9 @@ for name, operation in operations.items():
 # %% [markdown] id="pays-predict" tags=["predict"]
 # ## 7. When it pays
 #
-# You pay for three things: moving the data, a fixed cost for each operation, and the work itself. For the journey and
-# the work there are published numbers. NVIDIA's data sheet of the H200 (2024) says that it reads its own memory at 4.8
-# TB/s, and that its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
+# You pay for moving the data, a fixed cost for each operation, and the work itself. For the journey and the work there
+# are published numbers. NVIDIA's data sheet of the H200 (2024) says that it reads its own memory at 4.8 TB/s, and that
+# its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
 #
 # *Predict:* how many times could the GPU go over a whole column in the time that the column takes to get there?
 
@@ -523,18 +525,18 @@ Picture(figure, "Share of the time that goes into copying, worked out from bandw
                 "back, and still a fifth at 300 passes one way.")
 
 # %% [markdown] id="pays-why" tags=["why"]
-# 75. An analysis that loads a table, adds up one column and ends spends nearly all of its time on the transfer. A GPU
-#     pays for one that loads once, then filters, joins, groups and fits, and takes home a histogram of 120 numbers.
-#     This is arithmetic with the best case of each. For another GPU, look up its two numbers, and divide. On an H200 we
-#     *measured* 4.25 TB/s for one pass, and the link gave 55 GB/s to pinned memory, but 8.9 to ordinary arrays such as
-#     NumPy's. With those it is not 75 passes but about
-#     480. (`cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less is
-#     transferred.)
+# It could go over the column 75 times. An analysis that loads a table, adds up one column and ends spends nearly all of
+# its time on the transfer. A GPU pays for one that loads once, then filters, joins, groups and fits, and takes home a
+# histogram of 120 numbers. This is arithmetic with the best case of each. For another GPU, look up its two numbers, and
+# divide. On an H200 we *measured* 4.25 TB/s for one pass, and the link gave 55 GB/s to pinned memory, but 8.9 to
+# ordinary arrays such as NumPy's. With those it is not
+# 75 passes but about 480. `cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less
+# is transferred.
 
 # %% [markdown] id="pays-then"
-# The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether for
-# ten rows or for ten million. A GPU gains nothing on the table of conditions with its five rows, or in
-# a loop over 50,000 small groups. You have to measure the fixed cost, on the machine in question:
+# The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether
+# for ten rows or for ten million. A GPU gains nothing on the table of conditions with its five rows, or in a loop over
+# 50,000 small groups. You have to measure the fixed cost, on the machine in question.
 
 # %% id="measure"
 from time import perf_counter
@@ -575,18 +577,18 @@ if not sizes:
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - cuDF: [how it differs from pandas](https://docs.rapids.ai/api/cudf/stable/user_guide/pandas-comparison/),
-#   [missing data](https://docs.rapids.ai/api/cudf/stable/user_guide/missing-data/),
-#   [functions of your own](https://docs.rapids.ai/api/cudf/stable/user_guide/guide-to-udfs/),
-#   [cuDF and CuPy](https://docs.rapids.ai/api/cudf/stable/user_guide/cupy-interop/).
+# - cuDF: [how it differs from pandas](https://docs.rapids.ai/api/cudf/stable/user_guide/pandas-comparison/), [missing
+#   data](https://docs.rapids.ai/api/cudf/stable/user_guide/missing-data/), [user-defined
+#   functions](https://docs.rapids.ai/api/cudf/stable/user_guide/guide-to-udfs/), [cuDF and
+#   CuPy](https://docs.rapids.ai/api/cudf/stable/user_guide/cupy-interop/).
 # - `cudf.pandas`: [how it works](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/how-it-works/),
 #   [use and profiling](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/usage/),
 #   [questions and limits](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/faq/).
 # - [Arrow's columnar format](https://arrow.apache.org/docs/format/Columnar.html), masks and strings included.
-# - Beyond: [cudf-polars](https://docs.rapids.ai/api/cudf/stable/cudf_polars/), a GPU engine for Polars, and
+# - Beyond pandas, [cudf-polars](https://docs.rapids.ai/api/cudf/stable/cudf_polars/), a GPU engine for Polars, and
 #   [dask-cudf](https://docs.rapids.ai/api/dask-cudf/stable/) for tables larger than one GPU.
 #
-# Tables need flat rows: we had to number the muons to pair them. "Jagged data: Awkward Arrays and the Z" keeps
+# Tables need flat rows, so we had to number the muons to pair them. "Jagged data: Awkward Arrays and the Z" keeps
 # events whole.
 
 # %% [markdown] id="room-plan" tags=["room"]
@@ -604,14 +606,15 @@ if not sizes:
 #
 # *Ten minutes late:* leave out the strings in section 2, the table in section 4 and the exercise of section 5.
 #
-# *Where people get stuck.* In `per-event`, the order: it is right by luck on a sorted table, and the check's is not. In
-# `pairs`, `number1 != number2` keeps each pair twice. In `missing`, the habit that `isna` tells all.
+# *Where people get stuck.* In `per-event` they forget the order, which is right by luck on a sorted table, and the
+# check's is not sorted. In `pairs`, `number1 != number2` keeps each pair twice. In `missing` they trust `isna`, which
+# doesn't tell null from `NaN`.
 #
 # *Frequent questions.* "How much faster is it?" The last cell measures it on your GPU. Large group-bys and joins of
 # data that are already on the device gain most. A whole program gains less than you might hope, for the reasons in
-# section 7. "Can I use it for everything?" No, pandas is the better choice for small tables. "And Polars?" Polars can
-# use cuDF as its GPU engine.
+# section 7. "Can I use it for everything?" No, because pandas is the better choice for small tables. "Does it work with
+# Polars?" Polars can use cuDF as its GPU engine.
 #
-# *What goes wrong.* `cudf.pandas` loaded after `import pandas` does nothing good: restart the kernel. On a GPU the first
-# cell takes some seconds, since the context and the memory pool are made then. On a shared GPU, a join that explodes takes
-# the memory of the neighbours.
+# *What goes wrong.* If `cudf.pandas` is loaded after `import pandas`, it does nothing good, so restart the kernel. On a
+# GPU the first cell takes some seconds, since the context and the memory pool are made then. On a shared GPU, a join
+# that explodes takes the memory of the neighbours.

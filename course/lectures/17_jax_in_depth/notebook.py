@@ -293,9 +293,9 @@ for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
     print(f"the root of {inputs}: {roots}, steps computed: {computed}")
 
 # %% [markdown] id="slowest-why" tags=["why"]
-# 48. A mapped loop iterates until the *slowest* element is done. The others keep their value and compute along. It is
-#     like a warp with one busy lane. So sort the elements by the work they need, or give all of them the same number of
-#     iterations.
+# It computes 48 steps, because a mapped loop iterates until the *slowest* element is done. The others keep their value
+# and compute along. It is like a warp with one busy lane. So sort the elements by the work they need, or give all of
+# them the same number of iterations.
 
 # %% id="cond"
 def safe_root(x):

@@ -2,9 +2,9 @@
 # ## What does a GPU do while it copies?
 #
 # In [the lesson on PyCUDA](04_pycuda.ipynb#4-who-copies-and-when) a program copied its array to the GPU, launched its
-# kernels and copied the result back, one after the other. But a GPU consists of parts that can work at the same time: one
-# copies in, one computes, and one copies out. The cell below cuts the work into six chunks and hands them to three
-# **streams**. Run it.
+# kernels and copied the result back, one after the other. But a GPU consists of parts that can work at the same time,
+# because one part copies in, one computes, and one copies out. Run the cell below, which cuts the work into six chunks
+# and gives them to three **streams**.
 
 # %% id="streams"
 # %load_ext gpucourse
@@ -44,18 +44,19 @@ print("right:", np.array_equal(squares, chunks**2), f"- after {milliseconds} ms"
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# A stream is a queue of copies and launches. Within a stream they run in order, one after the other. Work in two streams
-# runs in *any* order, or at the same time. **What must wait for what, and how do you say so?** (CuPy has the same:
-# `with cupy.cuda.Stream():`.)
+# A stream is a queue of copies and launches. Within a stream they run in order, one after the other. Work in two
+# streams runs in *any* order, or at the same time. **What must wait for what, and how do you say so?** CuPy also has
+# streams, in `with cupy.cuda.Stream():`.
 
 # %% [markdown] id="pinned-predict" tags=["predict"]
 # ## 1. Pinned memory
 #
-# The operating system may move ordinary memory, or write it to the disk, at any time. `cuda.pinned_array` makes an array in
-# **pinned memory**, which stays where it is, so the GPU's copy engine reads it without the processor's help. Only such copies
-# run in the background.
+# The operating system may move ordinary memory, or write it to the disk, at any time. `cuda.pinned_array` makes an
+# array in **pinned memory**, which stays where it is, so the GPU's copy engine reads it without the processor's help.
+# No other copies run in the background.
 #
-# *Predict:* on an H200 we copied 268 MB to the device, from ordinary and from pinned memory. How much faster was pinned?
+# On an H200 we copied 268 MB to the device, from ordinary and from pinned memory. *Predict:* how much faster was the
+# copy from pinned memory?
 
 # %% id="pinned-guess"
 predict("pinned", "as fast: the same bytes cross", "about twice", "about six times")
@@ -66,18 +67,20 @@ from gpucourse.views.measured import recorded_times
 recorded_times("link")
 
 # %% [markdown] id="pinned-why" tags=["why"]
-# About six times: 30 ms against 4.9 ms (rows `link/to-device` and `link/to-device-pinned`). An ordinary array is first copied,
-# piece by piece, to pinned memory of the driver. So why is not all memory pinned? It is taken away from every other program
-# until you free it, and it takes long to allocate: make a few pinned arrays, and use them again.
+# It was about six times as fast, with 4.9 ms against 30 ms. An ordinary array is first copied, piece by piece, to
+# pinned memory of the driver. Still, you don't pin all memory, because pinned memory is taken away from every other
+# program until you free it, and takes long to allocate. So make a few pinned arrays, and use them again.
+#
+# *Recorded rows: `link/to-device`, `link/to-device-pinned`.*
 
 # %% [markdown] id="streams-why"
 # ## 2. Who waits for whom
 #
-# A launch in a stream returns at once, and so does a copy from pinned memory. `cuda.synchronize()` makes the host wait for
-# all streams. The virtual GPU does everything at once when you call it. It accepts streams and events, follows their rules,
-# reports no times (`nan`), and **its results are right even if you forget to wait**. A GPU's may be, too: in all runs but one in
-# a thousand. To find such a mistake, ask for the report: without `cuda.synchronize()` it names the copy and the line that
-# did not wait for it.
+# A launch in a stream returns at once, and so does a copy from pinned memory. `cuda.synchronize()` makes the host wait
+# for all streams. The virtual GPU does everything at once when you call it. It accepts streams and events, follows
+# their rules, reports `nan` for times, and **its results are right even if you forget to wait**. A GPU's results may
+# also be right, in all runs but one in a thousand. To find such a mistake, ask for the report, which names the copy and
+# the line that did not wait for it if `cuda.synchronize()` is missing.
 
 # %% id="forgotten"
 import virtualgpu
@@ -91,8 +94,9 @@ with virtualgpu.check(streams=True) as report:
 print(report)
 
 # %% [markdown] id="paper-text"
-# To see *why* an order is wrong, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random one of
-# the orders that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that computes:
+# To see *why* an order is wrong, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random
+# one of the orders that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that
+# computes.
 
 # %% id="paper"
 from gpucourse.views.paper_streams import PaperGPU, draw
@@ -127,8 +131,8 @@ def try_orders(pipeline, orders=100, count=4):
 # An **event** orders two streams. `event.record(a)` is a mark in stream *a*, and work queued in *b* after `event.wait(b)`
 # starts when that mark is reached.
 #
-# *Predict:* in how many of a hundred allowed orders is `hasty` right? `one_wait` lets each launch wait for its copy. Is
-# that enough?
+# *Predict:* in how many of a hundred allowed orders is `hasty` right, and is `one_wait` enough, which lets each launch
+# wait for its copy?
 
 # %% id="race-guess"
 predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
@@ -149,15 +153,15 @@ for pipeline in (hasty, one_wait):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
 # %% [markdown] id="race-why" tags=["why"]
-# It is hardly ever right, and one wait is not enough. A buffer has *two* hazards: it may be read before it is filled, and it
-# may be **filled again before it is read**. People forget the second.
+# It is hardly ever right, and one wait is not enough. A buffer has *two* hazards: it may be read before it is filled,
+# and it may be **filled again before it is read**, which people forget.
 
 # %% [markdown] id="both-waits-task"
 # ### Exercise: the second wait
 #
-# `two_waits` is `one_wait` under another name. Add what is missing, with a second event, so that it is right in every
-# allowed order. Keep the two streams and the one buffer. (Waiting for an event that has no mark yet waits for nothing.)
-# `hint("both-waits")` gives a first hint, and called again, a second one.
+# So far, `two_waits` is only `one_wait` under another name. Add what is missing, with a second event, so that it is
+# right in every allowed order. Keep the two streams and the one buffer. Waiting for an event that has no mark yet waits
+# for nothing. `hint("both-waits")` gives a first hint, and a second one when you call it again.
 
 # %% id="both-waits-exercise" tags=["exercise"]
 def two_waits(gpu, chunks, results):
@@ -191,7 +195,7 @@ print(try_orders(two_waits))
 check("both-waits", two_waits)
 
 # %% [markdown] id="no-overlap-text"
-# And what has happened to the overlap?
+# The next picture shows what has happened to the overlap.
 
 # %% id="no-overlap"
 gpu = PaperGPU()
@@ -199,17 +203,17 @@ two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
 draw(gpu, "Two streams, two waits, one buffer")
 
 # %% [markdown] id="no-overlap-why"
-# With both waits it is gone: everything waits for the one buffer, and two streams do what one would. Overlap needs space.
-# While one chunk is processed, the next one needs a buffer to arrive in.
+# With both waits it is gone, because everything waits for the one buffer, and two streams do what one would. Overlap
+# needs space, because while one chunk is processed, the next one needs a buffer to arrive in.
 
 # %% [markdown] id="pipeline-task"
 # ## 3. A pipeline
 #
 # ### Exercise: three engines at work
 #
-# Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy:
-# `n` chunks are to be done after `n + 2` units (a copy or a launch takes one). You have memory for **three** buffers. With a
-# stream for each buffer, do you need events at all?
+# Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy. A copy
+# or a launch takes one unit, and `n` chunks must be done after `n + 2` units. You have memory for **three** buffers.
+# Ask yourself whether you need events at all if each buffer has a stream.
 
 # %% id="pipeline-exercise" tags=["exercise"]
 def pipeline(gpu, chunks, results):
@@ -233,29 +237,31 @@ draw(gpu, "Your pipeline")
 check("pipeline", pipeline)
 
 # %% [markdown] id="pipeline-why"
-# With three streams and three buffers you need no event: the order within each stream keeps a buffer's copies and launches
-# apart. It is the pattern of the Numba cell at the top. (That one lets Numba allocate a buffer for each chunk. In a real
-# program, allocate three before the loop: on a GPU, allocating memory may wait for everything else.) On a real GPU the units
-# differ. Where copies take longer than kernels, nothing hides them, and the solution is to copy less.
+# With three streams and three buffers you need no event, because the order within each stream keeps a buffer's copies
+# and launches apart. It is the pattern of the Numba cell at the top, which lets Numba allocate a buffer for each chunk.
+# In a real program, allocate three before the loop, because on a GPU allocating memory may wait for everything else. On
+# a real GPU the units differ. Where copies take longer than kernels, nothing hides them, and the solution is to copy
+# less.
 #
-# Two more rules of order: the **default stream**, which you use when you name none, waits for all other
-# streams and makes them wait, except for `non_blocking` ones; and JAX orders everything by data
-# dependencies, so it has no streams that you could forget.
+# There are two more rules of order. The **default stream**, which you use when you name none, waits for all other
+# streams and makes them wait, except for `non_blocking` ones. JAX orders everything by data dependencies, so it has no
+# streams that you could forget.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Copies and kernels overlap only in different streams, and only copies from and to pinned memory run in the background.
-# - Within a stream work keeps its order; between streams only an event, or a wait, orders anything.
+# - Copies and kernels overlap only in different streams, and only copies from and to pinned memory run in the
+#   background.
+# - Work within a stream keeps its order, but between streams only an event, or a wait, orders anything.
 # - A buffer must not be read before it is filled, nor filled before it was read.
-# - One stream and one buffer for each chunk in flight is the simplest pipeline: it needs no event.
+# - One stream and one buffer for each chunk in flight make the simplest pipeline, which needs no event.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - NVIDIA's programming guide on
-#   [asynchronous execution](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/asynchronous-execution.html):
-#   streams, events, and the default stream's rules.
+# - NVIDIA's programming guide on [asynchronous
+#   execution](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/asynchronous-execution.html), with streams,
+#   events, and the default stream's rules.
 # - [Numba-CUDA: streams and events](https://nvidia.github.io/numba-cuda/reference/host.html),
 #   [CuPy: streams](https://docs.cupy.dev/en/stable/user_guide/basic.html).
 
@@ -273,5 +279,5 @@ check("pipeline", pipeline)
 # *Where people get stuck.* In `both-waits`, the second event is recorded after the launch and not after the copy out. In
 # `pipeline`, a buffer for each chunk overlaps nicely, and is more memory than there is.
 #
-# *Frequent questions.* "Do I see it faster?" Not here: the virtual GPU has no times. On a GPU, look at the time line of
-# `nsys`; "Kernel detective" shows the command.
+# *Frequent questions.* "Do I see it faster?" You don't here, because the virtual GPU has no times. On a GPU, look at
+# the time line of `nsys`, for which "Kernel detective" shows the command.
