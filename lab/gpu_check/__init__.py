@@ -1,7 +1,7 @@
 """An NVIDIA GPU against the virtual one: recorded launches, lessons, counters, the grader.
 
-A real GPU as a device is :mod:`virtualgpu.devices.gpu`, in a process of its own
-:mod:`virtualgpu.devices.gpu_process`; :mod:`virtualgpu.devices.comparison` compares.
+A real GPU as a device is :mod:`virtualgpu.devices.real.gpu`, in a process of its own
+:mod:`virtualgpu.devices.real.process`; :mod:`virtualgpu.devices.comparison` compares.
 
 From the ground up; each uses only what stands above it:
 

@@ -16,7 +16,7 @@ from lab.gpu_check import jobs, provenance
 from lab.gpu_check.lesson_run import find_root, lessons
 from lab.gpu_check.parts import NO_TIME, PARTS, Check, rows_of
 from lab.gpu_check.rows import DIFFERS, FAILS, NOT_RUN, Row, summary
-from virtualgpu.devices.gpu_process import GPU, VIRTUAL
+from virtualgpu.devices.real.process import GPU, VIRTUAL
 
 #: Where the result belongs, from the root of the checkout.
 RESULT = Path("lab") / "results" / "gpu_check.json"

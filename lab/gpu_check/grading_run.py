@@ -19,7 +19,7 @@ from pathlib import Path
 from lab.gpu_check import jobs
 from lab.gpu_check.lesson_run import find_root
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, Row, append, read, write
-from virtualgpu.devices.gpu_process import GPU, VIRTUAL
+from virtualgpu.devices.real.process import GPU, VIRTUAL
 
 #: Nothing secret: two runs are to be compared.
 SEED = "67707563" * 4

@@ -21,9 +21,9 @@ from lab.gpu_check import jobs, rows
 from lab.gpu_check.lesson_run import find_root
 from lab.gpu_check.record_labelled import SUPPORT
 from lab.gpu_check.rows import AGREES, DIFFERS, NOT_RUN, Row
-from virtualgpu.devices.gpu import FATAL
-from virtualgpu.devices.gpu_process import GPU, VIRTUAL, open_device
 from virtualgpu.devices.protocol import Device
+from virtualgpu.devices.real.gpu import FATAL
+from virtualgpu.devices.real.process import GPU, VIRTUAL, open_device
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.errors import VirtualGPUError
 

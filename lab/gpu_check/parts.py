@@ -19,7 +19,7 @@ from lab.gpu_check import grading_run, jobs, labelled, lesson_pair, nsight, prov
 from lab.gpu_check import sanitizer as sanitizers
 from lab.gpu_check.lesson_run import cells, find_root, lessons
 from lab.gpu_check.rows import AGREES, FAILS, NOT_RUN, Row
-from virtualgpu.devices.gpu_process import GPU, VIRTUAL
+from virtualgpu.devices.real.process import GPU, VIRTUAL
 from virtualgpu.processors import usable
 
 #: Seconds for one lesson on one device. On two cores a lesson takes up to one minute; a rehearsal

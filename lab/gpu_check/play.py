@@ -13,8 +13,8 @@ import argparse
 from pathlib import Path
 
 from lab.gpu_check import jobs
-from virtualgpu.devices.gpu import FATAL
-from virtualgpu.devices.gpu_process import GPU, VIRTUAL, open_device
+from virtualgpu.devices.real.gpu import FATAL
+from virtualgpu.devices.real.process import GPU, VIRTUAL, open_device
 from virtualgpu.devices.recorded import RecordedLaunch, play
 from virtualgpu.errors import VirtualGPUError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.gpu_check import jobs, rows
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, Row
 from virtualgpu.devices import comparison
-from virtualgpu.devices.gpu_process import GPU, VIRTUAL, GPUFault, GPUProcess
+from virtualgpu.devices.real.process import GPU, VIRTUAL, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import RecordedLaunch
 
 SECONDS = 20.0  # for one launch; on a GPU they take milliseconds

@@ -24,7 +24,8 @@ import gpu_driver_stub as stub
 stub.start()
 import numpy as np
 from lab.gpu_check import recorder
-from virtualgpu.devices import comparison, cubin, gpu, recorded
+from virtualgpu.devices import comparison, recorded
+from virtualgpu.devices.real import cubin, gpu
 
 link = cubin.link
 def linked(texts, architecture="sm_90", *, contract=True):
@@ -147,7 +148,8 @@ def test_a_spoiled_gpu_says_so_and_its_process_ends(driver):
         driver,
         """
         import io
-        from virtualgpu.devices import child, gpu_process
+        from virtualgpu.devices import child
+        from virtualgpu.devices.real import process as gpu_process
 
         @cuda.jit
         def too_far(x):

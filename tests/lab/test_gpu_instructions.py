@@ -8,7 +8,7 @@ import pytest
 import h200_vectors
 from lab.gpu_check import instructions
 from lab.gpu_check.rows import AGREES, DIFFERS, NOT_RUN
-from virtualgpu.devices.gpu_process import VIRTUAL, open_device
+from virtualgpu.devices.real.process import VIRTUAL, open_device
 from virtualgpu.errors import VirtualGPUError
 
 FORMS = ["add.f64 @x, $x, $x", "sqrt.approx.f32 @f, $f"]

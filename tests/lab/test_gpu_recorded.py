@@ -13,8 +13,9 @@ import pytest
 import virtualgpu
 from gpu_launches import launches, of_cpp
 from lab.gpu_check import replay
-from virtualgpu.devices import VirtualDevice, comparison, cubin
-from virtualgpu.devices.gpu_process import VIRTUAL, GPUFault, GPUProcess
+from virtualgpu.devices import VirtualDevice, comparison
+from virtualgpu.devices.real import cubin
+from virtualgpu.devices.real.process import VIRTUAL, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.errors import LinkError
 

@@ -95,7 +95,7 @@ def _launch(machine, kernel, arrays) -> None:
     """Without numba-cuda's own memory, which knows one device for a process."""
     from gpucourse.grading.arguments import describe_type
     from gpucourse.grading.sandbox.worker import numba_type
-    from virtualgpu.devices.machine_array import MachineArray
+    from virtualgpu.devices.real.machine_array import MachineArray
     from virtualgpu.numba.kernel_ptx import compile_kernel
 
     compiled = compile_kernel(kernel, tuple(numba_type(describe_type(a)) for a in arrays))

@@ -20,7 +20,7 @@ from grading_toy import submitted
 from kernel_answers import SEED, kernels, scale
 from lab.gpu_check import grading_run
 from lab.gpu_check.rows import Row
-from virtualgpu.devices.gpu_process import VIRTUAL, GPUProcess
+from virtualgpu.devices.real.process import VIRTUAL, GPUProcess
 
 pytestmark = pytest.mark.rehearsal
 

@@ -18,7 +18,7 @@ from grading_toy import submitted
 from kernel_answers import SEED, kernels, scale
 from threats import COUNT
 from virtualgpu.devices import VirtualDevice
-from virtualgpu.devices.machine_array import MachineArray
+from virtualgpu.devices.real.machine_array import MachineArray
 
 
 def test_what_students_send_is_not_compiled_in_the_oracle(monkeypatch):

@@ -9,7 +9,7 @@ from types import ModuleType
 from virtualgpu import scripts, torch_device, tracebacks
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.awkward import kernels
-from virtualgpu.devices.presence import gpu_is_present
+from virtualgpu.devices.real.presence import gpu_is_present
 from virtualgpu.numba import numpy_names, simulator
 from virtualgpu.standins import finder
 from virtualgpu.successor import choice

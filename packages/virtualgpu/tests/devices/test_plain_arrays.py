@@ -7,8 +7,8 @@ import pytest
 
 from virtualgpu.cuda.kernel_arguments import array_argument, number_argument
 from virtualgpu.devices import VirtualDevice
-from virtualgpu.devices.machine_array import MachineArray
 from virtualgpu.devices.mirrored import MirroredDevice
+from virtualgpu.devices.real.machine_array import MachineArray
 from virtualgpu.devices.remote import RemoteDevice
 from virtualgpu.memory.plain_dtypes import demand_plain, is_plain
 

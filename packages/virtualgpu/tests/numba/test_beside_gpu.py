@@ -111,7 +111,7 @@ def test_instruments_see_launches_beside_a_real_gpu():
 
 def test_strided_arrays_keep_their_layout_and_the_same_array_twice_is_one():
     run("""
-        from virtualgpu.devices.machine_array import MachineArray
+        from virtualgpu.devices.real.machine_array import MachineArray
         from virtualgpu import devices as device
 
         @cuda.jit

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from virtualgpu.devices import cubin
+from virtualgpu.devices.real import cubin
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.devices.virtual import VirtualDevice
 from virtualgpu.errors import LinkError, VirtualGPUError

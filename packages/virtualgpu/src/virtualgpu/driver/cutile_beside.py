@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu import devices
 from virtualgpu.devices import VirtualDevice
-from virtualgpu.devices.machine_array import MachineArray, give_back, host_copy
+from virtualgpu.devices.real.machine_array import MachineArray, give_back, host_copy
 from virtualgpu.driver import cutile
 from virtualgpu.wording import a_or_an, many
 

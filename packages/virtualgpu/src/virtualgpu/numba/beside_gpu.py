@@ -23,8 +23,8 @@ import numpy as np
 from virtualgpu import devices
 from virtualgpu.awkward import kernels as awkward
 from virtualgpu.devices import Device
-from virtualgpu.devices.machine_array import MachineArray, give_back, host_copy
-from virtualgpu.devices.presence import gpu_is_present
+from virtualgpu.devices.real.machine_array import MachineArray, give_back, host_copy
+from virtualgpu.devices.real.presence import gpu_is_present
 from virtualgpu.memory import array_names
 from virtualgpu.numba import numpy_names
 from virtualgpu.numba.arguments import array_parameters

@@ -38,7 +38,7 @@ from virtualgpu import logs
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.cuda.interprocess_api import MemoryHandle
-from virtualgpu.devices.presence import driver_without_device
+from virtualgpu.devices.real.presence import driver_without_device
 from virtualgpu.memory import array_names
 from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.numba import arguments, line_information, remembered

@@ -2,9 +2,9 @@
 
 A real GPU cannot say which line of a kernel races, and a bad address takes it away. So every launch
 runs on the virtual GPU first, with all that watches it: there the checkers look and the counters
-count. One that gets through runs on the GPU as well, in a process apart
-(:mod:`virtualgpu.devices.gpu_process`), from the same memory, and what the GPU computed is what the
-tests see. Launches in a random order are the virtual GPU's alone: hardware cannot be told one.
+count. One that gets through runs on the GPU as well, in another process
+(:mod:`virtualgpu.devices.real.process`), from the same memory, and the tests see what the GPU
+computed. Launches in a random order are the virtual GPU's alone: hardware cannot be told one.
 
 Where the two disagree and nothing excuses it (:mod:`virtualgpu.devices.comparison`), the grader
 is at fault and not the answer: that is an infrastructure fault, never a zero.

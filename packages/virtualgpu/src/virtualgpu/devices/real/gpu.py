@@ -2,7 +2,7 @@
 
 Nothing is checked: a kernel that touches a bad address takes the process's GPU away, for good. So
 a GPU that is handed kernels of others lives in a process of its own
-(:mod:`virtualgpu.devices.gpu_process`), and only launches that the virtual GPU found harmless go
+(:mod:`virtualgpu.devices.real.process`), and only launches that the virtual GPU found harmless go
 there.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.devices import cubin
 from virtualgpu.devices.protocol import Triple
+from virtualgpu.devices.real import cubin
 from virtualgpu.errors import LaunchError, LinkError, OutOfMemory, VirtualGPUError
 from virtualgpu.memory.plain_dtypes import demand_plain
 

@@ -1,6 +1,6 @@
 """A GPU in a process of its own: a kernel that spoils it, or never ends, costs that process alone.
 
-    python -m virtualgpu.devices.gpu_process gpu
+    python -m virtualgpu.devices.real.process gpu
 
 Standard input brings launches, as ``.npz`` files, and standard output takes the pieces as they are
 afterwards (:mod:`virtualgpu.devices.child`). In place of ``gpu`` stands ``virtual`` where this is
@@ -80,13 +80,13 @@ def open_device(kind: str):
         from virtualgpu.devices.virtual import VirtualDevice
 
         return VirtualDevice()
-    from virtualgpu.devices.gpu import GPUDevice
+    from virtualgpu.devices.real.gpu import GPUDevice
 
     return GPUDevice()
 
 
 def _fatal() -> frozenset[str]:
-    from virtualgpu.devices.gpu import FATAL
+    from virtualgpu.devices.real.gpu import FATAL
 
     return FATAL
 
@@ -125,7 +125,7 @@ class GPUProcess:
             return
         self.close()
         self.child = child = Child(
-            "virtualgpu.devices.gpu_process", self.kind, called="the GPU's process"
+            "virtualgpu.devices.real.process", self.kind, called="the GPU's process"
         )
         told, _ = _in_time(lambda: child.answer(START_SECONDS))
         if "error" in told:
