@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -63,3 +64,19 @@ def test_the_text_of_each_parallel_step_says_what_is_counted(project: Project):
             tests += 1
             silent += [] if SAYS.search(step) else [cell.name]
     assert tests and not silent, silent
+
+
+LIST = re.compile(r"(1[.)]|[-+*]) ")
+
+
+def test_no_line_of_a_paragraph_begins_a_list():
+    """Where a line breaks before `- e)` or after `block`, Markdown reads a list item."""
+    wrong = []
+    for lesson in (*COURSE.lectures, *COURSE.projects):
+        for cell in read_source(COURSE, lesson).cells:
+            if cell.kind == "markdown":
+                for before, line in pairwise(cell.source.splitlines()):
+                    prose = before[:1].strip() and not LIST.match(before)
+                    if LIST.match(line) and prose:
+                        wrong.append((lesson.id, cell.name, line))
+    assert not wrong

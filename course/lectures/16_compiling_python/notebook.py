@@ -181,8 +181,8 @@ print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 #
 # NumPy's operations are a poor fit for a *loop per element*. A planet's position on its orbit is an example. Kepler's
 # equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, but it
-# can't be solved by a formula. Newton's method solves it if you start with `E = π`, subtract `(E - e * sin(E) - M) / (1
-# - e * cos(E))`, and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
+# can't be solved by a formula. Newton's method solves it if you start with `E = π`, subtract
+# `(E - e * sin(E) - M) / (1 - e * cos(E))`, and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
 #
 # Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 

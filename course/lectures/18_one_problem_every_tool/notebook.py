@@ -272,8 +272,8 @@ print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the 
       np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
 
 # %% [markdown] id="numba-cuda-text"
-# The kernel in Python has a device function, which is `stays` with two changes, because its zeros are `float32` and `2
-# * x` became `x + x`.
+# The kernel in Python has a device function, which is `stays` with two changes, because its zeros are `float32` and
+# `2 * x` became `x + x`.
 
 # %% id="numba-cuda"
 def stays_single(cx, cy, limit):

@@ -158,9 +158,9 @@ with virtualgpu.check():  # on the virtual GPU, on a machine with a real one too
     print("129:", run_maxima(energies[:129]))
 
 # %% [markdown] id="crash-why" tags=["why"]
-# The message names a line of the *kernel*, because the bad address is there, `maxima[1] of 1`, from thread 0 of block
-# 1. Two blocks are right for 129 values, but one element of `maxima` is not enough. The host rounds the number of
-# blocks up and the number of elements down. **The named line is where the fault shows, which is not always where it was
+# The message names a line of the *kernel*, because the bad address is there, `maxima[1] of 1`, from thread 0 of
+# block 1. Two blocks are right for 129 values, but one element of `maxima` is not enough. The host rounds the number
+# of blocks up and the number of elements down. **The named line is where the fault shows, which is not always where it was
 # made**, so trace each number back to its origin.
 
 # %% [markdown] id="crash-task"
