@@ -123,8 +123,8 @@ check("first-kernel", radius_source)
 # %% [markdown] id="error-predict" tags=["predict"]
 # ## 2. When the compiler says no
 #
-# *Predict:* one character is missing below. When do you get an error: at `SourceModule`, at `get_function`
-# or at the launch? And which line will it name?
+# One character is missing below. *Predict:* do you get an error at `SourceModule`, at `get_function` or at the launch,
+# and which line will it name?
 
 # %% id="error-guess"
 predict("error",
@@ -143,22 +143,22 @@ __global__ void shift(float *phi, float by, int n)
 """)
 
 # %% [markdown] id="error-why" tags=["why"]
-# At `SourceModule`, before anything ran. It names line 5, although line 4 lacks its semicolon. (Line 1 is the
-# empty one after the quotes.) The compiler noticed only when the next word was `if`.
+# You get it at `SourceModule`, before anything ran. It names line 5, although line 4 lacks its semicolon, counting the
+# empty line after the quotes as line 1. The compiler noticed only when the next word was `if`.
 
 # %% [markdown] id="false-friends-predict" tags=["predict"]
-# How to read a compiler error:
+# This is how to read a compiler error.
 #
-# - **from the top**: the first error is real, later ones often follow from it;
-# - **the caret** `^` is where the compiler gave up: look there, *and just before*;
-# - `identifier "…" is undefined`: misspelt, or never declared with its type;
-# - `expected a ";"`, `expected a ")"`: something is missing before the caret;
-# - `a value of type "…" cannot be used to initialize an entity of type "…"`: the types do not fit.
+# - Begin **at the top**, because the first error is real, and later ones often follow from it.
+# - **The caret** `^` is where the compiler gave up, so look there, *and just before*.
+# - `identifier "…" is undefined` means that it is misspelt, or never declared with its type.
+# - `expected a ";"` and `expected a ")"` mean that something is missing before the caret.
+# - `a value of type "…" cannot be used to initialize an entity of type "…"` means that the types do not fit.
 #
-# This message comes from NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc`
-# instead, which uses the same words; PyCUDA puts a line above your code, so `nvcc`'s line numbers are one higher.
+# This message comes from NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc` instead,
+# which uses the same words. PyCUDA puts a line above your code, so `nvcc`'s line numbers are one higher.
 #
-# Some Python is also valid C++, but means something else. *Predict* the four numbers:
+# Some Python is also valid C++, but means something else. *Predict* the four numbers.
 
 # %% id="false-friends-guess"
 predict("false-friends", "0.5 -3.5 -1.0 8.0", "0 -3 -1 1", "0 -4 2 8")
@@ -179,16 +179,16 @@ print("C++:   ", *out)
 print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
 
 # %% [markdown] id="false-friends-why" tags=["why"]
-# An `int` divided by an `int` is an `int`, rounded towards 0 (Python's `//` rounds down, and its `%` is consistent with
-# that). Write `1.0f / 2` or `0.5f` (not `1f`: there must be a point). And `^` is "exclusive or", bit by bit; `**` does not
-# compile: write `x * x`, or `powf(x, 3.0f)`.
+# An `int` divided by an `int` is an `int`, rounded towards 0, whereas Python's `//` rounds down, and its `%` is
+# consistent with that. Write `1.0f / 2` or `0.5f`, but not `1f`, because there must be a point. The operator `^` is
+# "exclusive or", bit by bit, and `**` does not compile, so write `x * x`, or `powf(x, 3.0f)`.
 
 # %% [markdown] id="mend-task"
 # ### Exercise: four mistakes
 #
-# This kernel should return how far out each particle gets, as a fraction of 3 metres: the diameter of its circle over 3,
-# and 1 at most. It has three mistakes that the compiler finds, and one that it
-# doesn't. Correct it in place; `check` shows you what the compiler says.
+# This kernel should return how far out each particle gets, as a fraction of 3 metres, which is the diameter of its
+# circle over 3, and 1 at most. It has three mistakes that the compiler finds, and one that it doesn't. Correct it in
+# place, and `check` shows you what the compiler says.
 
 # %% id="mend-exercise" tags=["exercise"]
 reach_source = r"""
@@ -222,8 +222,8 @@ check("mend", reach_source)
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Two type systems, and no check between them
 #
-# NumPy knows the type of each array, C++ that of each parameter. Between them, a launch is a row of bytes: an
-# address is 8 of them, an `int` 4, a `float` 4. Neither side checks them against the other.
+# NumPy knows the type of each array, and C++ that of each parameter. Between them, a launch is a row of bytes, 8 for an
+# address, 4 for an `int` and 4 for a `float`. Neither side checks its types against those of the other.
 #
 # | C++ | bytes | NumPy | |
 # |---|---|---|---|
@@ -235,7 +235,7 @@ check("mend", reach_source)
 # | `bool`, `unsigned char` | 1 | `np.bool_`, `np.uint8` | |
 # | `float *` | 8 | an array of `float32` on the GPU | |
 #
-# *Predict:* this launch passes a Python `10` to `int n`. What happens?
+# *Predict:* what happens in this launch, which passes a Python `10` to `int n`?
 
 # %% id="python-int-guess"
 predict("python-int",
@@ -256,12 +256,12 @@ values = np.arange(10, dtype=np.float32)
 scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
 
 # %% [markdown] id="python-int-why" tags=["why"]
-# `invalid type on parameter #2 (0-based)`: a Python `int` has no size, so PyCUDA does not know how many bytes
-# to send. It needs `np.int32(10)`. PyCUDA checks no more than that.
+# You get the error `invalid type on parameter #2 (0-based)`, because a Python `int` has no size, so PyCUDA does not
+# know how many bytes to send. It needs `np.int32(10)`, and this is all that PyCUDA checks.
 
 # %% [markdown] id="silence-predict" tags=["predict"]
-# *Predict:* the same launch, correct except for one thing: `masses` is created the way one usually creates arrays in
-# NumPy, as `float64`. An error? The right numbers? Others?
+# The same launch is now correct except for one thing, which is that `masses` is created the way one usually creates
+# arrays in NumPy, as `float64`. *Predict:* do you get an error, the right numbers, or wrong ones?
 
 # %% id="silence-guess"
 predict("silence",
@@ -275,11 +275,11 @@ scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
 print(masses)
 
 # %% [markdown] id="silence-why" tags=["why"]
-# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes
-# first; it multiplied four of these halves by 3, and left the other four alone.
+# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes first. It
+# multiplied four of these halves by 3, and left the other four alone.
 
 # %% [markdown] id="silence-then"
-# Here are the `float`s that it saw:
+# The next picture shows the `float`s that it saw.
 
 # %% id="silence-bytes"
 print("float64:       ", np.array([1.0, 2.0]))
@@ -301,13 +301,13 @@ Picture(figure, f"By what 41 masses of float64 were multiplied where 3 was meant
                 f"to {(tripled / masses)[:first].max():,.0f}, the other {41 - first} by 1.")
 
 # %% [markdown] id="silence-check-text"
-# Half of them are off by thousands, because the second half of a `double` holds its exponent; the others are unchanged.
-# Above, 5,120 is easy to see. In the mean of a million masses it would not be, and the last two numbers look plausible.
-# Integers are no better: `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3, 0. A number
-# that is too wide (`np.float64(3)` for `float by`) shifts all arguments after it.
+# Half of them are off by thousands, because the second half of a `double` holds its exponent, and the others are
+# unchanged. Above, 5,120 is easy to see. In the mean of a million masses it would not be, and the last two numbers look
+# plausible. Integers are no better, because `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3,
+# 0. A number that is too wide, such as `np.float64(3)` for `float by`, shifts all arguments after it.
 #
-# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU accepts it, as the library
-# does, and reports it if you ask (a real GPU can't know, and the report stays empty there):
+# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU accepts it, as the
+# library does, and reports it if you ask. A real GPU can't know, and the report stays empty there.
 
 # %% id="silence-check"
 with virtualgpu.check() as report:
@@ -317,10 +317,10 @@ print(report)
 # %% [markdown] id="fitting-types-task"
 # ### Exercise: types that fit
 #
-# Write `scaled(values, by)`: it returns a *new* array of `float32` with every value times `by`, computed by
-# the kernel `scale`. `values` has one axis, and may be anything: `float64`, integers, a list, every second
-# element of an array (PyCUDA copies only contiguous arrays; `np.ascontiguousarray` makes one). It is never
-# empty, may be longer than a block, and must not change.
+# Write `scaled(values, by)`, which returns a *new* array of `float32` with every value times `by`, computed by the
+# kernel `scale`. `values` has one axis, and may be `float64`, integers, a list, or every second element of an array.
+# PyCUDA copies only contiguous arrays, which `np.ascontiguousarray` makes. `values` is never empty, may be longer than
+# a block, and must not change.
 
 # %% id="fitting-types-exercise" tags=["exercise"]
 def scaled(values, by):
@@ -342,7 +342,7 @@ check("fitting-types", scaled)
 # In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied one back after it. `drv.InOut`
 # does both. The array on the GPU exists for this one launch only.
 #
-# *Predict:* each of these three launches doubles the numbers 1, 2, 3. What is in the array afterwards?
+# Each of these three launches doubles the numbers 1, 2, 3. *Predict:* what is in the array after each of them?
 
 # %% id="in-out-guess"
 predict("in-out", "2, 4, 6 each time", "2, 4, 6 with InOut only", "2, 4, 6 with InOut and Out")
@@ -354,19 +354,19 @@ for wrap in (drv.InOut, drv.In, drv.Out):
     print(f"{wrap.__name__:6}", numbers)
 
 # %% [markdown] id="in-out-why" tags=["why"]
-# With `In`, the result never comes back. With `Out`, the kernel doubles whatever is in fresh memory:
-# zeros if you are lucky; the virtual GPU fills fresh memory with a pattern, so that luck doesn't hide the mistake. No
-# error in either case. Use `In` for arrays that the kernel only reads, `Out` for arrays that it writes *entirely*.
+# With `In`, the result never comes back. With `Out`, the kernel doubles whatever is in fresh memory, which is zeros if
+# you are lucky. The virtual GPU fills fresh memory with a pattern, so that luck doesn't hide the mistake. Neither case
+# gives an error. Use `In` for arrays that the kernel only reads, and `Out` for arrays that it writes *entirely*.
 
 # %% [markdown] id="by-hand-predict" tags=["predict"]
-# Each launch pays for its copies. For ten launches on the same array, make the copies yourself:
+# Each launch pays for its copies, so for ten launches on the same array, make the copies yourself.
 #
 # ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there
 # and back: most of the time goes into six copies. Below, the array is copied once, the host launches three
 # kernels, which return at once while the device works through them, and waits only when it copies the result
 # back.](../img/host_device_transfers.svg)
 #
-# *Predict*, before you read the cell: it copies 201 `float32` numbers to the GPU. Which number does `mem_alloc` need?
+# The cell copies 201 `float32` numbers to the GPU. *Predict*, before you read it, which number `mem_alloc` needs.
 
 # %% id="by-hand-guess"
 predict("by-hand", "201", "804", "1608")
@@ -382,18 +382,18 @@ print(f"{x_half.nbytes} bytes for {x_half.size} numbers; ten halvings right:",
       np.allclose(x_half, x[:, 0] / 1024))
 
 # %% [markdown] id="by-hand-why" tags=["why"]
-# Bytes, not elements: `.nbytes`, not `.size`. `d_x` is an address and nothing else: no type, no length, no
-# shape. You pass it to the kernel as it is. The memory is freed when Python deletes `d_x`.
+# It needs the number of bytes and not of elements, so `.nbytes` and not `.size`. `d_x` is an address and nothing else,
+# without type, length or shape, and you pass it to the kernel as it is. The memory is freed when Python deletes `d_x`.
 #
-# A launch returns at once, and the GPU works through its launches in order; `memcpy_dtoh` waits for them. So to
-# time a kernel, call `drv.Context.synchronize()` before you read the clock.
+# A launch returns at once, and the GPU works through its launches in order, for which `memcpy_dtoh` waits. So to time a
+# kernel, call `drv.Context.synchronize()` before you read the clock.
 
 # %% [markdown] id="copy-once-task"
 # ### Exercise: there and back once
 #
-# A particle loses energy in matter. Write `after_layers(pt, factors)`: `pt` is an array of `float32`, and each of
-# the `factors` is one layer of iron that scales every momentum. Launch `scale` once for each layer, and
-# copy the array to the GPU once and back once. Return the result as a new array; leave `pt` unchanged.
+# A particle loses energy when it crosses matter. Write `after_layers(pt, factors)`, where `pt` is an array of
+# `float32`, and each of the `factors` is one layer of iron that scales every momentum. Launch `scale` once for each
+# layer, and copy the array to the GPU once and back once. Return the result as a new array, and leave `pt` unchanged.
 
 # %% id="copy-once-exercise" tags=["exercise"]
 def after_layers(pt, factors):
@@ -415,9 +415,10 @@ check("copy-once", after_layers)
 # %% [markdown] id="arrays-text"
 # ## 5. Less C++, and more
 #
-# PyCUDA has arrays that know their type and shape, as CuPy has: `gpuarray`. Each operator is a kernel, and
-# `ElementwiseKernel` makes one kernel of a whole line, as in [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device).
-# Look at the types of the two results: `d_pt` is `float32`, and `d_charge` is `int32`.
+# PyCUDA also has arrays that know their type and shape, in `gpuarray`. Each operator is a kernel, and
+# `ElementwiseKernel` makes one kernel of a whole line, as in [the
+# walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device). Look at the types of the two results: `d_pt` is
+# `float32`, and `d_charge` is `int32`.
 
 # %% id="arrays"
 from pycuda import gpuarray
@@ -437,18 +438,18 @@ print("operators:        ", by_operators.dtype, by_operators.get()[:3])
 print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 
 # %% [markdown] id="arrays-then"
-# The operators follow NumPy's rules, by which `float32` times `int32` is `float64`. In C++ *you* choose the types.
+# The operators follow NumPy's rules, by which `float32` times `int32` is `float64`, whereas in C++ *you* choose the
+# types.
 
 # %% [markdown] id="constant-memory-predict" tags=["predict"]
-# Now for more C++ rather than less. Outside the magnet's coil, at 3 metres, the field of such a detector
-# returns through the iron in the opposite direction: roughly -2 T. The kernel needs a small table, the field at
-# each metre from the beam, which all threads read and nobody changes. CUDA has a place for such tables,
-# **constant memory**: 64 kilobytes in all, with a cache that serves the 32 threads of a warp at once when they
-# read the same element. `__constant__` declares it, and `get_global` gives Python its address.
-# And because the source is a string, Python may fill in what Python knows: here the number of rings, by the compiler's
-# option `-D`.
+# Now you will use more C++ rather than less. Outside the magnet's coil, at 3 metres, the field of such a detector
+# returns through the iron in the opposite direction, with roughly -2 T. The kernel needs a small table of the field at
+# each metre from the beam, which all threads read and none changes. CUDA has a place for such tables, **constant
+# memory**, of 64 kilobytes in all, with a cache that serves the 32 threads of a warp at once when they read the same
+# element. `__constant__` declares it, and `get_global` gives Python its address. Because the source is a string, Python
+# may fill in what it knows, here the number of rings, by the compiler's option `-D`.
 #
-# *Predict:* what will the paths look like?
+# *Predict:* what will the paths of the particles look like?
 
 # %% id="constant-memory-guess"
 predict("constant-memory",
@@ -493,19 +494,19 @@ in_iron.get_function("follow")(
 draw_tracks(x_iron, y_iron, "Particles through magnet and iron")
 
 # %% [markdown] id="constant-memory-why" tags=["why"]
-# They bend one way, then back: an S, as in the pictures of the CMS detector, which has such a magnet. Constant
-# memory is constant for the *kernel*; between launches, the host may write another table.
+# They bend one way and then back, which makes an S, as in the pictures of the CMS detector, which has such a magnet.
+# Constant memory is constant for the *kernel*, but between launches the host may write another table.
 
 # %% [markdown] id="constant-memory-then"
-# A mistake to know about: leave out the `memcpy_htod`, and the table holds zeros. All paths are straight lines, and
-# nothing complains. (Global variables of C++ start at zero. Memory from `mem_alloc` does not.)
+# One mistake is easily made. If you leave out the `memcpy_htod`, the table holds zeros, all paths are straight lines,
+# and nothing complains. Global variables of C++ start at zero, but memory from `mem_alloc` does not.
 
 # %% [markdown] id="field-table-task"
 # ### Exercise: one table, many maps
 #
-# Write `paths_through(field_map)`: it writes `field_map`, a list of seven numbers in tesla, into the constant
-# memory of `in_iron`, launches its `follow` for our forty particles with 201 steps, and returns `x` and `y`, two new
-# arrays of shape (201, 40). Check the types.
+# Write `paths_through(field_map)`, which writes `field_map`, a list of seven numbers in tesla, into the constant memory
+# of `in_iron`, launches its `follow` for our forty particles with 201 steps, and returns `x` and `y`, two new arrays of
+# shape (201, 40). Remember to check the types.
 
 # %% id="field-table-exercise" tags=["exercise"]
 def paths_through(field_map):
@@ -526,9 +527,9 @@ check("field-table", paths_through, pt, phi, charge)
 # %% [markdown] id="today-text"
 # ## 6. Its place today
 #
-# PyCUDA was among the first to bring CUDA to Python, with the aim of offering the whole driver API. It is still
-# released (2026.1, of January 2026), as source: installing it takes a C++ compiler and the CUDA toolkit, and running it
-# `nvcc`. Two newer tools accept the same strings:
+# PyCUDA was among the first to bring CUDA to Python, with the aim of offering the whole driver API. Its latest release
+# is 2026.1, of January 2026. It is released as source, so installing it takes a C++ compiler and the CUDA toolkit, and
+# running it takes `nvcc`. Two newer tools accept the same strings.
 #
 # | | PyCUDA | CuPy's `RawKernel` | `cuda.core` |
 # |---|---|---|---|
@@ -538,8 +539,8 @@ check("field-table", paths_through, pt, phi, charge)
 # | arrays | `gpuarray`, with some of NumPy's functions | most of NumPy's, and some of SciPy's | none: accepts those of other libraries |
 # | use it when | you have code in it | you want arrays and a kernel now and then | you build a library, or want all of CUDA |
 #
-# As in the walk, CuPy needs only an `extern "C"` in front, which keeps the kernel's name as you wrote it (PyCUDA adds it
-# for you):
+# As in the walk, CuPy needs only an `extern "C"` in front, which keeps the kernel's name as you wrote it, and which
+# PyCUDA adds for you.
 
 # %% id="raw-kernel"
 import cupy as cp
@@ -551,9 +552,10 @@ follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.i
 print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
 
 # %% [markdown] id="today-then"
-# CuPy's arrays are on the device already, so there is no `In` and no `Out`. Everything in section 3 holds here too:
-# `RawKernel` does not look at types either. `cuda.core` accepts the same string, and runs here as well, on the virtual GPU's driver. It looks
-# like this (see its [first example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html)):
+# CuPy's arrays are on the device already, so there is no `In` and no `Out`. Everything in section 3 also holds here,
+# because `RawKernel` does not look at types either. `cuda.core` accepts the same string, and also runs here, on the
+# virtual GPU's driver. It looks like this, as in its [first
+# example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html).
 #
 # ```python
 # from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
@@ -566,7 +568,7 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # launch(stream, LaunchConfig(grid=1, block=64), kernel, d_pt.data.ptr, …, np.int32(40), np.int32(201))
 # ```
 #
-# And if you would rather not write C++ at all: "Numba CUDA: kernels in Python".
+# If you would rather not write C++ at all, go on with "Numba CUDA: kernels in Python".
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -575,10 +577,10 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #   gets `n` and compares its index with it.
 # - The compiler names the line at which it gave up. The mistake is there or just before, and the first error
 #   is the one to read.
-# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32`, `int` needs `np.int32`; anything
+# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32` and `int` needs `np.int32`, and anything
 #   else gives wrong numbers without a message.
-# - `In`, `Out` and `InOut` copy around one launch. For many launches, copy by hand: there once, back once.
-# - The C++ outlives the tool: the same string runs in PyCUDA, in CuPy and in `cuda.core`.
+# - `In`, `Out` and `InOut` copy around one launch. For many launches, copy by hand, there once and back once.
+# - The C++ outlives the tool, because the same string runs in PyCUDA, in CuPy and in `cuda.core`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -590,7 +592,7 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # - NVIDIA's programming guide on
 #   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and
 #   [NVRTC](https://docs.nvidia.com/cuda/nvrtc/), the compiler of these strings.
-# - [CuPy's kernels of one's own](https://docs.cupy.dev/en/stable/user_guide/kernel.html), and
+# - [CuPy's user-defined kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html), and
 #   [`cuda.core`](https://nvidia.github.io/cuda-python/cuda-core/latest/).
 
 # %% [markdown] id="room-plan" tags=["room"]
@@ -605,20 +607,20 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # | 39-48 | section 4; `copy-once` |
 # | 48-55 | sections 5 and 6; `field-table` is good homework |
 #
-# *Ten minutes late:* skip the operators and constant memory in section 5 (show the picture), and `mend`.
+# *Ten minutes late:* skip `mend`, and the operators and constant memory in section 5, of which you show the picture.
 #
-# *Where people get stuck.* In `first-kernel`, `field` is a number and not an array: no `[i]`. In `mend`, the three
-# errors are gone and 1 / 3 is still 0. In `fitting-types`, `astype` with `copy=False` doesn't copy an array of the right
-# type, and the kernel then changes the caller's. In `copy-once`, `mem_alloc(pt.size)`.
+# *Where people get stuck.* In `first-kernel` they write `[i]` after `field`, which is a number and not an array. In
+# `mend`, the three errors are gone and 1 / 3 is still 0. In `fitting-types`, `astype` with `copy=False` doesn't copy an
+# array of the right type, and the kernel then changes the caller's. In `copy-once` they write `mem_alloc(pt.size)`.
 #
 # *Frequent questions.* "Why C++ at all?" CUDA's documentation, examples and libraries use it, and a kernel that you
-# find there runs here unchanged. "Does it compile each time?" No, PyCUDA and CuPy keep compiled code in the user's
-# cache folder, and compile a string again only after a change. "Is C++ faster than Numba's Python?" Sometimes,
-# although both end as PTX. The quadratic formula takes the same time in both. A sum by a tree, written in the same
-# way, takes 1.30 times as long in Numba, and a Mandelbrot picture 1.24 times (recorded rows `reduction/tree`,
-# `reduction/cpp` and `mandelbrot.picture`). Numba counts in 64 bits and tests the sign of every index, so its tree
-# needs 20 machine instructions per number, and C++ needs 7.
+# find there runs here unchanged. "Does it compile each time?" No, because PyCUDA and CuPy keep compiled code in the
+# user's cache folder, and compile a string again only after a change. "Is C++ faster than Numba's Python?" It sometimes
+# is, although both end as PTX. The quadratic formula takes the same time in both. A sum by a tree, written in the same
+# way, takes 1.30 times as long in Numba, and a Mandelbrot picture 1.24 times. The recorded rows are `reduction/tree`,
+# `reduction/cpp` and `mandelbrot.picture`. Numba counts in 64 bits and tests the sign of every index, so its tree needs
+# 20 machine instructions per number, and C++ needs 7.
 #
-# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and continues through CuPy; all cells of
-# this lecture work, other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until
-# the kernel is restarted. An empty first line counts: line 1 of a message is the first of the string.
+# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and continues through CuPy. All cells of
+# this lecture work, but other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until the
+# kernel is restarted. An empty first line counts, so line 1 of a message is the first of the string.
