@@ -4,7 +4,8 @@
 
 *Counted* minutes are what ``gpucourse.publish.pace`` makes of words, code and exercises: an
 estimate, nobody was timed. *Before* are the words of prose above the first exercise. Figures are
-drawings, and cells of code that draw.
+drawings, and cells of code that draw. *Optional* minutes are counted for the part of a lesson that
+may be left out, and no other column leaves it out.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Row(NamedTuple):
     lesson: str
     claimed: int
     counted: int
+    optional: int
     words: int
     before: int
     exercises: int
@@ -45,6 +47,7 @@ def row(source: Source) -> Row:
         source.lesson.id,
         source.lesson.minutes,
         round(pace.minutes(source)),
+        round(pace.optional(source)),
         sum(map(pace.words, cells)),
         sum(map(pace.words, cells[:first])),
         sum(map(_is_exercise, cells)),

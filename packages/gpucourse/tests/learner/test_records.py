@@ -278,6 +278,23 @@ def test_the_map_opens_at_the_next_open_exercise(whole: Path):
     assert 'href="lectures/01_first_steps.ipynb#2-two-arrays"' in found.html()
 
 
+def test_a_lesson_is_finished_without_its_optional_part(whole: Path):
+    puzzles = course_map.progress().lessons[0]
+    every = set(course_map._exercises("01_first_steps"))
+    assert puzzles.optional and puzzles.parts + puzzles.optional == len(every)
+    records.note(lesson="01_first_steps", done="roll")  # below "More puzzles"
+    begun = course_map.progress().lessons[0]
+    assert (begun.sign, begun.done) == ("◐", 0)
+    assert f", 1 of {puzzles.optional} optional ones" in str(begun)
+    for name in every - course_map._named(
+        course_map._further(course_map._cells(whole / puzzles.path)), every
+    ):
+        records.note(lesson="01_first_steps", done=name)
+    found = course_map.progress()
+    assert found.lessons[0].sign == "✓" and found.next.id == "02_why_gpus"
+    assert "optional ones" in found.html()
+
+
 def test_a_lesson_begun_without_its_needs_waits_for_them(whole: Path):
     records.note(lesson="01_first_steps", done="add-ten")
     records.note(lesson="01_first_steps", points=1, of=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,3 +73,21 @@ def test_what_goes_further_takes_no_minutes_and_ends_at_the_keypoints():
     tags = {"more": ["further"], "keypoints": ["keypoints"]}
     cells = [SimpleNamespace(name=name, tags=tags.get(name, [])) for name in names]
     assert [cell.name for cell in pace.required(cells)] == ["task", "keypoints", "read-on"]
+
+
+@pytest.mark.parametrize(("optional", "right"), [(5, True), (0, False), (20, False)])
+def test_minutes_of_an_optional_part_are_held_to_it(tmp_path: Path, optional: int, right: bool):
+    write_course(tmp_path)
+    if optional:
+        edit(
+            tmp_path / "course" / "course.toml",
+            "minutes = 10",
+            f"minutes = 10\noptional = {optional}",
+        )
+    course, (lecture, _) = read_course(tmp_path)
+    more = Cell("more", "markdown", "word " * 1200, 1, tags=("further",))
+    lecture = replace(lecture, cells=(*lecture.cells, more))
+    found = [str(problem) for problem in inspect(course, lecture)]
+    assert [f"{optional} minutes; its optional part's" in text for text in found] == (
+        [] if right else [True]
+    )

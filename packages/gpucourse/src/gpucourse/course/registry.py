@@ -24,8 +24,8 @@ _VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar"
 class Lecture:
     """Entry of one lecture.
 
-    ``minutes`` is the time it takes in a room, exercises included, and ``why`` the reason to take
-    it, told by the lesson before it.
+    ``minutes`` is the time it takes in a room, exercises included, ``optional`` that of the part
+    that may be left out, and ``why`` the reason to take it, told by the lesson before it.
     """
 
     id: str
@@ -34,6 +34,7 @@ class Lecture:
     objectives: list[str]
     prerequisites: list[str]
     why: str = ""
+    optional: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class Project:
     prerequisites: list[str]
     points: float
     why: str = ""
+    optional: int = 0
 
 
 Lesson = Lecture | Project
@@ -218,6 +220,7 @@ def _entry_mistakes(entry: dict, cls: type) -> Iterator[str]:
         "id": str,
         "title": str,
         "minutes": int,
+        "optional": int,
         "objectives": list,
         "prerequisites": list,
         "points": (int, float),

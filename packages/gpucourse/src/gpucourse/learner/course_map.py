@@ -7,7 +7,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,6 +36,7 @@ class Section(NamedTuple):
 class LessonProgress:
     """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
 
+    Parts that learners may leave out are counted apart, in ``optional`` and ``optional_done``.
     ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
     `gpucourse grade`; ``guessed`` of ``asked`` predictions were answered. ``needs`` are the ids of
     the lessons to take before.
@@ -54,6 +55,8 @@ class LessonProgress:
     needs: tuple[str, ...] = ()
     next: Section | None = None
     core: bool = False
+    optional: int = 0
+    optional_done: int = 0
 
     @property
     def untouched(self) -> bool:
@@ -62,7 +65,7 @@ class LessonProgress:
 
     @property
     def finished(self) -> bool:
-        """Return True if nothing is left to do; a lesson without exercises is never finished."""
+        """Return True if nothing is left but optional parts; never without exercises."""
         if self.points is not None and self.points[0] == self.points[1]:
             return True
         return 0 < self.parts == self.done
@@ -70,7 +73,9 @@ class LessonProgress:
     @property
     def sign(self) -> str:
         """✓ finished, ◐ begun, ○ neither."""
-        return "✓" if self.finished else "◐" if self.done or self.points else "○"
+        if self.finished:
+            return "✓"
+        return "◐" if self.done or self.optional_done or self.points else "○"
 
     def __str__(self) -> str:
         text = (
@@ -78,6 +83,10 @@ class LessonProgress:
             if self.parts
             else ""
         )
+        if self.optional_done:
+            text += _(", {done} of {parts} optional ones").format(
+                done=self.optional_done, parts=self.optional
+            )
         if self.guessed:
             text += _(", {guessed} of {asked} predictions").format(
                 guessed=self.guessed, asked=self.asked
@@ -230,13 +239,15 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records, *, core: bool) 
     path = notebook_path(lesson)
     cells = _cells(root / path)
     if isinstance(lesson, Lecture):
-        parts = set(_exercises(lesson.id))
-        done = parts & known.exercises.get(lesson.id, set())
-        what = _("exercise") if len(parts) == 1 else _("exercises")
+        every = set(_exercises(lesson.id))
+        passed = every & known.exercises.get(lesson.id, set())
+        what = _("exercise") if len(every) == 1 else _("exercises")
     else:
-        parts = set(_tests(cells))
-        done = parts & known.cells
+        every = set(_tests(cells))
+        passed = every & known.cells
         what = _("tests")
+    optional = _named(_further(cells), every)
+    parts, done = every - optional, passed - optional
     points = known.points.get(lesson.id)
     asked = find_predictions(lesson.id).keys()
     guessed = asked & known.guesses.get(lesson.id, {}).keys()
@@ -254,6 +265,8 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records, *, core: bool) 
         tuple(lesson.prerequisites),
         _first_open(cells, parts - done),
         core,
+        len(optional),
+        len(passed & optional),
     )
 
 
@@ -284,6 +297,27 @@ def _tests(cells: list[dict]) -> Iterator[str]:
         for cell in cells:
             if cell["cell_type"] == "code" and cell["metadata"].get("nbgrader", {}).get("grade"):
                 yield cell["id"]
+
+
+def _further(cells: list[dict]) -> Iterator[dict]:
+    """Yield the cells of the part that may be left out: see :mod:`gpucourse.publish.pace`."""
+    further = False
+    for cell in cells:
+        tags = cell.get("metadata", {}).get("tags", ())
+        further = (further or "further" in tags) and "keypoints" not in tags
+        if further:
+            yield cell
+
+
+def _named(cells: Iterable[dict], parts: set[str]) -> set[str]:
+    """Return those of ``parts`` that these cells are, or check."""
+    return {
+        name
+        for cell in cells
+        if cell["cell_type"] == "code"
+        for name in (cell.get("id"), *_CHECK.findall(cell["source"]))
+        if name in parts
+    }
 
 
 #: A heading with the anchor that :func:`gpucourse.publish.links.anchored` puts above it.

@@ -129,17 +129,20 @@ def _timetable(course: Course, source: Source) -> Mistakes:
 
 
 def _minutes(course: Course, source: Source) -> Mistakes:
-    counted = pace.minutes(source)
-    given = source.lesson.minutes
-    if given % pace.GRAIN or abs(given - counted) > pace.GRAIN:
-        yield (
-            source.cells[0],
-            (
-                f"course.toml says {given} minutes; its words, cells, predictions and "
-                f"exercises count "
-                f"{counted:.0f}: write {pace.rounded(counted)} (publish/pace.py has the rule)"
-            ),
-        )
+    lesson = source.lesson
+    for given, counted, whose in (
+        (lesson.minutes, pace.minutes(source), "its"),
+        (lesson.optional, pace.optional(source), "its optional part's"),
+    ):
+        if (given or counted) and (given % pace.GRAIN or abs(given - counted) > pace.GRAIN):
+            yield (
+                source.cells[0],
+                (
+                    f"course.toml says {given} minutes; {whose} words, cells, predictions and "
+                    f"exercises count "
+                    f"{counted:.0f}: write {pace.rounded(counted)} (publish/pace.py has the rule)"
+                ),
+            )
 
 
 # --- names ------------------------------------------------------------------------------------

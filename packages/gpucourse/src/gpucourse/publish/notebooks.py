@@ -365,6 +365,8 @@ def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
     """Return the first cell: title, time, needs and objectives, all from the registry."""
     needs = [_need(course, need) for need in lesson.prerequisites]
     facts = [_("**{minutes} minutes**").format(minutes=lesson.minutes)]
+    if lesson.optional:
+        facts.append(_("{minutes} more for an optional part").format(minutes=lesson.optional))
     if isinstance(lesson, Project):
         facts.append(_("**{points:g} points**").format(points=lesson.points))
     facts.append(

@@ -52,6 +52,11 @@ def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: boo
     return total
 
 
+def optional(source: Source) -> float:
+    """Return the minutes of the part of a lesson that may be left out."""
+    return minutes(source, source.cells) - minutes(source)
+
+
 def required(cells: Iterable[Cell]) -> Iterator[Cell]:
     """Yield the cells that a lesson's minutes count.
 
