@@ -46,25 +46,6 @@ follow(drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x), drv.Out(y), np.int32
        block=(64, 1, 1), grid=(1, 1))
 print(f"PyCUDA {pycuda.VERSION_TEXT}: the first particle ends at x = {x[-1, 0]:.1f} m, y = {y[-1, 0]:.1f} m")
 
-# %% [markdown] id="the-tracks-text"
-# Here are the forty paths. The smaller a particle's momentum, the more its path bends.
-
-# %% id="the-tracks"
-def draw_tracks(x, y, title):
-    figure, axes = canvas(5.6, 5)
-    for sign, colour, style in ((1, "#D55E00", "-"), (-1, "#0072B2", "--")):
-        axes.plot(x[:, charge == sign], y[:, charge == sign], style, color=colour, linewidth=1)
-        axes.plot([], [], style, color=colour, label=f"charge {sign:+}")
-    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title=title)
-    axes.legend(loc="upper right", fontsize=8)
-    farthest = np.hypot(x, y).max(axis=0)
-    return Picture(figure, f"{title}. Paths of {x.shape[1]} particles from the origin: the straightest gets "
-                           f"{farthest.max():.1f} m away, the most bent one {farthest.min():.1f} m. "
-                           "Positive and negative charges bend to opposite sides.")
-
-
-draw_tracks(x, y, "Particles in a field of 3.8 T")
-
 # %% [markdown] id="the-question-stands"
 # PyCUDA has done this since 2008, and newer tools accept the same strings (section 6). **So how much C++ is it, really?**
 
@@ -72,27 +53,14 @@ draw_tracks(x, y, "Particles in a field of 3.8 T")
 # ## 1. C++ for readers of Python
 #
 # You know the number `i`, the [guard](01_first_steps.ipynb#3-more-threads-than-elements), `SourceModule` and the launch with
-# `block` and `grid` already. (`block` always has three numbers, because blocks may have three dimensions. Without `grid`,
-# there is one block.) If you know Python, this table is the rest of the C++ that you need for such a kernel:
+# `block` and `grid` already. Four more things are enough for a first kernel:
 #
 # | C++ | meaning |
 # |---|---|
 # | `int i = 3;` | a variable has one type, for good; a statement ends with a semicolon |
-# | `{ … }` | a block of statements; indentation means nothing |
-# | `float *x` | `x` is the address of `float` numbers; `x[2]` is the third of them. *It carries no length*, so a kernel needs `n` for its guard |
-# | `const float *x` | the same, and the kernel promises not to write |
-# | `void`, `__global__` | returns nothing; is a kernel, to be launched from the host |
-# | `__device__ float f(float a)` | a function that kernels can call |
-# | `if (i < n) { … } else { … }` | the condition is in parentheses |
-# | `for (int k = 0; k < n; k++) { … }` | `for k in range(n)`; `k++` adds 1 |
-# | `&&`, `\|\|`, `!`, `true` | `and`, `or`, `not`, `True` |
-# | `a ? b : c` | `b if a else c` |
-# | `3.8f`, `3.8` | a `float` (32 bits), a `double` (64 bits) |
-# | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt` and so on, for `float` |
-# | `// why`, `/* why */` | comments |
-#
-# Now read the kernel at the top. `x[k * particles + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory,
-# with `particles` numbers in each. A step is 0.05 metres long, and `turn` is the angle by which the path bends in one step.
+# | `if (i < n) { … }` | the condition is in parentheses, and braces hold the statements; indentation means nothing |
+# | `const float *x` | `x` is the address of `float` numbers, and the kernel promises not to write them; `x[2]` is the third. *It carries no length*, so a kernel needs `n` for its guard |
+# | `0.3f`, `0.3` | a `float` (32 bits), a `double` (64 bits) |
 
 # %% [markdown] id="first-kernel-task"
 # ### Exercise: how strongly does it bend?
@@ -119,6 +87,43 @@ __global__ void radius_of(const float *pt, float field, float *radius, int n)
 
 # %% id="first-kernel-check"
 check("first-kernel", radius_source)
+
+# %% [markdown] id="reading-text"
+# ### Reading the kernel at the top
+#
+# This table is the rest of the C++ that you need to read it:
+#
+# | C++ | meaning |
+# |---|---|
+# | `void`, `__global__` | returns nothing; is a kernel, to be launched from the host |
+# | `__device__ float f(float a)` | a function that kernels can call |
+# | `float *x` | like `const float *x`, but the kernel may write |
+# | `for (int k = 0; k < n; k++) { … }` | `for k in range(n)`; `k++` adds 1 |
+# | `if (i < n) { … } else { … }` | `if` and `else` |
+# | `&&`, `\|\|`, `!`, `true` | `and`, `or`, `not`, `True` |
+# | `a ? b : c` | `b if a else c` |
+# | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt` and so on, for `float` |
+# | `// why`, `/* why */` | comments |
+#
+# `x[k * particles + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory, with `particles` numbers in each. A
+# step is 0.05 metres long, and `turn` is the angle by which the path bends in one step. (In the launch, `block` always has three
+# numbers, because blocks may have three dimensions. Without `grid`, there is one block.) Here are the forty paths:
+
+# %% id="the-tracks"
+def draw_tracks(x, y, title):
+    figure, axes = canvas(5.6, 5)
+    for sign, colour, style in ((1, "#D55E00", "-"), (-1, "#0072B2", "--")):
+        axes.plot(x[:, charge == sign], y[:, charge == sign], style, color=colour, linewidth=1)
+        axes.plot([], [], style, color=colour, label=f"charge {sign:+}")
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title=title)
+    axes.legend(loc="upper right", fontsize=8)
+    farthest = np.hypot(x, y).max(axis=0)
+    return Picture(figure, f"{title}. Paths of {x.shape[1]} particles from the origin: the straightest gets "
+                           f"{farthest.max():.1f} m away, the most bent one {farthest.min():.1f} m. "
+                           "Positive and negative charges bend to opposite sides.")
+
+
+draw_tracks(x, y, "Particles in a field of 3.8 T")
 
 # %% [markdown] id="error-predict" tags=["predict"]
 # ## 2. When the compiler says no
@@ -332,7 +337,6 @@ def scaled(values, by):
     ### END SOLUTION
     return result
 
-
 # %% id="fitting-types-check"
 check("fitting-types", scaled)
 
@@ -407,7 +411,6 @@ def after_layers(pt, factors):
     drv.memcpy_dtoh(result, d_pt)
     ### END SOLUTION
     return result
-
 
 # %% id="copy-once-check"
 check("copy-once", after_layers)
@@ -519,7 +522,6 @@ def paths_through(field_map):
         np.int32(40), np.int32(201), block=(64, 1, 1), grid=(1, 1))
     ### END SOLUTION
     return x, y
-
 
 # %% id="field-table-check"
 check("field-table", paths_through, pt, phi, charge)

@@ -23,17 +23,42 @@ T, TILE = 64, 16
 
 # %% puzzle="block-sums"
 
-# %% puzzle="block-largest"
-
-# %% puzzle="dot"
-
-# %% puzzle="convolution"
-
 # %% puzzle="tiled-transpose"
 
 # %% puzzle="no-conflicts"
 
 # %% puzzle="warp-sums"
+
+# %% [markdown] id="shelf"
+# ## Two broken kernels
+#
+# These two kernels are right most of the time.
+
+# %% puzzle="broken-barrier"
+
+# %% puzzle="broken-again"
+
+# %% [markdown] id="board-text"
+# ## The board
+#
+# The board keeps the fewest bytes and the shortest time. If you have a GPU, try to beat “Banks”: two kernels that move the same
+# bytes need not take the same time.
+
+# %% id="the-board"
+board()
+
+# %% [markdown] id="more" tags=["further"]
+# ## More puzzles
+#
+# You can share a tile now, so you may go on with [Thinking in warps](12_thinking_in_warps.ipynb). These seven are for practice, in
+# any order, now or later. Two of them need a new idea: in “Four for each thread” one thread does more work, and in “Points in a
+# plane” the layout of the data decides how much is moved.
+
+# %% puzzle="block-largest"
+
+# %% puzzle="dot"
+
+# %% puzzle="convolution"
 
 # %% puzzle="lookup"
 
@@ -41,25 +66,7 @@ T, TILE = 64, 16
 
 # %% puzzle="points"
 
-# %% [markdown] id="shelf"
-# ## The shelf of broken kernels
-#
-# These three kernels are right most of the time.
-
-# %% puzzle="broken-barrier"
-
 # %% puzzle="broken-in-place"
-
-# %% puzzle="broken-again"
-
-# %% [markdown] id="board-text"
-# ## The board
-#
-# The board keeps the fewest bytes and the shortest time. If you have a GPU, try to beat “Banks” and “Four for each thread”: two
-# kernels that move the same bytes need not take the same time.
-
-# %% id="the-board"
-board()
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -78,17 +85,16 @@ board()
 # - NVIDIA, [Using CUDA Warp-Level Primitives](https://developer.nvidia.com/blog/using-cuda-warp-level-primitives/)
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 120 minutes
+# ## For the room: 70 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-21 | puzzles 1 to 3; the sectors of the first two side by side on the board |
-# | 21-55 | 4 to 8; walk through the tree by hand, eight people in a row |
-# | 55-82 | 9 to 12, in pairs |
-# | 82-96 | 13 and 14 |
-# | 96-120 | the shelf and the board |
+# | 0-20 | puzzles 1 to 3; the sectors of the first two side by side on the board |
+# | 20-34 | 4 and 5; walk through the tree by hand, eight people in a row |
+# | 34-55 | 6 to 8, in pairs |
+# | 55-70 | the two broken ones and the board |
 #
-# *Ten minutes late:* leave out “A window that slides” and “Points in a plane”. *Ten minutes early:* try 17 words in a row of the
+# *Ten minutes late:* leave out “Three neighbours”. *Ten minutes early:* try 17 words in a row of the
 # tile, and 18, and ask who finds the remaining conflicts.
 #
 # *Where people get stuck.* They put the barrier inside an `if`, or their guard stops threads that still have something to fetch.

@@ -122,7 +122,6 @@ def lane_turns(work):
     ### END SOLUTION
     return useful, paid
 
-
 # %% id="lanes-check"
 check("lane-turns", lane_turns)
 
@@ -400,7 +399,6 @@ def fold_neighbours(values, sums):
     if t == 0:
         sums[cuda.blockIdx.x] = place[0]
 
-
 # %% id="banks-counts"
 full = d_muon_pt[: 554 * THREADS]  # whole blocks only: this is about banks, not about guards
 d_sums = cuda.device_array(554, np.float32)
@@ -496,7 +494,6 @@ def turn(table, turned):
         turned[first_j + y, first_i + x] = tile[x, y]
     ### END SOLUTION
 
-
 # %% id="turn-check"
 check("turn", turn)
 gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
@@ -540,8 +537,12 @@ recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turn
 #
 # So count to find out *what* unnecessary work a kernel does. Then ask the clock whether the kernel waits for it, before you fix it.
 
+# %% [markdown] id="further" tags=["further"]
+# The lesson ends here. Sections 4 to 6 go **further** and do not depend on each other. Do them now, or go on with the next lesson
+# and come back later.
+
 # %% [markdown] id="shuffle-predict" tags=["predict"]
-# ## 4. Shuffles (if there is time)
+# ## 4. Shuffles
 #
 # The 32 lanes of a warp run together, so they can exchange numbers without any memory.
 # `cuda.shfl_down_sync(mask, value, k)` gives each lane the `value` of the lane `k` further on. `mask` says which lanes
@@ -614,7 +615,6 @@ def sum_by_warps(values, total):
         mine += cuda.shfl_down_sync(ALL, mine, k)
     if cuda.threadIdx.x % 32 == 0:
         cuda.atomic.add(total, 0, mine)
-
 
 # %% id="shuffle-counts"
 def new_total():
@@ -689,12 +689,11 @@ def warp_maxima(values, maxima):
         maxima[i // 32] = mine
     ### END SOLUTION
 
-
 # %% id="warp-max-check"
 check("warp-max", warp_maxima)
 
 # %% [markdown] id="occupancy-text"
-# ## 5. Occupancy: enough warps to hide waiting (if there is time)
+# ## 5. Occupancy: enough warps to hide waiting
 #
 # A number from global memory takes hundreds of cycles to arrive, by [table 3 of a study of
 # 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). While a warp waits, its multiprocessor switches
@@ -762,7 +761,6 @@ def resident_warps(threads, registers, shared):
     ### END SOLUTION
     return blocks * warps
 
-
 # %% id="occupancy-check"
 check("occupancy", resident_warps)
 
@@ -791,7 +789,7 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
 # measure on the GPU.
 
 # %% [markdown] id="matmul-text"
-# ## 6. A matrix product, from naive to tiled (if there is time)
+# ## 6. A matrix product, from naive to tiled
 #
 # To find out how similar two events are, which variables are correlated, or how light travels through glass, you
 # multiply matrices, and deep learning does little else. Here is a kernel with one thread for each element of the
@@ -941,7 +939,6 @@ def matmul_any(a, b, product):
         product[row, column] = total
     ### END SOLUTION
 
-
 # %% id="tiled-matmul-check"
 check("tiled-matmul", matmul_any)
 
@@ -985,17 +982,18 @@ recorded_times("lesson.product")
 #   kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 80 minutes
+# ## For the room: 45 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-3 | the question; two columns on the board, "lanes" and "bytes", to be filled in on the way |
 # | 3-17 | section 1, with `lane-turns` |
 # | 17-28 | section 2; come back to the board |
-# | 28-42 | section 3, with `turn` |
-# | 42-80 | sections 4 to 6; they are independent, and good homework; the race of section 6 must not be cut |
+# | 28-45 | section 3, with `turn` |
 #
-# *Ten minutes late:* leave out section 5. *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
+# Sections 4 to 6 are good homework, 40 minutes in all. If you take section 6, do not cut its race.
+#
+# *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
 # without padding, and what the report says of its banks.
 #
 # *Where people get stuck.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice, but only the

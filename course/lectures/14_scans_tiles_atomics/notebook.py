@@ -1,6 +1,6 @@
 # %% [markdown] id="begin"
-# In these puzzles, many threads add to one number, find the index for their result by running sums, and multiply through tiles.
-# The last puzzle is a scan of any length in a single launch.
+# In these puzzles, many threads add to one number, find the index for their result by counting, and work through tiles. The most
+# difficult one is a scan of any length in a single launch. Running sums come from the lecture [Scan](13_scan.ipynb).
 
 # %% id="start"
 # %load_ext gpucourse
@@ -16,11 +16,45 @@ T, TILE = 64, 16
 
 # %% puzzle="histogram"
 
+# %% puzzle="grid-sum"
+
+# %% puzzle="rank-sort"
+
+# %% puzzle="rim"
+
+# %% puzzle="tile-product"
+
+# %% puzzle="softmax"
+
+# %% puzzle="one-pass-scan"
+
+# %% [markdown] id="shelf"
+# ## Two broken kernels
+#
+# One loses counts, and one waits in vain.
+
+# %% puzzle="broken-count"
+
+# %% puzzle="broken-wait"
+
+# %% [markdown] id="board-text"
+# ## The board
+#
+# If two different kernels of yours have the fewest bytes and the shortest time, the board asks you why. Begin with the softmax.
+
+# %% id="the-board"
+board()
+
+# %% [markdown] id="more" tags=["further"]
+# ## More puzzles
+#
+# The puzzles above are the lesson, so you may go on with [Tables on the device](15_cudf.ipynb). These nine are for practice, in
+# any order, now or later. The five from “Running sums” to “Keep some, in order” take the steps of [Scan](13_scan.ipynb) again, one
+# screen each.
+
 # %% puzzle="block-histogram"
 
 # %% puzzle="largest"
-
-# %% puzzle="grid-sum"
 
 # %% puzzle="scan"
 
@@ -32,37 +66,9 @@ T, TILE = 64, 16
 
 # %% puzzle="compact"
 
-# %% puzzle="rank-sort"
-
-# %% puzzle="rim"
-
 # %% puzzle="product"
 
-# %% puzzle="tile-product"
-
-# %% puzzle="softmax"
-
-# %% puzzle="one-pass-scan"
-
-# %% [markdown] id="shelf"
-# ## The shelf of broken kernels
-#
-# These are the last three.
-
-# %% puzzle="broken-count"
-
 # %% puzzle="broken-scan"
-
-# %% puzzle="broken-wait"
-
-# %% [markdown] id="board-text"
-# ## The board
-#
-# If two different kernels of yours have the fewest bytes and the shortest time, the board asks you why. Begin with the two
-# histograms and the softmax.
-
-# %% id="the-board"
-board()
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -83,18 +89,17 @@ board()
 #   largest number and the sum in one pass over the row
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 130 minutes
+# ## For the room: 70 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-34 | puzzles 1 to 5 |
-# | 34-68 | 6 to 10; eight people with numbers do the scan, aloud |
-# | 68-88 | 11 to 13 |
-# | 88-102 | 14 and 15; whose softmax moves the fewest bytes? |
-# | 102-110 | 16, together: who waits for whom? |
-# | 110-130 | the shelf and the board |
+# | 0-20 | puzzles 1 to 3 |
+# | 20-34 | 4 and 5 |
+# | 34-50 | 6 and 7; whose softmax moves the fewest bytes? |
+# | 50-60 | 8, together: who waits for whom? |
+# | 60-70 | the two broken ones and the board |
 #
-# *Ten minutes late:* leave out “A scan for each block” and “Sort by counting”. *Ten minutes early:* write the softmax with the row
+# *Ten minutes late:* leave out “Sort by counting”. *Ten minutes early:* write the softmax with the row
 # kept in shared memory, which moves 8 bytes for each number.
 #
 # *Where people get stuck.* In the scan they write `tile[t] += tile[t - distance]` in one line. In the one-pass scan all threads

@@ -96,7 +96,6 @@ def descend(loss, parameters, rate):
     ### END SOLUTION
     return after
 
-
 # %% id="descend-check"
 check("descend", descend)
 
@@ -144,7 +143,6 @@ def history(loss, parameters, rate, steps):
     after, losses = jax.lax.scan(body, parameters, None, length=steps)
     ### END SOLUTION
     return after, losses
-
 
 # %% id="history-check"
 check("history", history)
@@ -218,7 +216,6 @@ def errors(loss, parameters):
     ### END SOLUTION
     return result
 
-
 # %% id="errors-check"
 check("errors", errors)
 
@@ -252,7 +249,6 @@ def until(step, x, tolerance=1e-5, most=50):
     x, steps, _ = jax.lax.while_loop(goes_on, body, (x, jnp.int32(0), jnp.float32(jnp.inf)))
     ### END SOLUTION
     return x, steps
-
 
 # %% id="until-check"
 check("until", until)
@@ -380,6 +376,10 @@ Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.m
 there = jax.device_put({"t": t, "angles": angles}, jax.devices()[0])
 print({name: str(array.sharding) for name, array in there.items()})
 print("computed from it:", *misfit(guess, **there).devices())
+
+# %% [markdown] id="further" tags=["further"]
+# The lesson ends here. Section 6 goes **further**: it calls a CUDA kernel from JAX, and gives it a derivative. [PyTorch as a
+# neighbour](25_pytorch_as_a_neighbour.ipynb) does the same with PyTorch.
 
 # %% [markdown] id="own-kernel-text" tags=["predict"]
 # ## 6. Your own kernel inside JAX
@@ -556,7 +556,7 @@ print("50 decays, mapped: launches", launches - before)
 #   [Optax](https://optax.readthedocs.io) for descents.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 55 minutes
+# ## For the room: 40 minutes
 #
 # | minutes | what |
 # |---|---|
@@ -566,7 +566,8 @@ print("50 decays, mapped: launches", launches - before)
 # | 20-28 | section 3; collect guesses before the picture; `errors` |
 # | 28-39 | section 4; `until`, then the 500 fits |
 # | 39-40 | section 5 |
-# | 40-55 | section 6; collect guesses before both errors; `own-gradient` in pairs |
+#
+# Section 6 takes another 15 minutes: collect guesses before both errors, and give `own-gradient` to pairs.
 #
 # *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of
 # 8 s for the period, with which Newton's steps run away. Ask why, and what would help.

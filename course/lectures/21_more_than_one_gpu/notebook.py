@@ -402,7 +402,6 @@ def step_time(n, devices, memory=2e12, link=50e9, latency=10e-6):
     ### END SOLUTION
     return seconds
 
-
 # %% id="model-check"
 check("step-time", step_time)
 
@@ -477,6 +476,9 @@ for p in (4, 16, 64, 256):
 # On four devices both send as much. On more devices squares send less, and their edges shrink with the root of the
 # number of devices, while those of strips stay the same. But they send twice as many messages, and 10 µs is the time of
 # half a megabyte here. For our plate, strips win in this model, so count both before you choose.
+
+# %% [markdown] id="further" tags=["further"]
+# The lesson ends here. Sections 6 and 7 go **further**, from one program on several GPUs to many processes and many computers.
 
 # %% [markdown] id="dask-text"
 # ## 6. Workers and tasks: Dask
@@ -628,17 +630,18 @@ cluster.close()
 #   *Reevaluating Amdahl's law* of 1988, which has two.
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 60 minutes
+# ## For the room: 50 minutes
 #
 # | minutes | what |
 # |---|---|
 # | 0-13 | the question and section 1, with `cut`; let people place a plate on a 2 × 4 mesh on the board |
 # | 13-24 | section 2: vote on every line of the table before the cell runs |
 # | 24-39 | sections 3 and 4; `spread` alone, `halo` in pairs |
-# | 39-49 | section 5; `step-time`, and the plot |
-# | 49-60 | sections 6 and 7, shown |
+# | 39-50 | section 5; `step-time`, and the plot |
 #
-# *Ten minutes late:* skip the matrix product and section 6.
+# Sections 6 and 7, shown, take another 10 minutes.
+#
+# *Ten minutes late:* skip the matrix product.
 #
 # *Where people get stuck.* If JAX was imported before the flag, there is one device and the mesh is refused, so
 # restart. In `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of

@@ -8,6 +8,9 @@
 # Millions of independent points suit a GPU well, but the *random numbers* are a problem. A generator makes each number from
 # the previous one. If the numbers of thousands of threads are related, the answer is wrong and nothing shows it.
 #
+# **Steps 1 to 7 are the project** (four hours, 39 points). Steps 8 to 10 go further (11 points): the same in JAX, and a kernel
+# with fewer lanes that wait.
+#
 # | step | you write | idea |
 # |---|---|---|
 # | 1 | `neighbour_z`, `diagnose` | related streams |
@@ -16,9 +19,7 @@
 # | 4 | `add_hits` | sums |
 # | 5 | `sample_disc`, `estimate` | π and its error |
 # | 6 | `philox`, `count_points` | numbers without a state |
-# | 7 | `jax_hits` | the same in JAX |
-# | 8 | `in_mandelbrot`, `mandelbrot_hits` | an unknown area |
-# | 9 | `mandelbrot_fast` | fewer instructions |
+# | 7 | `in_mandelbrot`, `mandelbrot_hits` | an unknown area |
 
 # %% [markdown] id="how-it-works"
 # ## How this works
@@ -948,112 +949,8 @@ for case, grid, block, n, first, box in (
            "wrong for other points, another box or another launch")
 ### END HIDDEN TESTS
 
-# %% [markdown] id="step-7"
-# ## 7. The same in JAX
-#
-# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value.
-# If you draw twice with one key, you get the same numbers twice. So `split` a key into new ones and use each
-# of them once. (JAX uses Threefry, a counter-based generator from the paper of step 6.)
-#
-# `jax_hits(seed, streams, points)` splits `jax.random.key(seed)` into `streams` keys, draws `points`
-# points in the box from −1 to 1 with each of them, and returns how many are in the unit disc, as an array
-# of integers with one element for each stream.
-#
-# In `hits_of_stream(key, points)`, write what *one* stream does, and let `jax.vmap` do it for all keys at
-# once. A Python loop over the streams would be unrolled into one long program and compiled again for
-# each number of streams. The number of operations that JAX records is counted, and all streams have to draw in the same
-# iterations.
-#
-# <details>
-# <summary>What the tests count</summary>
-#
-# In one iteration of any JAX loop (`scan`, `while_loop`, `fori_loop`, `map`), each stream must draw at least one number, from its
-# own key. In all iterations together it may draw at most three numbers for each point, of which it needs
-# two. JAX records how many iterations a loop makes, except for a `while_loop`, which counts as two.
-# Within a stream you may use any loops. The grader also runs what JAX has recorded with numbers
-# drawn from only a part of the box, and expects the hits among those points.
-#
-# </details>
-#
-# You need `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
-# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. Values that are the same in all
-# calls, such as `points`, reach f from outside, for example in a `lambda`.
-#
-# Hints: `hint("jax-hits")`.
-
-# %% id="jax-hits" role="solution"
-import jax
-import jax.numpy as jnp
-
-
-def hits_of_stream(key, points):
-    """How many of `points` random points in the box from −1 to 1 are in the unit disc."""
-    ### BEGIN SOLUTION
-    key_x, key_y = jax.random.split(key)  # one key for each use
-    x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
-    y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)
-    return jnp.sum(x * x + y * y < 1.0)
-    ### END SOLUTION
-
-
-def jax_hits(seed, streams, points):
-    """The hits of each stream: an array of integers, shape (streams,)."""
-    ### BEGIN SOLUTION
-    keys = jax.random.split(jax.random.key(seed), streams)
-    return jax.vmap(lambda key: hits_of_stream(key, points))(keys)
-    ### END SOLUTION
-
-# %% id="test-jax-hits" role="test" points=4 starter="PropertyFailed"
-few, many = (operations("jax_hits", 3, n, 64, static=(1, 2)) for n in (10, 100))
-expect(few.total() == many.total(), "more streams make more operations: vmap instead of a loop")
-hits = call("jax_hits", 3, 500, 64, where="jax", static=(1, 2))
-expect(hits.shape == (500,) and hits.dtype.kind in "iu", "not one integer for each stream")
-expect(np.unique(hits).size > 1, "all streams have the same hits: is the key split?")
-expect(abs(z_score(hits.sum(), 32_000, math.sqrt(0.5))) > Z_LIMIT,
-       "as many hits as if x and y were the same number: they need two keys")
-expect(abs(z_score(hits.sum(), 32_000, math.pi / 4)) < Z_LIMIT, "the fraction of hits is not π/4")
-expect(many["random_split"] + many["random_fold_in"] > 0, "no key is split in what JAX records")
-expect(many["random_bits"] > 0, "JAX draws no numbers in what it records")
-each, every = (operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=of) for of in ("iteration", "all"))
-expect(each["random_bits"] >= 1000, "the streams are done one after the other: vmap does them together")
-expect(each["random_bits keys"] >= 1000,
-       "the streams share keys: give each of them its own, and vmap the function of one stream over the keys")
-expect(every["random_bits"] <= 3 * 1000 * 64, "more than three numbers are drawn for each point: are those of all "
-                                   "streams drawn again for each?")
-### BEGIN HIDDEN TESTS
-seeds = secret_rng("seeds").integers(2**31, size=2).tolist()
-# Few shapes, because JAX compiles for each.
-for seed, streams, points in zip(seeds, (500, 777), (64, 33), strict=True):
-    hits = call("jax_hits", seed, streams, points, where="jax", static=(1, 2))
-    expect(hits.shape == (streams,) and (hits >= 0).all() and (hits <= points).all(),
-           "wrong for another number of streams or points")
-    expect(abs(z_score(hits.sum(), streams * points, math.pi / 4)) < Z_LIMIT,
-           "the fraction of hits is not π/4 for another seed, number of streams or points")
-    squares = (hits - points * math.pi / 4) ** 2 / (points * math.pi / 4 * (1 - math.pi / 4))
-    expect(abs(squares.sum() - streams) / math.sqrt(2 * streams) < 8,
-           "the hits of different streams do not scatter as independent samples do")
-    centred = hits - points * math.pi / 4
-    together = np.sum(centred[1:] * centred[:-1]) / math.sqrt(streams - 1)
-    expect(abs(together) / (points * math.pi / 4 * (1 - math.pi / 4)) < Z_LIMIT,
-           "neighbouring streams have to do with each other")
-# Other points, those of a smaller box: its corner is outside, its opposite one near the middle.
-low = secret_rng("box").choice([0.04, 0.42]) + 0.04 * secret_rng("box").random()
-hits = call("jax_hits", seeds[0], 777, 33, where="jax", static=(1, 2), squeezed=float(low))
-side = 2 * low - 1, 2 * low
-# Or of half a box, where both coordinates are made of one number.
-expect(min(abs(z_score(hits.sum(), 777 * 33, disc_fraction(*side, *other)))
-           for other in (side, (-1.0, 1.0))) < Z_LIMIT,
-       "the hits are not those of the numbers that JAX draws: points have to be drawn in the box, and "
-       "those inside the disc counted")
-one, other, again = (call("jax_hits", s, 777, 33, where="jax", static=(1, 2)) for s in (1, 2, 1))
-expect((one == again).all(), "the same seed does not give the same hits")
-expect((one != other).any(), "another seed gives the same hits")
-expect(operations("jax_hits", 1, 777, 33, static=(1, 2)).total() == few.total(),
-       "more streams make more operations: vmap instead of a loop")
-### END HIDDEN TESTS
-
 # %% [markdown] id="step-8"
-# ## 8. An area that nobody knows exactly
+# ## 7. An area that nobody knows exactly
 #
 # Take a complex number c, begin with z = 0 and repeat z → z² + c. If z stays bounded for ever, c belongs
 # to the Mandelbrot set. Once |z| > 2, z grows without end, and c does not belong to it.
@@ -1288,7 +1185,116 @@ except NotImplementedError:
 # sci.fractals, question 6f). A sum of 240,000 terms of a series gives an upper bound of 1.7274 (J. Ewing
 # and G. Schober, *The area of the Mandelbrot set*, 1992). Your result is a third kind of statement, an estimate with an error
 # bar, and the only one of the three that you can make in a second.
+
+# %% [markdown] id="further" tags=["further"]
+# The project ends here: you know the area, and how far off it may be. The steps from here on go **further**, and each has
+# points of its own. Do them now, or go on with the next lesson and come back later.
+
+# %% [markdown] id="step-7"
+# ## 8. The same in JAX
 #
+# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value.
+# If you draw twice with one key, you get the same numbers twice. So `split` a key into new ones and use each
+# of them once. (JAX uses Threefry, a counter-based generator from the paper of step 6.)
+#
+# `jax_hits(seed, streams, points)` splits `jax.random.key(seed)` into `streams` keys, draws `points`
+# points in the box from −1 to 1 with each of them, and returns how many are in the unit disc, as an array
+# of integers with one element for each stream.
+#
+# In `hits_of_stream(key, points)`, write what *one* stream does, and let `jax.vmap` do it for all keys at
+# once. A Python loop over the streams would be unrolled into one long program and compiled again for
+# each number of streams. The number of operations that JAX records is counted, and all streams have to draw in the same
+# iterations.
+#
+# <details>
+# <summary>What the tests count</summary>
+#
+# In one iteration of any JAX loop (`scan`, `while_loop`, `fori_loop`, `map`), each stream must draw at least one number, from its
+# own key. In all iterations together it may draw at most three numbers for each point, of which it needs
+# two. JAX records how many iterations a loop makes, except for a `while_loop`, which counts as two.
+# Within a stream you may use any loops. The grader also runs what JAX has recorded with numbers
+# drawn from only a part of the box, and expects the hits among those points.
+#
+# </details>
+#
+# You need `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
+# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. Values that are the same in all
+# calls, such as `points`, reach f from outside, for example in a `lambda`.
+#
+# Hints: `hint("jax-hits")`.
+
+# %% id="jax-hits" role="solution"
+import jax
+import jax.numpy as jnp
+
+
+def hits_of_stream(key, points):
+    """How many of `points` random points in the box from −1 to 1 are in the unit disc."""
+    ### BEGIN SOLUTION
+    key_x, key_y = jax.random.split(key)  # one key for each use
+    x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
+    y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)
+    return jnp.sum(x * x + y * y < 1.0)
+    ### END SOLUTION
+
+
+def jax_hits(seed, streams, points):
+    """The hits of each stream: an array of integers, shape (streams,)."""
+    ### BEGIN SOLUTION
+    keys = jax.random.split(jax.random.key(seed), streams)
+    return jax.vmap(lambda key: hits_of_stream(key, points))(keys)
+    ### END SOLUTION
+
+# %% id="test-jax-hits" role="test" points=4 starter="PropertyFailed"
+few, many = (operations("jax_hits", 3, n, 64, static=(1, 2)) for n in (10, 100))
+expect(few.total() == many.total(), "more streams make more operations: vmap instead of a loop")
+hits = call("jax_hits", 3, 500, 64, where="jax", static=(1, 2))
+expect(hits.shape == (500,) and hits.dtype.kind in "iu", "not one integer for each stream")
+expect(np.unique(hits).size > 1, "all streams have the same hits: is the key split?")
+expect(abs(z_score(hits.sum(), 32_000, math.sqrt(0.5))) > Z_LIMIT,
+       "as many hits as if x and y were the same number: they need two keys")
+expect(abs(z_score(hits.sum(), 32_000, math.pi / 4)) < Z_LIMIT, "the fraction of hits is not π/4")
+expect(many["random_split"] + many["random_fold_in"] > 0, "no key is split in what JAX records")
+expect(many["random_bits"] > 0, "JAX draws no numbers in what it records")
+each, every = (operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=of) for of in ("iteration", "all"))
+expect(each["random_bits"] >= 1000, "the streams are done one after the other: vmap does them together")
+expect(each["random_bits keys"] >= 1000,
+       "the streams share keys: give each of them its own, and vmap the function of one stream over the keys")
+expect(every["random_bits"] <= 3 * 1000 * 64, "more than three numbers are drawn for each point: are those of all "
+                                   "streams drawn again for each?")
+### BEGIN HIDDEN TESTS
+seeds = secret_rng("seeds").integers(2**31, size=2).tolist()
+# Few shapes, because JAX compiles for each.
+for seed, streams, points in zip(seeds, (500, 777), (64, 33), strict=True):
+    hits = call("jax_hits", seed, streams, points, where="jax", static=(1, 2))
+    expect(hits.shape == (streams,) and (hits >= 0).all() and (hits <= points).all(),
+           "wrong for another number of streams or points")
+    expect(abs(z_score(hits.sum(), streams * points, math.pi / 4)) < Z_LIMIT,
+           "the fraction of hits is not π/4 for another seed, number of streams or points")
+    squares = (hits - points * math.pi / 4) ** 2 / (points * math.pi / 4 * (1 - math.pi / 4))
+    expect(abs(squares.sum() - streams) / math.sqrt(2 * streams) < 8,
+           "the hits of different streams do not scatter as independent samples do")
+    centred = hits - points * math.pi / 4
+    together = np.sum(centred[1:] * centred[:-1]) / math.sqrt(streams - 1)
+    expect(abs(together) / (points * math.pi / 4 * (1 - math.pi / 4)) < Z_LIMIT,
+           "neighbouring streams have to do with each other")
+# Other points, those of a smaller box: its corner is outside, its opposite one near the middle.
+low = secret_rng("box").choice([0.04, 0.42]) + 0.04 * secret_rng("box").random()
+hits = call("jax_hits", seeds[0], 777, 33, where="jax", static=(1, 2), squeezed=float(low))
+side = 2 * low - 1, 2 * low
+# Or of half a box, where both coordinates are made of one number.
+expect(min(abs(z_score(hits.sum(), 777 * 33, disc_fraction(*side, *other)))
+           for other in (side, (-1.0, 1.0))) < Z_LIMIT,
+       "the hits are not those of the numbers that JAX draws: points have to be drawn in the box, and "
+       "those inside the disc counted")
+one, other, again = (call("jax_hits", s, 777, 33, where="jax", static=(1, 2)) for s in (1, 2, 1))
+expect((one == again).all(), "the same seed does not give the same hits")
+expect((one != other).any(), "another seed gives the same hits")
+expect(operations("jax_hits", 1, 777, 33, static=(1, 2)).total() == few.total(),
+       "more streams make more operations: vmap instead of a loop")
+### END HIDDEN TESTS
+
+# %% [markdown] id="step-9-divergence"
 # ## 9. Seven lanes of eight do nothing
 #
 # Points outside escape after a few iterations, and points near the edge take hundreds. The 32 lanes of a warp
