@@ -1,4 +1,4 @@
-"""Steps as they are written: buffers, nests that fill them, and loops whose carries are buffers."""
+"""Construction of steps: buffers, loop nests that fill them, and loops with buffers as carries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks a jaxpr, asks the registry for the translator of each equation, keeps what is in scope."""
+"""The walk over a jaxpr: calls the translator of each equation and keeps variables in scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalar expressions: what one element of an array is, as a function of its index.
+"""Scalar expressions: an element of an array as a function of its index.
 
 Nodes are interned (equal nodes are one object), so that work shared by two expressions is found
 by identity. Index arithmetic is kept in a normal form, a sum of atoms with integer coefficients;

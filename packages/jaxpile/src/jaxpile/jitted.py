@@ -1,4 +1,4 @@
-"""``jit``: compile at the first call for arguments of a kind, and keep what was compiled."""
+"""``jit``: compiles at the first call for each kind of arguments, and keeps the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that a module offers and imports when they are first asked for.
+"""Lazy names of a module, imported on first use.
 
 The list is the module's stub (``.pyi``), which type checkers read as well: so it stands once
 (SPEC 1 of Scientific Python, "lazy loading of submodules and functions").

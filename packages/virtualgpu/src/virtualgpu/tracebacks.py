@@ -1,4 +1,4 @@
-"""Tracebacks without the frames of compilers and launches: forty of a launch, hundreds of Numba's.
+"""Shortening of tracebacks: the frames of compilers and launches are removed.
 
 ``VIRTUALGPU_TRACEBACK=full`` in the environment keeps every frame, and so does a ``sys.excepthook``
 that is set already.

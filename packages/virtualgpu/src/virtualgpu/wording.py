@@ -1,4 +1,4 @@
-"""English around what a message is filled with: a number and its noun, an article and its noun."""
+"""English number and articles for messages: a number with its noun, an article with its noun."""
 
 from __future__ import annotations
 

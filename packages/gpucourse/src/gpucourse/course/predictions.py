@@ -1,4 +1,4 @@
-"""The predictions of a lesson: what a learner may say before a cell runs, and why it tempts.
+"""A lesson's predictions: the choices of each, and the reason why each wrong one tempts.
 
 They stand beside the lesson's text, in ``predictions.toml``, each under the id of the cell
 that is to be predicted::

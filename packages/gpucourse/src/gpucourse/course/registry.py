@@ -1,4 +1,4 @@
-"""``course/course.toml``: the lectures and projects, in order, and what each promises."""
+"""``course/course.toml``: the lectures and projects in order, with their objectives."""
 
 from __future__ import annotations
 

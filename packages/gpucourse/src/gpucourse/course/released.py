@@ -1,4 +1,4 @@
-"""Telling a notebook that holds work from one that is as the course released it.
+"""Test whether a notebook contains work, or is as the course released it.
 
 The build writes a digest of the cells into a notebook's metadata. To open and save the
 notebook changes the file, not the cells; to write in it or run it leaves work.

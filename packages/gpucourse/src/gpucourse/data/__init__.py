@@ -1,4 +1,4 @@
-"""Collision events for the lessons: `dimuons` and what belongs to it.
+"""Collision events for the lessons: `dimuons` and its sources.
 
 >>> from gpucourse.data import dimuons
 >>> events = dimuons()  # the bundled sample: 50,000 events, no network

@@ -1,4 +1,4 @@
-"""Real collisions, for those with a network: CMS Open Data, 61 million events, 2.2 GB.
+"""Real collision events, downloaded: CMS Open Data, 61 million events, 2.2 GB.
 
 Record 12341 of the CERN Open Data portal, "DoubleMuParked dataset from 2012 in NanoAOD format
 reduced on muons" (S. Wunsch, 2019, doi:10.7483/OPENDATA.CMS.LVG5.QT81, CC0): every event of the

@@ -1,4 +1,4 @@
-"""The device that answers, its compilers, and the libraries that should use it."""
+"""Checks of the doctor: the device in use, its compilers, and the libraries that use it."""
 
 from __future__ import annotations
 

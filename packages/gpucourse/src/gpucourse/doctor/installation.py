@@ -1,4 +1,4 @@
-"""Installation of the packages: the installer, and whether they are the checkout's."""
+"""Checks of the doctor: the installer of the packages, and whether they are the checkout's."""
 
 from __future__ import annotations
 

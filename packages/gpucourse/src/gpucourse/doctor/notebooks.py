@@ -1,4 +1,4 @@
-"""Jupyter: the kernel that notebooks start, its extensions, its port; and the course's folder."""
+"""Checks of the doctor: Jupyter's kernel, extensions and port, and the course's folder."""
 
 from __future__ import annotations
 

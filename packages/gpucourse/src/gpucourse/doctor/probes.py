@@ -1,4 +1,4 @@
-"""Small trials of what is installed, for the doctor: each answers one question."""
+"""Small trials of installed software for the doctor, each for one question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter, the packages, and what may stand in their way."""
+"""Checks of the doctor: the interpreter, the packages, and settings that disturb them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources that the machine or container leaves: memory, disk, isolation."""
+"""Checks of the doctor: memory, disk and isolation on this machine or in this container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds for a learner's code on the host, so that no check waits or prints for ever.
+"""Limits of time and output for a learner's code on the host.
 
 A launch on the virtual GPU has its own, :func:`virtualgpu.api.hurried`; compiled loops, which no
 signal ends, are first run as Python (:mod:`gpucourse.exercises.compiled_loops`).

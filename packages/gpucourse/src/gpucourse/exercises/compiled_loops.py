@@ -1,4 +1,4 @@
-"""Compiled loops of the host that never end: no signal reaches them, nor does a GPU's bound.
+"""Stopping compiled host loops that never end, which no signal and no GPU limit stops.
 
 Numba's run as Python first, where :mod:`gpucourse.exercises.bounds` stops them: with few elements,
 since Python takes 50 times as long. JAX's count their steps.

@@ -1,4 +1,4 @@
-"""``lesson("06_numba_cuda")``: what a lecture's first cell fetches."""
+"""``lesson("06_numba_cuda")``: the checks and hints that a lecture's first cell loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Method of an answer, for exercises about a method.
+"""Checks of the method of an answer, where an exercise prescribes one.
 
 Asked of what runs, and not of the words of the source: of the lines of Python that run, of the
 program that JAX makes of the function, or of what is called on the way.

@@ -1,4 +1,4 @@
-"""An exception as a learner reads it: their own lines, the reason, the advice.
+"""Exceptions as learners read them: their own lines, the reason, the advice.
 
 One rule for cells, checks and project tests. Of a traceback the learner's own frames stay; of a
 compiler's message (Numba's have hundreds of lines) what is about the code (:mod:`.advice` says what

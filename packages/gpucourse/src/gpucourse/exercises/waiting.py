@@ -1,4 +1,4 @@
-"""A word for the learner while a check takes long: since when, and at which trial it is."""
+"""A message while a check takes long: for how long, and at which trial it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of a launch as numba-cuda passes them: what the worker is told, what the oracle checks.
+"""Arguments of a launch as numba-cuda passes them: sent by the worker, checked by the oracle.
 
 The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.30. Arrays are C-contiguous.
 """

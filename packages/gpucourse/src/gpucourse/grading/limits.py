@@ -1,4 +1,4 @@
-"""Every bound that the grader puts on a submission, in one place; and which device it uses."""
+"""Limits that the grader sets on a submission, and the choice of its device."""
 
 from __future__ import annotations
 

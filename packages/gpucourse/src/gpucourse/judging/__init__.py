@@ -1,4 +1,4 @@
-"""Criteria of lessons, puzzles and the grader, beside what an answer returns.
+"""Criteria beside the results of an answer, for lessons, puzzles and the grader.
 
 Whether the order of threads matters (``orders``), whether the work is shared among threads
 (``parallel``), and whether the device computed the result (``exchange``).

@@ -1,4 +1,4 @@
-"""Values that the device gets in place of those that the student's host code hands over.
+"""Replacement of the values that a student's host code passes to the device.
 
 A result that was computed on the host does not change when the inputs change on the device alone;
 one that kernels computed becomes that of the new inputs. So that the host learns nothing of these,

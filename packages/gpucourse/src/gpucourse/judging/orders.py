@@ -1,4 +1,4 @@
-"""A launch watched: once under every checker, then again with its threads in other orders.
+"""Observed launches: once under every checker, then again with other orders of threads.
 
 What a learner's check, a verb in their notebook and the grader have in common; each says in its own
 words what was found.

@@ -1,4 +1,4 @@
-"""Sharing of a launch's work among its threads, by what the busiest of them did.
+"""Division of a launch's work among its threads, judged by the busiest thread.
 
 A right sum tells nothing of who added it up. What threads and warps did is counted in the launch
 that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share: accesses to

@@ -1,4 +1,4 @@
-"""``gpucourse save``: one file with a learner's work, to take along from a machine that forgets.
+"""``gpucourse save``: one file with a learner's work, for a machine that keeps nothing.
 
 A bundle is a zip with every notebook that has been written in or run, under its path in the
 course's folder, and the records of what is done. :mod:`gpucourse.learner.restoring` reads it back.

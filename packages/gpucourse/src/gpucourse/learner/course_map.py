@@ -1,4 +1,4 @@
-"""``gpucourse.progress()``: the course's lessons in order, and what of each is done."""
+"""``gpucourse.progress()``: the course's lessons in order, with the learner's progress."""
 
 from __future__ import annotations
 

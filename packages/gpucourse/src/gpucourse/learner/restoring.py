@@ -1,4 +1,4 @@
-"""``gpucourse restore FILE``: a bundle's work back into the course's folder, and nothing lost.
+"""``gpucourse restore FILE``: restores the work in a bundle and overwrites nothing.
 
 Nothing is written before the whole bundle has been read and found harmless. A notebook takes its
 place only where there is none, or one without work in it and of the same release; else both

@@ -1,4 +1,4 @@
-"""``gpucourse room``: what a room guessed, as counts without names, from those who agree to it.
+"""``gpucourse room``: a room's guesses as counts without names, from those who agree.
 
 A teacher makes a folder that all can write to, on a hub the shared one::
 

@@ -1,4 +1,4 @@
-"""Google Colab: what the course needs there and does not find, and what differs.
+"""Google Colab: installation of what is missing there, and differences.
 
 Every difference of Colab is dealt with here. Colab comes with hundreds of packages of its own
 choice; its front end works with its own versions of Jupyter's parts alone. So :func:`set_up`

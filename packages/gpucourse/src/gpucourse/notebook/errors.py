@@ -1,4 +1,4 @@
-"""Errors in a notebook: what leaves a cell, in twelve lines at most, the rest behind ``%tb``.
+"""Errors in a notebook, shown in at most twelve lines, with the rest behind ``%tb``.
 
 IPython shows every frame between a cell and an error: forty of a launch, hundreds of Numba's
 compiler. What it shows in twelve lines stays, with what to do below it; anything longer becomes the

@@ -1,4 +1,4 @@
-"""matplotlib's figures on JupyterLab's dark theme: light lines and letters, the page's own paper.
+"""matplotlib's figures in JupyterLab's dark theme: light lines and text, the page's background.
 
 A kernel is not told of the theme. What a user has chosen stands in JupyterLab's settings, a file in
 the home that server and kernels share, and is read before each cell. Elsewhere (Colab, VS Code, a

@@ -1,4 +1,4 @@
-"""Kernels are ready before ``%load_ext gpucourse``: in a notebook of one's own, after a restart.
+"""The extension, loaded before ``%load_ext gpucourse``: in the user's notebooks, after restarts.
 
 The Jupyter server has the kernels load this that it starts in the course's folder
 (:mod:`gpucourse.notebook.server`); ``GPUCOURSE_READY=0`` switches it off. Nothing else is imported

@@ -1,4 +1,4 @@
-"""Jupyter server extension: kernels that know the course, *Validate*, saves that change nothing.
+"""Jupyter server extension: the course's kernels, *Validate*, and saves without needless changes.
 
 Kernels that start in the course's folder load :mod:`gpucourse.notebook.ready`. No other does: the
 environment may serve other notebooks too, and its owner's settings of IPython stay as they are.

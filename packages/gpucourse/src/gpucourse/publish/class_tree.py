@@ -1,4 +1,4 @@
-"""``make class``: what a graded class gets, as a git repository of its own and as a zip file.
+"""``make class``: a graded class's files, as a separate git repository and as a zip file.
 
     python -m gpucourse.publish.class_tree build/release build/class
 

@@ -1,4 +1,4 @@
-"""The gallery of pictures: a notebook beside the lectures, without exercises.
+"""The gallery of pictures: a notebook without exercises, beside the lectures.
 
 Its source is ``course/gallery.py``, written like a lecture's; ``lectures/gallery.ipynb`` is made
 from it. A course without that file has no gallery.

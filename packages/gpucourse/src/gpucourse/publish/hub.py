@@ -1,4 +1,4 @@
-"""The course on a JupyterHub: ``hub/links.md``, and links for one's own hub.
+"""The course on a JupyterHub: ``hub/links.md``, and links for other hubs.
 
     python -m gpucourse.publish.hub https://hub.my-university.edu    # the links, to hand out
 

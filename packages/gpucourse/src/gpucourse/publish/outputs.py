@@ -1,4 +1,4 @@
-"""Writing what the build derives, and telling what is out of step.
+"""Writing the files that the build generates, and reporting those that are out of date.
 
 A file is replaced in one step, so an interrupted build leaves whole files. A generated notebook
 whose lesson is gone is removed; a learner's own copy, even in the same folder, is left alone.

@@ -1,4 +1,4 @@
-"""Predictions in a lesson's source: asked with choices, then run, and the answer out of sight.
+"""Predictions in a lesson's source: the question, the cell that answers it, the explanation.
 
 Four cells belong together, and nothing stands between them::
 

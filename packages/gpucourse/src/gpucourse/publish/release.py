@@ -1,4 +1,4 @@
-"""``make release``: what learners are handed, as one zip file; no solutions, no hidden tests.
+"""``make release``: the learners' files as a zip file, without solutions and hidden tests.
 
     python -m gpucourse.publish.release build/release    # beside the wheels that are there already
 

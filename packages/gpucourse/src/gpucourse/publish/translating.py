@@ -1,4 +1,4 @@
-"""Catalogues of translations: what there is to say, what of it is said in another language.
+"""Catalogues of translations: the texts of a lesson, and their translations.
 
 A lesson's messages are what is looked up while it is read (:func:`..system.language.recording`), so
 that nothing can be missing; those of the package are the calls of ``_("…")`` in its code.

@@ -1,4 +1,4 @@
-"""A lesson's cells in another language: Markdown as a whole, of code its comments and choices.
+"""A lesson's cells in another language: all Markdown, and the comments and choices of code.
 
 What a grader reads stays as it is: cells with a role, and whatever stands in a solution's region.
 """

@@ -1,4 +1,4 @@
-"""The board: of each puzzle the kernel that moves the fewest bytes, and the one that is quickest.
+"""The board: for each puzzle the kernel that moves the fewest bytes, and the fastest one.
 
 A file on the learner's own machine, beside their progress; there is no login. Bytes are counted on
 the virtual GPU. Times are a GPU's: what has none is never entered, least of all a processor's time.

@@ -1,4 +1,4 @@
-"""One reason why a right kernel costs more than the solution, where its counts tell."""
+"""Reasons why a right kernel costs more than the solution, derived from its counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picture of a puzzle: arrays in, arrays out, which numbers make which, and the threads below.
+"""Picture of a puzzle: input and output arrays, their dependencies, and the threads.
 
 One function draws them all. Where a result comes from is not told to it: each number of the inputs
 is changed in turn, and the line of NumPy says which results change with it. Which threads write

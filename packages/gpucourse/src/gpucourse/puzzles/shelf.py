@@ -1,4 +1,4 @@
-"""``puzzles("01_first_steps")``: what a notebook of puzzles calls."""
+"""``puzzles("01_first_steps")``: the functions that a notebook of puzzles calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads of a puzzle's picture: which of them writes which element, from the solution."""
+"""Threads that write each element in a puzzle's picture, found by running the solution."""
 
 from __future__ import annotations
 

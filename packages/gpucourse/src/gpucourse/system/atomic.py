@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens while they are written."""
+"""Atomic writes: files that are complete or absent, even after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device that answers: the GPU of this machine, or the virtual one."""
+"""The device in use: this machine's GPU, or the virtual one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that say all that there is to say."""
+"""Errors whose message says everything, and which are shown without a traceback."""
 
 from __future__ import annotations
 

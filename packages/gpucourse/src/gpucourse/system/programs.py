@@ -1,4 +1,4 @@
-"""Programs of this Python environment, for those who start them by their bare names."""
+"""Paths of programs of this Python environment, for callers that use bare names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a file that another program may be in the midst of saving.
+"""Reading a file that another program may be saving at the moment.
 
 Most Jupyter servers write a notebook in place: for 20 to 90 ms of each save it is empty or cut
 short, and JupyterLab saves by itself too. So a file that is not whole is read again before anything

@@ -1,4 +1,4 @@
-"""A parameter to turn: one picture for each of its settings, from runs that have been made.
+"""A slider over a parameter: one picture for each setting, from runs made in advance.
 
 Nothing runs while it is turned, so it works without a kernel: in a saved notebook, on the site, on
 slides. Where a page takes styles out (a notebook that is not trusted), all pictures stand there,

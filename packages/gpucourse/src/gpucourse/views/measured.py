@@ -1,4 +1,4 @@
-"""Pictures of what was measured on a real GPU, drawn from the recorded run and from nothing else.
+"""Pictures of measurements on a real GPU, drawn from the recorded run.
 
 Each function draws from :func:`.results.recorded`. Where there is no such run, or it lacks the
 rows, what comes back says so in words: never an empty plot, never a number that was not measured.

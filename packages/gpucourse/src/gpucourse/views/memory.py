@@ -1,4 +1,4 @@
-"""View of the threads that touched each element of an array, request by request.
+"""Picture of the threads that touched each element of an array, request by request.
 
 An array in global memory is drawn in the pieces that move: sectors of 32 bytes, four of them in a
 line. Shared memory is drawn by its 32 banks, a row for each wavefront that a request takes. What

@@ -1,4 +1,4 @@
-"""A race, replayed: two threads, one place in memory, in an order that really ran.
+"""Replay of a race: two threads at one address, in an order that ran.
 
 The threads and lines are those that the race check names. The order is recorded under seeds of
 ``virtualgpu.schedule``: every order that it picks is one that hardware may choose.

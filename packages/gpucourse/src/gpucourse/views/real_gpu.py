@@ -1,4 +1,4 @@
-"""On a machine with a GPU: times from it, counts from the virtual GPU beside it.
+"""Views on a machine with a GPU: times from the GPU, counts from the virtual GPU.
 
 Each figure says where it comes from. A kernel in which the virtual GPU found a bad address or that
 it had to stop is not run on the GPU: after an illegal address a process has no GPU any more.

@@ -1,4 +1,4 @@
-"""Recordings of a race: what two threads did at the place they share, in an order that ran.
+"""Recordings of a race: the steps of two threads at one address, in an order that ran.
 
 Every order that ``virtualgpu.schedule`` picks is one that hardware may choose, and the same seed
 gives the same order again.

@@ -1,4 +1,4 @@
-"""Launches to look at: on the virtual GPU, on copies of the arguments, with observers listening."""
+"""Trial launches for views: on the virtual GPU, on copies of the arguments, observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of threads, drawn from the arrays in which a kernel's threads signed."""
+"""Pictures of threads, drawn from arrays in which each thread stored its number."""
 
 from __future__ import annotations
 

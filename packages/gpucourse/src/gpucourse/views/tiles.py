@@ -1,4 +1,4 @@
-"""A launch over tiles: what its blocks moved, in words, and which block reached which tile."""
+"""Views of a launch over tiles: bytes moved, and the tiles that each block reached."""
 
 from __future__ import annotations
 

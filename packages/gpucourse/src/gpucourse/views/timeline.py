@@ -1,4 +1,4 @@
-"""Warps over time: what each did at each step, where its lanes parted, where it waited.
+"""Warps over time: each warp's steps, where its lanes diverged, and where it waited.
 
 Time here is the order in which the virtual GPU runs instructions: a step is one instruction (or
 one line's arithmetic) of the threads that run it together. It says nothing of how long a step

@@ -1,4 +1,4 @@
-"""Counters in plain words: what each number means, and what it would be at best."""
+"""Sentences for counters: the meaning of each number, and its best possible value."""
 
 from __future__ import annotations
 

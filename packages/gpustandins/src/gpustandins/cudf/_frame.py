@@ -1,4 +1,4 @@
-"""Methods that Series, DataFrame and Index share: above all, those that they refuse."""
+"""Methods that Series, DataFrame and Index share, including those that cuDF refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies to the host: a DataFrame for pandas, NumPy and CuPy."""
+"""Copies to the host: DataFrames for pandas, NumPy and CuPy."""
 
 from __future__ import annotations
 

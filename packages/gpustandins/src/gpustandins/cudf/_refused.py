@@ -1,4 +1,4 @@
-"""Arguments that pandas takes and cuDF refuses: they are refused here too, by name."""
+"""Errors for arguments that pandas accepts and cuDF refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods of ``.str`` that cuDF has and pandas has not: what each makes of one text."""
+"""Methods of ``.str`` that cuDF has and pandas lacks."""
 
 from __future__ import annotations
 

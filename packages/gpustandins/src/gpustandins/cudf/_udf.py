@@ -1,4 +1,4 @@
-"""Functions of the user, compiled with Numba and run as kernels: what cuDF's ``apply`` does.
+"""cuDF's ``apply``: the user's functions, compiled with Numba and run as kernels.
 
 So a function that cannot run on a GPU cannot be applied to numbers here either. What a function
 makes of nulls and of texts Python computes on the host, by cuDF's rules.

@@ -1,4 +1,4 @@
-"""Between the stand-in's objects and pandas': how most methods are made."""
+"""Conversion between the stand-in's objects and pandas', from which most methods are made."""
 
 from __future__ import annotations
 

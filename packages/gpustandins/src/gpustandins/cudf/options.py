@@ -1,4 +1,4 @@
-"""Options of cuDF: those that mean something here can be set, the others are refused by name."""
+"""Options of cuDF: those with an effect here, and errors for the others."""
 
 from __future__ import annotations
 

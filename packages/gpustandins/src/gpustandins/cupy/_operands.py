@@ -1,4 +1,4 @@
-"""Operands of array work, and the conversion of results to device arrays."""
+"""Conversion of operands for NumPy, and of NumPy's results to device arrays."""
 
 from __future__ import annotations
 

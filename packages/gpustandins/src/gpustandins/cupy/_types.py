@@ -1,4 +1,4 @@
-"""Questions about types, asked of arrays and of types alike; the answers are the host's."""
+"""Tests of types, for arrays and for types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cupyx.errstate``: whether linear algebra raises for the values of a matrix."""
+"""``cupyx.errstate``: chooses whether linear algebra raises for the values of a matrix."""
 
 from __future__ import annotations
 

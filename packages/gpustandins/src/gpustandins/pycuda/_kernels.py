@@ -1,4 +1,4 @@
-"""Modules and kernels: the virtual GPU's own where CuPy's stand-in answers, CuPy's on a GPU.
+"""PyCUDA's modules and functions: on the virtual GPU directly, on a real GPU through CuPy.
 
 ``cupy.RawModule`` would do for both, but for three things of PyCUDA: each load has variables of its
 own, arguments lie in one buffer, and warnings of the compiler are shown.

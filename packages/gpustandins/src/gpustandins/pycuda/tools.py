@@ -1,4 +1,4 @@
-"""Contexts, memory pools, C names of types, and what a kernel can have on a multiprocessor."""
+"""Contexts, memory pools, C names of types, and the occupancy of a multiprocessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that lie on a CUDA device: what arrives there is read there, and what is made there stays.
+"""Arrays on a CUDA device: inputs are read there, and results stay there.
 
 Both go by DLPack, so the stream of one library waits for what the other has queued.
 """

@@ -1,4 +1,4 @@
-"""Scans whose columns do not meet: one kernel with a thread for each, instead of a launch a row."""
+"""Scans over independent columns, as one kernel with a thread for each column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""exp, sin and so on as functions of their own, where a program has too many to write each out.
+"""exp, sin and others as separate functions, where a program has too many calls to inline.
 
 A sine is some 50 instructions. Three hundred of them in one loop took LLVM 5 s to compile, as calls
 0.1 s. LLVM's vectoriser calls a vector form of a function, which the attribute

@@ -1,4 +1,4 @@
-"""The steps of a program in parts: what runs in one call, and what threads share."""
+"""Division of a program's steps into calls, and into parts that threads share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments against a kernel's parameters: what does not fit, in words.
+"""Messages for arguments that do not fit a kernel's parameters.
 
 CUDA itself does not look: a launch hands over bytes. A frontend that promises to look raises; one
 that stands in for a library that does not look calls :func:`report`, so that

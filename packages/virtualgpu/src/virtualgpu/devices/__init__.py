@@ -1,4 +1,4 @@
-"""Devices: what frontends talk to, and which one it is.
+"""Devices: the protocol that front ends use, and the current device.
 
 A frontend allocates, copies, loads PTX and launches through :class:`Device`
 (:mod:`virtualgpu.devices.protocol`), and does not know whether the machine is in this process, in

@@ -1,4 +1,4 @@
-"""A process of this package that answers another: its start, its messages, its end.
+"""Child processes of this package that answer requests: start, messages, end.
 
 A message is JSON and arrays of bytes. Before it stand two lengths of 8 bytes each, of the JSON and
 of the arrays together; the JSON says how many bytes each array has. Nothing else is ever decoded.

@@ -1,4 +1,4 @@
-"""A device that is asked, and a copy of its memory here for array work.
+"""A remote device with a local copy of its memory, for array operations.
 
 What NumPy sees of an array is this process's copy of its allocation. What the host wrote goes over
 before the device does anything else; what a launch made of it comes back after the launch. So

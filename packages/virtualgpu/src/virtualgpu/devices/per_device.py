@@ -1,4 +1,4 @@
-"""Things that each device has its own of: a loaded module's variables, a kernel's settings."""
+"""State that is separate for each device: a module's variables, a kernel's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocol of a device: everything a front end may ask of it.
+"""Protocol of a device: the methods that a front end may call.
 
 :class:`Device` is any machine that runs PTX: the virtual GPU, a real one, one in another process.
 A :class:`SharedDevice` is one whose memory this process reaches as well, so that array work can be

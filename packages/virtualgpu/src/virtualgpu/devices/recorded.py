@@ -1,4 +1,4 @@
-"""A launch with the memory that it starts from and the memory that it leaves.
+"""A recorded launch: the memory before it and the memory after it.
 
 What the virtual GPU did once can be done again on another device: the launch holds the PTX, the
 geometry, the parameters and every allocation that the kernel can reach from them. Addresses differ

@@ -1,4 +1,4 @@
-"""A device that only asks: every verb is a request to where the device is.
+"""A device in another process: every method is a request to that process.
 
 It does what :class:`virtualgpu.devices.Device` says, so the frontends cannot tell the difference.
 Nothing is computed or decided here. A grader's student asks the oracle so.

@@ -1,4 +1,4 @@
-"""A shared library made in memory, whose functions jump to addresses that are given.
+"""A shared library made in memory, whose functions jump to given addresses.
 
 Before they do, Python's signal handlers run, so that what one raises is kept and does not end in
 the function that C has called (:mod:`virtualgpu.driver.interrupts`).

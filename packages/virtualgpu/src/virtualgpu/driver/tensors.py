@@ -1,4 +1,4 @@
-"""PyTorch's CPU tensors in a launch of cuTile: what it takes for tensors of the device."""
+"""PyTorch's CPU tensors as device tensors in a launch of cuTile."""
 
 from __future__ import annotations
 

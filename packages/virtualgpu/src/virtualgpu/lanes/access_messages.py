@@ -1,4 +1,4 @@
-"""Errors of an access outside its array, or of a misaligned one."""
+"""Messages for an access outside its array, and for a misaligned one."""
 
 from __future__ import annotations
 

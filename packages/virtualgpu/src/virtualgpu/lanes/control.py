@@ -1,4 +1,4 @@
-"""Lines of what is neither data nor plain memory: addresses, barriers, votes, calls.
+"""Code generation for instructions on addresses, barriers, votes and calls.
 
 :func:`emit` adds the lines for such an instruction to a block.
 """

@@ -1,4 +1,4 @@
-"""Groups: lanes that stand at the same basic block and run together.
+"""Groups: lanes at the same basic block, which run together.
 
 A *lane* is one CUDA thread of a wave. A group carries the registers of its lanes as NumPy
 arrays: shape ``(n,)``, one element per lane in the order of ``lanes``, or ``(1,)`` where all

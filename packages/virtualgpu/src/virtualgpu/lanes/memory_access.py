@@ -1,4 +1,4 @@
-"""Loads, stores and atomics: the lines that they add to a block's function."""
+"""Code generation for loads, stores and atomics."""
 
 from __future__ import annotations
 

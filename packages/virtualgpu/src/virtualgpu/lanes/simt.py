@@ -1,4 +1,4 @@
-"""The SIMT loop: groups of lanes run block after block, part, meet again, wait and end.
+"""The SIMT loop: groups of lanes run basic blocks, diverge, reconverge, wait and end.
 
 One step takes a group, runs the basic block at which it stands, and puts the lanes where they
 go next. What the lanes of a wave do together is one NumPy call, so a step costs little more for

@@ -1,4 +1,4 @@
-"""Lanes of a warp that wait for each other: ``bar.warp.sync``, ``shfl.sync`` and the like.
+"""Synchronisation within a warp: ``bar.warp.sync``, ``shfl.sync`` and the like.
 
 PTX ISA, "Parallel Synchronization and Communication Instructions".
 """

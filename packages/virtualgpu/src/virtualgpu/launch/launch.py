@@ -1,4 +1,4 @@
-"""One launch: a grid of blocks, its parameters, its budgets and who watches it."""
+"""One launch: a grid of blocks with its parameters, budgets and observers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word of a launch that takes long."""
+"""Progress messages of a launch that takes long."""
 
 from __future__ import annotations
 

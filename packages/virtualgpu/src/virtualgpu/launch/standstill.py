@@ -1,4 +1,4 @@
-"""Detection of launches that can never end, as soon as it is certain.
+"""Detection of launches that can never end.
 
 A lane that comes to the head of a loop with all that decides its way as it was in an earlier round
 (:mod:`virtualgpu.program.loops`) goes round for ever, unless memory decides as well. Where memory

@@ -1,4 +1,4 @@
-"""Messages for launches that can never end: who waits where, for what, and why."""
+"""Messages for launches that can never end: the waiting threads, their lines, and the reason."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Device memory on the host: one mapping, allocations in it, which bytes are written, textures."""
+"""Device memory on the host: one mapping, its allocations, written bytes, textures."""

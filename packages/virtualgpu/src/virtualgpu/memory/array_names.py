@@ -1,4 +1,4 @@
-"""Names of addresses: the argument of a launch and its element, ``values[71009] of 71009``.
+"""Names for addresses in messages: argument and element, ``values[71009] of 71009``.
 
 PTX knows parameters by number and size. A front end that knows how its arrays become parameters
 registers their names with the kernel; the arrays of other kernels go by their argument's number.

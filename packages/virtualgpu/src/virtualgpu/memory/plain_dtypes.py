@@ -1,4 +1,4 @@
-"""Plain dtypes: those whose elements are their bytes, which a device can hold.
+"""Plain dtypes: NumPy types whose elements are only bytes, which a device can hold.
 
 An element of an array of Python objects is an address in this process. On a device it would be a
 number like any other, which a kernel reads and changes; back on the host NumPy would follow it.

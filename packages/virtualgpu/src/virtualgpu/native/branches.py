@@ -1,4 +1,4 @@
-"""Branches of a warp: where its lanes go from a place, and which run next.
+"""Branches of a warp: the targets of its lanes, and the lanes that run next.
 
 Lanes that part wait at the higher of the two places, in that place's own word, until the lower
 ones have come there or are done. Which words can be other than zero at which place is known

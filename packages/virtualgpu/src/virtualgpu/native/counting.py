@@ -1,4 +1,4 @@
-"""Counts of what a kernel does, kept while it runs: for ``profile()``.
+"""Counters of native kernels for ``profile()``.
 
 The variant of a kernel that is watched adds to tables: how often each place ran, for how many
 lanes, and which way it went; what each memory instruction asked for; what each thread did, and each

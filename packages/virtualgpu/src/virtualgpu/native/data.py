@@ -1,4 +1,4 @@
-"""Data instructions and what lanes of a warp tell each other, as LLVM values.
+"""Data instructions and exchanges between lanes, as LLVM values.
 
 The meaning of a data instruction is the expression of :mod:`virtualgpu.operations`, the same
 that the interpreter runs; here it is built once more, for 32 lanes or for one number.

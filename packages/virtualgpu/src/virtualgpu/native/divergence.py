@@ -1,4 +1,4 @@
-"""Lanes of a warp that wait for others while the rest goes on.
+"""Divergence in native code: lanes that wait while others of the warp run.
 
 Most kernels need none of this: their lanes meet before each barrier and each instruction of the
 whole warp, and no loop waits for another thread. Where that cannot be known, lanes are *parked*: in

@@ -1,4 +1,4 @@
-"""The table from an instruction's name to what it does.
+"""The table of operations by instruction name.
 
 Each opcode has a small *factory*, registered with :func:`operation`. It reads the modifiers of
 one instruction in the order of the PTX grammar (:class:`Form`) and returns an

@@ -1,4 +1,4 @@
-"""Stores by which all threads of a launch store one value, whatever the data.
+"""Stores of one value by all threads of a launch, whatever the data.
 
 ``done[0] = 1`` and ``total[0] = first[k]``: the value is made of literals and of the kernel's
 parameters, and in a kernel in which nothing orders threads also of global memory at addresses made

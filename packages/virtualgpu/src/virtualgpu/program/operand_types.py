@@ -1,4 +1,4 @@
-"""Types of operands: what a register may be declared as where an instruction takes a type.
+"""Register types that an instruction's operand type permits.
 
 PTX ISA, "Operand Type Checking": the sizes are equal, and so are integer and integer, float and
 float; untyped bits (.b32) go with all of their size. ``ld``, ``st`` and ``cvt`` take wider

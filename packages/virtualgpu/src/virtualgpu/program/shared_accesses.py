@@ -1,4 +1,4 @@
-"""Instructions that reach memory another lane may reach, so that their order matters."""
+"""Instructions whose memory order matters, because other lanes may reach the same memory."""
 
 from __future__ import annotations
 

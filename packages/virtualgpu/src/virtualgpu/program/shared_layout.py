@@ -1,4 +1,4 @@
-"""Shared memory: where a kernel's variables lie in it, and what an access there may touch."""
+"""Layout of shared memory: the place of each variable, and the bytes an access may touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory instruction, decoded: what access, checkers and words for errors ask of it."""
+"""A decoded memory instruction: space, type, offset and order, for access and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads that the compiler moved before the condition under which their value is used.
+"""Loads that the compiler moved before the condition that guards their use.
 
 ``x = tile[0] if there else 0.0`` becomes a load by every thread and a ``selp`` that throws away
 what most of them got: a load does no harm, and a branch costs more. The program does not read what

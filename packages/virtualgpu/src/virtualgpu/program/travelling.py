@@ -1,4 +1,4 @@
-"""Loaded bytes that only travel: they are stored elsewhere, and nothing is computed from them.
+"""Loaded bytes that are only copied elsewhere, and never computed with.
 
 A copy of a struct or record takes its padding along, which no program can write. Compilers move
 it in wide loads, or byte by byte. Bits of a loaded value are followed through moves, shifts, masks

@@ -1,4 +1,4 @@
-"""Read by each Python that a notebook's kernel starts: see virtualgpu/scripts.py.
+"""Start-up of each Python that a notebook's kernel starts: see virtualgpu/scripts.py.
 
 Any Python may meet it, also an old one and one of another environment: so the syntax is plain, what
 is imported is there already, and where this is not the kernel's Python nothing happens. A program

@@ -1,4 +1,4 @@
-"""numba-cuda-mlir on a device of ours: what its kernels say of themselves.
+"""Names, source lines and errors of numba-cuda-mlir's kernels, for messages.
 
 It launches from compiled code through the driver, and so reaches :mod:`virtualgpu.driver` without
 a hook. Changed, once it is imported, are:

@@ -1,4 +1,4 @@
-"""Numba's own types in kernels of numba-cuda-mlir, which knows types of its own alone.
+"""Numba's own types in kernels of numba-cuda-mlir, which accepts only its own types.
 
 ``from numba import cuda, float32`` is how programs for ``numba.cuda`` are written; where the
 successor answers to ``numba.cuda`` (:mod:`virtualgpu.successor.choice`), ``float32`` means its own

@@ -1,4 +1,4 @@
-"""A bytecode that a device has loaded."""
+"""A bytecode module loaded on a device."""
 
 from __future__ import annotations
 

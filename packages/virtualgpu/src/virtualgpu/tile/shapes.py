@@ -1,4 +1,4 @@
-"""Operations that arrange elements and compute none, and those that give indices."""
+"""Operations that move elements without computing, and those that produce indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements that no array has: which values of a block depend on them.
+"""Elements outside an array, and the values of a block that depend on them.
 
 A load that reaches over the edge of an array, with no padding asked for, gives tiles whose outer
 elements are unspecified. To have them is no fault: a store leaves out what lies outside. To store

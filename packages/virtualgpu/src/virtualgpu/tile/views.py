@@ -1,4 +1,4 @@
-"""Views of arrays: which elements of an array a tile is made of."""
+"""Views of arrays: the elements of an array that make up a tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triton's PTX for the machine: the lines of the user's kernel, and what its compiler promises."""
+"""Changes to Triton's PTX before it is loaded: source lines, and the pragma ``ONE_STORE``."""
 
 from __future__ import annotations
 

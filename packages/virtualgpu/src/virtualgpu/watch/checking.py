@@ -1,4 +1,4 @@
-"""The observer that keeps a :class:`~virtualgpu.findings.Report`, and how checkers add to it."""
+"""The observer that fills a :class:`~virtualgpu.findings.Report`, and its use by checkers."""
 
 from __future__ import annotations
 

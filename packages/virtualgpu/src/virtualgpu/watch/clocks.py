@@ -1,4 +1,4 @@
-"""Clocks of threads: the order that barriers make.
+"""Vector clocks of threads: the order that barriers make.
 
 Time counts synchronisations: it moves on after one of them if anything was accessed since the
 one before. An access at time *t* comes before whatever a thread does next if the thread knows

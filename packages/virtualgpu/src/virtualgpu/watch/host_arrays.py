@@ -1,4 +1,4 @@
-"""Arrays of the host that tell who reads and writes them: pinned, mapped and managed memory.
+"""Pinned, mapped and managed host arrays that report their reads and writes.
 
 Made only while streams are watched (:func:`watched`). What NumPy does by methods, operators,
 functions and ufuncs is told; ``np.asarray``, buffers and pointers pass by.

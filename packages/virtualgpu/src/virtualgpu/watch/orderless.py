@@ -1,4 +1,4 @@
-"""Kernels whose result no order of threads can change, if they do not race.
+"""Proof that no order of threads can change a kernel's result, if it does not race.
 
 Threads of such a kernel learn of each other through ordinary loads alone. What a thread stores or
 changes by an atomic, no other loads or stores before a barrier has come between the two: anything

@@ -1,4 +1,4 @@
-"""Races in words: what two threads did, where, and what would put an order between them."""
+"""Messages for races: the two accesses, their lines, and a way to order them."""
 
 from __future__ import annotations
 

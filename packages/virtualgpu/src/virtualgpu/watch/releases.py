@@ -1,4 +1,4 @@
-"""Releases through an address, and what a wave's fences have seen of them.
+"""Releases through an address, and the releases that a wave's fences have seen.
 
 The rules are those of :mod:`virtualgpu.watch.release_acquire`; here is what they remember.
 """

@@ -1,4 +1,4 @@
-"""Shadow memory: who last touched each granule of global and shared memory.
+"""Shadow memory: the last accesses to each granule of global and shared memory.
 
 A granule is as large as the smallest access seen so far to an allocation (to a wave's shared
 memory), at most 8 bytes, so that threads which write neighbouring bytes are told apart and

@@ -1,4 +1,4 @@
-"""Trace of a small launch, step by step: for pictures and for reading.
+"""Trace of a small launch, step by step, for pictures and listings.
 
 >>> with instruments.trace() as trace:
 ...     kernel[1, 8](x)

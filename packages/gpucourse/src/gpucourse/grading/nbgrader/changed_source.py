@@ -1,4 +1,4 @@
-"""A project that changes in the middle of a term: the gradebook follows its source.
+"""Changes of a project during a term: the gradebook follows the project's source.
 
 ``nbgrader generate_assignment`` writes cells and points into the gradebook once, and refuses to add
 or remove a cell when there are submissions. Without this, work graded by today's tests would stand

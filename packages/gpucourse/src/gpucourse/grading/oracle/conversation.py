@@ -1,4 +1,4 @@
-"""A worker that the oracle asks, with a device that answers its requests, and its time."""
+"""The oracle's conversation with a worker: requests, the worker's device, and time limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA C++ that a student's host function wrote, compiled behind the wall.
+"""CUDA C++ from a student's host function, compiled by a second worker.
 
 The text is data: a worker in which no student's code runs compiles it, so that neither a header
 that it includes nor an error message can show more than the sandbox holds, and a text that brings

@@ -1,4 +1,4 @@
-"""Origin of the data in the student's device memory: a kernel, or the host."""
+"""Origin of the data in the student's device memory: a kernel or the host."""
 
 from __future__ import annotations
 

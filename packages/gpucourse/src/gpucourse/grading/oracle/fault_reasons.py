@@ -1,4 +1,4 @@
-"""Reasons of faults that may be told after the code has seen hidden inputs.
+"""Reasons of faults that reveal nothing after the code has seen hidden inputs.
 
 Then any text that it chooses may be an input: a name in PTX, the words of an assertion, the type
 of an exception. What is told is made of words that stood in the submission before it ran, and of

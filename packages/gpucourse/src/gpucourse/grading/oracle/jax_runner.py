@@ -1,4 +1,4 @@
-"""Running a student's JAX program where no line of the student's has ever run.
+"""Running a student's JAX program in a process that has run no line of the student's code.
 
 The student's worker traces a function for the types of its arguments and hands the program over as
 data (:mod:`gpucourse.grading.sandbox.jax_programs`). It is counted and computed in a worker of its

@@ -1,4 +1,4 @@
-"""The oracle's view of the student: a worker to ask, and what to say when it fails.
+"""The oracle's access to the student: requests to a worker, and messages when it fails.
 
 A :class:`Student` keeps one worker going. A worker that dies, hangs or talks nonsense costs the
 request that it was serving; the next request gets a fresh one, with the same cells run again.

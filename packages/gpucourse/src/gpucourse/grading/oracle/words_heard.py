@@ -1,4 +1,4 @@
-"""Words of a submission since it saw hidden inputs, which a reason must not repeat.
+"""A submission's output since it saw hidden inputs, which no reason may repeat.
 
 A test's reason may quote what the student's function returned, as the name of an operation that a
 compiler refuses. Any such text may be a hidden input. So every reason passes through

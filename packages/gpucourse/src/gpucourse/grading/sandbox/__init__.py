@@ -1,1 +1,1 @@
-"""The student's process: where it runs, what it may do, and what may pass in and out."""
+"""The student's process: its isolation, its rights, and the values that pass in and out."""

@@ -1,4 +1,4 @@
-"""A traced JAX function as data: what the worker writes down, what another process rebuilds.
+"""Traced JAX functions as data, which the worker writes and another process rebuilds.
 
 The worker traces a function and sends the operations by name, with their parameters as numbers,
 texts and the few kinds of :func:`_write`. :func:`rebuild` makes a function of them, from JAX's own

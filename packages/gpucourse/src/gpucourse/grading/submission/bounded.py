@@ -1,4 +1,4 @@
-"""Functions of a student's text that are called in a process apart, with bounds.
+"""Functions of a student's text, called in a separate process with limits.
 
 Parsers of Markdown and highlighters of code take quadratic time on some text, and each release of
 theirs on other text. So they see a student's text only here: in a process that has half a second of

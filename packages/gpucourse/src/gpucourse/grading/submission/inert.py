@@ -1,4 +1,4 @@
-r"""A student's Markdown as text that does nothing where the teacher reads it.
+r"""Conversion of a student's Markdown to text that is harmless in the teacher's browser.
 
 Formgrader, feedback and JupyterLab render Markdown with its HTML, on the address that holds the
 gradebook: a script in a written answer would run with the teacher's rights. So an answer is

@@ -1,4 +1,4 @@
-"""Pictures that were pasted into a written answer, decoded and written anew.
+"""Pictures pasted into a written answer, decoded and encoded again.
 
 A picture's bytes are a student's: no browser of a teacher's gets them. A decoder in a process with
 bounds reads them, and what is shown is a PNG made of the pixels alone.

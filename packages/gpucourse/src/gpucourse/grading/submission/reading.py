@@ -1,4 +1,4 @@
-"""Reading a submitted file: what is checked before a byte of it is believed."""
+"""Reading a submitted file, with checks before any of its content is used."""
 
 from __future__ import annotations
 

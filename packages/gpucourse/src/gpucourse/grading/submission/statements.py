@@ -1,4 +1,4 @@
-"""Python text read line by line: top-level statements, names they define, names they use.
+"""Python source, statement by statement: the names each defines and uses.
 
 Without Python's parser, which takes a kilobyte for each two characters: this is the grader's own
 process, and the text is a student's.

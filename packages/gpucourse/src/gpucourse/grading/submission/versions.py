@@ -1,4 +1,4 @@
-"""The versions of a project that a class was given, and which of them a submission began from.
+"""Versions of a project that a class was given, and the version a submission began from.
 
 A test or a text that is mended in the middle of a term must not turn into remarks that a student
 edited something: what differs from today's notebook may be as it was handed out.

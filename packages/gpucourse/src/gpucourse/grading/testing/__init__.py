@@ -1,1 +1,1 @@
-"""Language of tests, in a notebook and in the grader, and the watching of kernels."""
+"""The language of tests, in a notebook and in the grader, and the observation of kernels."""

@@ -1,4 +1,4 @@
-"""Points from counts: what an answer costs, relative to the reference solution.
+"""Points by counts: the cost of an answer relative to the reference solution.
 
 Counts are exact and repeatable where times are not, so they can be graded on any machine. The
 comparison is with the reference solution on the same inputs, never with a fixed number: it

@@ -1,4 +1,4 @@
-"""Base of what stands behind the verbs of tests."""
+"""Base class of the two judges that implement the functions of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs in the learner's own notebook: same questions, asked in the same process.
+"""The judge in the learner's own notebook, which runs answers in the same process.
 
 It gives the learner the grader's messages while they work. It protects nothing, and need not: it
 is the learner's own notebook.

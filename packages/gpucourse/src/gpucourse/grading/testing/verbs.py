@@ -1,4 +1,4 @@
-"""The verbs that test cells are written in, the same in a notebook and in the grader.
+"""The functions that test cells are written with, in a notebook and in the grader.
 
 Tests reach the student's work by *name* and in two ways only: :func:`call` a host function and
 :func:`launch` a kernel. In a notebook the name is looked up among the learner's own variables and

@@ -1,4 +1,4 @@
-"""A launch under observation: what both the notebook and the oracle hold against a kernel.
+"""Observation of a launch, and the findings that the notebook and the grader report.
 
 First in lockstep under the checkers, then again under random schedules. Knows nothing of where the
 kernel came from: :func:`watched` is given a function that performs one launch.

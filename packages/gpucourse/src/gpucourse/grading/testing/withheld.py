@@ -1,4 +1,4 @@
-"""The course's own results, which answers may be compared with and not made of."""
+"""The course's own results, which an answer may be compared with but not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cudf.api.types``: pandas' questions, asked of columns, dtypes and values."""
+"""``cudf.api.types``: tests of the types of columns, dtypes and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cudf.core``: where libraries look for cuDF's classes to ask what an object is."""
+"""``cudf.core``: modules in which other libraries look for cuDF's classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cudf.core.dtypes``: of cuDF's own data types the stand-in has the categorical one."""
+"""``cudf.core.dtypes``: the categorical type; the stand-in has no others."""
 
 from __future__ import annotations
 

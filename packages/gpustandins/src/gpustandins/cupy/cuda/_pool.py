@@ -1,4 +1,4 @@
-"""The memory pool: freed memory stays with it and is handed out again.
+"""The memory pool, which keeps freed memory and reuses it.
 
 Bytes are counted as CuPy 14 counts them: sizes are rounded up to 512 bytes, the smallest free
 block that fits is taken and split, freed neighbours are merged, one arena per stream, blocks

@@ -1,4 +1,4 @@
-"""Device memory: what an array's ``.data`` points into.
+"""Device memory: pointers behind an array's ``.data``, and allocators.
 
 Every array has an allocation of its own on the virtual GPU, of exactly its bytes and with guard
 zones around it, so that a kernel that runs past an array's end is caught, also where CuPy's

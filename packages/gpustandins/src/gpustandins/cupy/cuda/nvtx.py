@@ -1,4 +1,4 @@
-"""``cupy.cuda.nvtx``: marks for NVIDIA's profilers, of which none looks on."""
+"""``cupy.cuda.nvtx``: marks for NVIDIA's profilers, which have no effect here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of cuFFT for ``cupy.fft`` and ``cupyx.scipy.fft``: made for an array, and held to."""
+"""cuFFT plans for ``cupy.fft`` and ``cupyx.scipy.fft``, each valid for one kind of array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU in a process of its own: a kernel that spoils it, or never ends, costs that process alone.
+"""A GPU in a separate process, so that a bad kernel spoils or stops only that process.
 
     python -m virtualgpu.devices.real.process gpu
 

@@ -1,4 +1,4 @@
-"""Lines of asynchronous copies and of barriers in shared memory.
+"""Code generation for asynchronous copies and for barriers in shared memory.
 
 PTX ISA, "cp.async", "mbarrier".
 """

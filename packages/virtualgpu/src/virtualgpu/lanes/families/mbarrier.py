@@ -1,4 +1,4 @@
-"""Barriers that lie in shared memory.
+"""mbarriers: barriers that are objects in shared memory.
 
 PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 

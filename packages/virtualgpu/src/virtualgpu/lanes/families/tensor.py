@@ -1,4 +1,4 @@
-"""Lines of tensor core instructions: ``mma``, ``wmma``, ``ldmatrix`` and ``stmatrix``.
+"""Code generation for ``mma``, ``wmma``, ``ldmatrix`` and ``stmatrix``.
 
 PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 """

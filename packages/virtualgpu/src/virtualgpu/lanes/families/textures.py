@@ -1,4 +1,4 @@
-"""Lines of ``tex``, ``suld.b`` and ``sust.b`` by handle.
+"""Code generation for ``tex``, ``suld.b`` and ``sust.b`` by handle.
 
 PTX ISA, "Texture Instructions", "Surface Instructions"; the unified mode, as NVRTC writes it.
 """

@@ -1,4 +1,4 @@
-"""Registers whose lanes may lie at a constant stride: found before the code is written.
+"""Static analysis: registers whose values may lie at a constant stride over the lanes.
 
 A register is *affine* where the lanes of each row of a warp hold ``start``, ``start + stride``,
 ``start + 2 stride`` and so on: thread indices, what is computed from them, uniform values (stride

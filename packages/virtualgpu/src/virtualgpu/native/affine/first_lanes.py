@@ -1,4 +1,4 @@
-"""Affine registers of which the code of full warps keeps the first lane of each row alone.
+"""Affine registers for which full warps keep only the first lane of each row.
 
 Where a warp is full and its addresses are affine (:mod:`.affine_access`), what the addresses
 depend on is computed once for each row, or once for the warp. All lanes of such a register are

@@ -1,4 +1,4 @@
-"""Values of lanes at a constant stride, of which code keeps the first of each row.
+"""Values at a constant stride over lanes, kept as the first of each row.
 
 Addresses of such values need not be looked at lane by lane. :mod:`.affine.analysis` finds
 beforehand where they may be; that a register is affine *now* is told by a flag that runs beside

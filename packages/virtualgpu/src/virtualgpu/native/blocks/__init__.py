@@ -1,1 +1,1 @@
-"""Blocks of a grid on the cores, blocks that wait for each other included."""
+"""Distribution of a grid's blocks over cores, including blocks that wait for each other."""

@@ -1,4 +1,4 @@
-"""Blocks one after the other: all warps of each, and again from each barrier on.
+"""The loop over blocks: runs all warps of each block, from barrier to barrier.
 
 A kernel with barriers runs all warps of a block up to where each waits, then goes round again, as
 PoCL does with work groups (Jääskeläinen et al., "pocl: A Performance-Portable OpenCL

@@ -1,4 +1,4 @@
-"""Blocks that run side by side, warp after warp, as long as some warp can go on.
+"""Round-robin scheduling of resident blocks, as long as a warp can go on.
 
 For kernels whose lanes may be parked (:mod:`.divergence`): at barriers with numbers and counts, at
 the grid's barrier, in loops that wait. Each block has its own memory here, so that any of them may

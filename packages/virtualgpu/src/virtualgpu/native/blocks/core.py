@@ -1,4 +1,4 @@
-"""One processor core's part in a launch: its context, its clock, and what stopped it there."""
+"""A processor core's part of a launch: its context, its clock, and its reason to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of a launch on processor cores: who runs which, until when, and what went wrong."""
+"""Distribution of a launch's blocks over processor cores, with time limits and errors."""
 
 from __future__ import annotations
 

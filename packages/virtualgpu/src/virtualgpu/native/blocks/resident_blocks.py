@@ -1,4 +1,4 @@
-"""A launch whose blocks may wait for each other: side by side, on one core.
+"""Launches whose blocks may wait for each other: all resident, on one core.
 
 Of a cooperative launch all blocks lie in one context; of others as many as fit a core's cache, and
 where those only wait, the next ones begin in a context of their own (:mod:`.block_scheduler` is the

@@ -1,4 +1,4 @@
-"""Allocations that an access reaches, and preparations before it.
+"""Lookup of the allocations that an access reaches, in native code under ``check()``.
 
 Bytes are kept before the first store; loads are left unrecorded while there is none.
 """
