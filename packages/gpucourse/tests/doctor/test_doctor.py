@@ -1,4 +1,4 @@
-"""The doctor: each thing broken on purpose, and the line that says how to mend it."""
+"""The doctor: each thing broken on purpose, and the line that says how to fix it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_package_behind_numba_cuda_is_told(
 
 
 def test_a_kernel_that_fails_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(probes, "run_kernel", lambda: "it ran, and gave a wrong answer")
+    monkeypatch.setattr(probes, "run_kernel", lambda: "it ran, but gave a wrong answer")
     kernel = finding(doctor.device_and_compilers, "a kernel")
     assert kernel.status == FAIL
     assert "wrong answer" in kernel.found
@@ -353,7 +353,7 @@ def test_the_report_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]):
     odd = Finding("grading", "bubblewrap", WARN, "not installed", "apt install [bubblewrap]")
     bad = Finding("device", "nvvm", FAIL, "not found", "pip install cuda-toolkit[nvvm]")
     assert doctor.report([fine]) == 0
-    assert "Ready: nothing to mend" in capsys.readouterr().out
+    assert "Ready: nothing to fix" in capsys.readouterr().out
     assert doctor.report([fine, odd]) == 0
     said = capsys.readouterr().out
     assert "→ apt install [bubblewrap]" in said
@@ -361,7 +361,7 @@ def test_the_report_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]):
     assert doctor.report([fine, odd, bad]) == 1
     said = capsys.readouterr().out
     assert "→ pip install cuda-toolkit[nvvm]" in said
-    assert "1 to mend" in said
+    assert "1 to fix" in said
 
 
 @pytest.mark.rehearsal
@@ -384,4 +384,4 @@ def test_a_kernel_without_a_list_of_files_is_told(monkeypatch: pytest.MonkeyPatc
     assert found.status == WARN and "landlock_create_ruleset" in found.mend
     monkeypatch.setattr(landlock, "version", lambda: 4)
     found = finding(doctor.oracles, "oracles")
-    assert (found.status, found.found) == (OK, "open files by a list (Landlock 4)")
+    assert (found.status, found.found) == (OK, "restricted to a list of files (Landlock 4)")

@@ -109,8 +109,8 @@ def test_two_versions_over_each_other_are_told(monkeypatch: pytest.MonkeyPatch, 
     distribution(tmp_path, "some-package", "2.0")
     (found,) = doctor.installers()
     assert (found.status, found.name) == (FAIL, "some-package")
-    assert found.found == f"1.0 and 2.0 lie over each other in {tmp_path}"
-    assert found.mend.startswith(f"{uninstall('some-package')}, until nothing of it is left")
+    assert found.found == f"1.0 and 2.0 are both installed in {tmp_path}, one over the other"
+    assert found.mend.startswith(f"repeat {uninstall('some-package')} until nothing is left")
 
 
 def test_what_pip_has_put_over_condas_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -176,7 +176,7 @@ def test_settings_of_an_old_install_are_told(old_install: Path):
     found = finding(doctor.checkout, "gpucourse")
     assert found.status == WARN
     assert found.found == (
-        f"older here than in {old_install}/course: "
+        f"the installed copy is older than {old_install}/course: "
         "etc/jupyter/labconfig/default.json, etc/jupyter/more.json, "
         "etc/ipython/start.py"
     )
@@ -188,7 +188,7 @@ def test_requirements_and_version_of_an_old_install_are_told(
 ):
     project = old_install / "course" / VIRTUALGPU
     project.write_text(project.read_text().replace("numpy>=2", "numpy>=2.1"))
-    assert finding(doctor.checkout, "gpucourse").found.endswith("the list of what it needs")
+    assert finding(doctor.checkout, "gpucourse").found.endswith("the list of its requirements")
     monkeypatch.setattr(gpucourse, "__version__", "99.0")
     assert "now 99.0), the list" in finding(doctor.checkout, "gpucourse").found
 
@@ -215,9 +215,9 @@ def test_packages_for_a_gpu_that_is_not_there_are_told(
     found = finding(doctor.driver, "driver")
     assert found.status == WARN
     assert found.found == (
-        "cupy-cuda13x 14.0.1: for a GPU, and here is none: no NVIDIA driver here"
+        "cupy-cuda13x 14.0.1 needs a GPU, and none was found: no NVIDIA driver here"
     )
-    assert "nothing, if this machine has no GPU" in found.mend and "580 or newer" in found.mend
+    assert "if this machine has no GPU, do nothing" in found.mend and "580 or newer" in found.mend
 
 
 def compilers(monkeypatch: pytest.MonkeyPatch, **places: str) -> dict[str, Finding]:
@@ -258,7 +258,7 @@ def test_a_compiler_of_the_machines_toolkit_is_told(
     place = toolkit(tmp_path / "cuda", 13010) / "nvvm" / "lib64" / "libnvvm.so"
     found = compilers(monkeypatch, nvvm=str(place), **wheels)["toolkit"]
     assert found.status == WARN
-    assert found.found.startswith(f"nvvm is that of {place.parent}; cudart and nvrtc of this")
+    assert found.found.startswith(f"nvvm is from {place.parent}, cudart and nvrtc from this")
     toolkit(tmp_path / "old", 12040)
     place = tmp_path / "old" / "nvvm" / "lib64" / "libnvvm.so"
     assert "nvvm of CUDA 12" in compilers(monkeypatch, nvvm=str(place), **wheels)["toolkit"].found
@@ -276,8 +276,8 @@ def test_a_variable_that_points_to_another_toolkit_is_told(
     found = compilers(monkeypatch, **wheels)[variable]
     assert found.status == WARN
     assert found.found.startswith(
-        f"{variable}={tmp_path}/other is CUDA 12.4, the compilers are of 13: "
+        f"{variable}={tmp_path}/other is CUDA 12.4, but the compilers are CUDA 13. "
     )
     assert found.mend.startswith(f"unset {variable}")
     monkeypatch.setenv(variable, str(tmp_path / "gone"))
-    assert compilers(monkeypatch, **wheels)[variable].found.endswith("gone is no folder")
+    assert compilers(monkeypatch, **wheels)[variable].found.endswith("gone is not a folder")

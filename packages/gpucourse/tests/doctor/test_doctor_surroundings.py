@@ -63,7 +63,7 @@ def test_a_package_of_another_environment_is_told(tmp_path: Path):
     (other / "pandas" / "__init__.py").touch()
     (found,) = examined("strangers", tmp_path, before=str(other))
     assert (found.name, found.status) == ("pandas", FAIL)
-    assert found.found == f"is taken from {other}, not from this environment"
+    assert found.found == f"is imported from {other}, not from this environment"
     assert found.mend == "unset PYTHONPATH, and start Jupyter again"
     (fine,) = examined("strangers", tmp_path)
     assert fine.status == OK
@@ -155,8 +155,8 @@ def test_a_driver_older_than_the_compilers_is_told(
     assert found.status == status
     if status == FAIL:
         assert found.found == (
-            "550.54.15 knows CUDA up to 12.4; the compilers here are of CUDA "
-            "13.4, whose kernels it refuses"
+            "550.54.15 supports CUDA up to 12.4 and refuses kernels of the compilers here, "
+            "which are CUDA 13.4"
         )
         assert "580 or newer" in found.mend and "gpu12.txt" in found.mend
 
@@ -200,7 +200,7 @@ def test_libraries_that_do_not_use_the_gpu_are_told(monkeypatch: pytest.MonkeyPa
         "CuPy": WARN,
         "cuDF": WARN,
     }
-    assert "computes on the CPU, beside a GPU" in libraries["JAX"].found
+    assert "computes on the CPU, although there is a GPU" in libraries["JAX"].found
     assert all("requirements/gpu.txt" in f.mend for f in libraries.values())
     versions(
         monkeypatch,
@@ -292,7 +292,7 @@ def test_progress_that_cannot_be_kept_is_told(monkeypatch: pytest.MonkeyPatch):
     assert finding(doctor.progress, "progress").status == OK
     monkeypatch.setattr(records, "trouble", lambda: "your progress cannot be kept in x: y")
     found = finding(doctor.progress, "progress")
-    assert found.status == WARN and "checks work all the same" in found.mend
+    assert found.status == WARN and "checks still work" in found.mend
 
 
 # --- Jupyter's port and program ---------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_a_port_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch):
         number = other.getsockname()[1]
         monkeypatch.setattr(doctor.notebooks, "_PORT", number)
         (found,) = doctor.port()
-        assert (found.status, found.found) == (WARN, "another program has it")
+        assert (found.status, found.found) == (WARN, "another program uses it")
         runtime = Path(os.environ["JUPYTER_RUNTIME_DIR"])
         runtime.mkdir(parents=True, exist_ok=True)
         file = runtime / f"jpserver-{os.getpid()}.json"
@@ -314,7 +314,7 @@ def test_a_port_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch):
             (found,) = doctor.port()
         finally:
             file.unlink(missing_ok=True)
-        assert found.found == "a Jupyter server for /elsewhere has it"
+        assert found.found == "a Jupyter server for /elsewhere uses it"
         assert f"jupyter server stop {number}" in found.mend
     (found,) = doctor.port()
     assert found.status == OK

@@ -78,7 +78,7 @@ def test_files_come_out_of_the_platforms_zip_and_can_be_graded(root, tmp_path, p
     kept = root / "submitted" / "101" / "ps1" / "toy.ipynb"
     kept.write_text("{")
     code, told = said(lms.collect, root, archive, "ps1", platform)
-    assert "Left as they were" in told and kept.read_text() == "{"
+    assert "Not replaced, because" in told and kept.read_text() == "{"
     code, told = said(lms.collect, root, archive, "ps1", platform, update=True)
     assert code == 0 and kept.read_bytes() == notebook(root)
 
@@ -120,7 +120,7 @@ def test_what_is_left_out_of_a_zip_is_called_what_it_is(root, tmp_path):
     assert code == 0 and "now: 3 submissions" in told
     assert "typed into the platform" in told and "Bob_104_assignsubmission_onlinetext" in told
     assert "no student's number" not in told and "DS_Store" not in told
-    assert "only the grader writes): Fe_111" in told and "No file to grade of: 111" in told
+    assert "only the grader writes): Fe_111" in told and "No file to grade from: 111" in told
     jobs = {job.student: job.ingested for job in Classroom(root).ingest("ps1")}
     assert set(jobs) == {"105", "109", "110"}
     assert "'unnamed.zip': hand in the notebook itself" in jobs["109"].fault
@@ -160,7 +160,7 @@ def test_nothing_leaves_a_students_folder(root, tmp_path):
 def test_what_is_no_such_zip_is_told(root, tmp_path):
     archive = zipped(tmp_path / "all.zip", {"toy.ipynb": b"{}"})
     code, told = said(lms.collect, root, archive, "ps1", "moodle")
-    assert code == 1 and "as 'toy.ipynb'" in told and "download all submissions" in told
+    assert code == 1 and "for example 'toy.ipynb'" in told and "download all submissions" in told
     (tmp_path / "bad.zip").write_text("no")
     assert said(lms.collect, root, tmp_path / "bad.zip", "ps1", "canvas")[0] == 1
     code, told = said(lms.collect, root, archive, "ps9", "moodle")

@@ -159,7 +159,7 @@ def test_a_notebook_that_is_not_whole_is_named_and_nothing_saved(course: Path, c
     work_in(course / LECTURE_NOTEBOOK)
     broken = course / "projects" / PROJECT / "broken.ipynb"
     broken.write_bytes(content)
-    with pytest.raises(BundleError, match=r"broken\.ipynb is not a whole notebook") as told:
+    with pytest.raises(BundleError, match=r"broken\.ipynb is not a complete notebook") as told:
         bundle.save()
     assert "save it, or rename it" in str(told.value)
     assert list(course.glob("*.zip")) == [] and broken.read_bytes() == content
@@ -234,7 +234,7 @@ def test_a_bundle_is_never_overwritten(course: Path, tmp_path: Path):
     assert bundle.save(tmp_path / "mine.zip").path == tmp_path / "mine-2.zip"
     assert first.path.read_bytes() == before
     assert bundle.save().path != bundle.save().path
-    assert "no notebook has been worked in yet" in str(first)
+    assert "no notebook, because you have not changed any yet" in str(first)
 
 
 def test_the_commands_say_what_they_did(course: Path):
@@ -254,7 +254,7 @@ def test_the_commands_say_what_they_did(course: Path):
     assert (course / LECTURE_NOTEBOOK).read_bytes() == mine
     path.write_bytes(b"no zip")
     failed = run("restore")
-    assert failed.returncode == 1 and "damaged or no bundle" in failed.stderr
+    assert failed.returncode == 1 and "damaged, or is not a bundle" in failed.stderr
 
 
 # --- bundles that are not what they should be -------------------------------------------------
@@ -306,7 +306,7 @@ def test_a_link_in_a_notebooks_place_is_not_followed(course: Path, tmp_path: Pat
 
 def test_what_save_would_not_get_back_it_does_not_take(course: Path):
     (course / "lectures" / "a\\b.ipynb").write_bytes(MINE)
-    with pytest.raises(BundleError, match="rename it"):
+    with pytest.raises(BundleError, match="Rename the file"):
         bundle.save()
     assert list(course.glob("*.zip")) == []
 
@@ -335,7 +335,7 @@ def encrypted(path: Path) -> Path:
     ("spoil", "says"),
     [
         (damaged, "is damaged"),
-        (encrypted, "is damaged or no bundle .*encrypted"),
+        (encrypted, "is damaged, or is not a bundle .*encrypted"),
         (lambda path: path.write_bytes(path.read_bytes()[:-30]), "is damaged"),
         (lambda path: path.write_bytes(b""), "is damaged"),
         (lambda path: (path.unlink(), path.mkdir()), "cannot be read: Is a directory"),
@@ -356,7 +356,7 @@ def test_another_zip_and_another_version_are_told(course: Path, tmp_path: Path):
     path = tmp_path / "other.zip"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("lectures/a.ipynb", MINE)
-    with pytest.raises(BundleError, match="none that `gpucourse save` wrote"):
+    with pytest.raises(BundleError, match="`gpucourse save` did not write"):
         restoring.restore(path)
     for about in ({"format": 2}, {"format": "1"}, []):
         path = zipped(tmp_path / "newer.zip", {"lectures/a.ipynb": MINE}, about or [1])
@@ -443,5 +443,7 @@ def test_a_folder_that_may_not_be_written_is_told(course: Path, monkeypatch: pyt
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(atomic.tempfile, "mkstemp", refuse)
-    with pytest.raises(BundleError, match=r"Permission denied.*Name a folder of yours"):
+    with pytest.raises(
+        BundleError, match=r"Permission denied.*Name a folder that you may write to"
+    ):
         bundle.save()

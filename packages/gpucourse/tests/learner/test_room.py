@@ -64,7 +64,7 @@ def test_what_is_no_guess_of_this_course_counts_for_nothing(folder: Path, tmp_pa
 def test_joining_and_leaving(folder: Path):
     runner = CliRunner()
     missing = runner.invoke(app, ["room", str(folder), "--join"])
-    assert missing.exit_code == 1 and "is no folder: ask your teacher" in missing.output
+    assert missing.exit_code == 1 and "is not a folder. Ask your teacher" in missing.output
     room.counts(folder)
     said = runner.invoke(app, ["room", str(folder), "--join"])
     assert said.exit_code == 0 and "without your name" in said.output

@@ -131,7 +131,7 @@ def test_a_kernel_that_faults_half_way_gives_its_card():
     text = str(view)
     assert "✗ bad address" in text and "28 of them" not in text
     assert "x[i] *= 2" in text
-    assert "The launch was stopped: what follows was counted up to there." in text
+    assert "The launch was stopped, and these counts are from before that." in text
     assert "Traceback" not in text
 
 

@@ -78,9 +78,9 @@ def report(findings: list[Finding]) -> int:
     failed = sum(finding.status == FAIL for finding in findings)
     warned = len(todo) - failed
     if failed:
-        console.print(f"\n[bold red]{failed} to mend[/], {warned} to know about.")
+        console.print(f"\n[bold red]{failed} to fix[/], {warned} to know about.")
     else:
-        console.print(f"\nReady: nothing to mend, {warned} to know about.")
+        console.print(f"\nReady: nothing to fix, {warned} to know about.")
     return 1 if failed else 0
 
 

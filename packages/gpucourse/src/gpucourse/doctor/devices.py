@@ -68,14 +68,14 @@ def device_and_compilers() -> Iterator[Finding]:
     yield from _disagreeing(places)
     if len(places) < 3:
         yield Finding(
-            _GROUP, "a kernel", FAIL, "not tried: a compiler is missing", "mend the compilers first"
+            _GROUP, "a kernel", FAIL, "not tried: a compiler is missing", "fix the compilers first"
         )
         return
     problem = run_kernel()
     if problem is None:
         yield Finding(_GROUP, "a kernel", OK, "compiled, launched, right answer")
     else:
-        mend = f"{reinstall()}; if it stays, open an issue with this table"
+        mend = f"{reinstall()}; if the error stays, open an issue with this table"
         yield Finding(_GROUP, "a kernel", FAIL, problem, mend)
 
 
@@ -97,16 +97,17 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
             _GROUP,
             "toolkit",
             FAIL,
-            f"{found}: what one compiles the other may not know",
+            f"{found}: one may reject what another has compiled",
             install("--upgrade", _TOOLKIT),
         )
     elif away:
-        found = ", ".join(f"{name} is that of {places[name].parent}" for name in away)
+        found = ", ".join(f"{name} is from {places[name].parent}" for name in away)
         yield Finding(
             _GROUP,
             "toolkit",
             WARN,
-            f"{found}; {' and '.join(sorted(here))} of this environment: they may not fit",
+            f"{found}, {' and '.join(sorted(here))} from this environment: their versions "
+            "may not fit",
             install("--upgrade", _TOOLKIT),
         )
     for variable in ("CUDA_PATH", "CUDA_HOME"):
@@ -114,11 +115,11 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
         if not folder:
             continue
         if not Path(folder).is_dir():
-            found = f"{variable}={folder} is no folder"
+            found = f"{variable}={folder} is not a folder"
         elif known and (other := toolkit_version(Path(folder))) and other[0] not in known:
             found = (
-                f"{variable}={folder} is CUDA {other[0]}.{other[1]}, the compilers are of "
-                f"{max(known)}: CuPy and Numba look there for headers and libraries"
+                f"{variable}={folder} is CUDA {other[0]}.{other[1]}, but the compilers are CUDA "
+                f"{max(known)}. CuPy and Numba look there for headers and libraries"
             )
         else:
             continue
@@ -154,9 +155,9 @@ def driver() -> Iterator[Finding]:
                 "driver",
                 WARN,
                 said,
-                "`nvidia-smi` says more. After an update of the driver: restart the "
-                "machine. In a container: start it with --gpus all (NVIDIA Container "
-                "Toolkit). The course runs on the virtual GPU meanwhile",
+                "run `nvidia-smi` for details. After an update of the driver, restart the "
+                "machine. Start a container with --gpus all (NVIDIA Container "
+                "Toolkit). Until then the course runs on the virtual GPU",
             )
         elif not trace and (
             wheels := [f"{name} {version(name)}" for name in _FOR_GPU_ONLY if version(name)]
@@ -165,9 +166,9 @@ def driver() -> Iterator[Finding]:
                 _GROUP,
                 "driver",
                 WARN,
-                f"{', '.join(wheels)}: for a GPU, and here is none: {found.reason}",
-                "nothing, if this machine has no GPU: the "
-                "course runs on the virtual GPU. Else install NVIDIA's driver, "
+                f"{', '.join(wheels)} needs a GPU, and none was found: {found.reason}",
+                "if this machine has no GPU, do nothing: the "
+                "course runs on the virtual GPU. Otherwise install NVIDIA's driver, "
                 f"{DRIVER_OF_CUDA_13} or newer for CUDA 13, and restart the machine",
             )
         return
@@ -176,24 +177,24 @@ def driver() -> Iterator[Finding]:
         return
     if compilers[0] > int(found.cuda.split(".")[0]):
         said = (
-            f"{found.driver or 'the driver'} knows CUDA up to {found.cuda}; the compilers here "
-            "are of CUDA {}.{}, whose kernels it refuses".format(*compilers)
+            f"{found.driver or 'the driver'} supports CUDA up to {found.cuda} and refuses kernels "
+            "of the compilers here, which are CUDA {}.{}".format(*compilers)
         )
         yield Finding(
             _GROUP,
             "driver",
             FAIL,
             said,
-            f"update the driver to {DRIVER_OF_CUDA_13} or newer; or compile for what it "
-            f"knows: {_for_gpu('gpu12')}",
+            f"update the driver to {DRIVER_OF_CUDA_13} or newer, or install compilers "
+            f"that fit it: {_for_gpu('gpu12')}",
         )
     else:
         yield Finding(
             _GROUP,
             "driver",
             OK,
-            f"{found.driver or ''} knows CUDA {found.cuda}; the "
-            "compilers are of CUDA {}.{}".format(*compilers),
+            f"{found.driver or ''} supports CUDA {found.cuda}; the "
+            "compilers are CUDA {}.{}".format(*compilers),
         )
 
 
@@ -211,7 +212,8 @@ def gpu_libraries() -> Iterator[Finding]:
             _GROUP,
             "cuDF",
             WARN,
-            "not installed: its lecture has no stand-in where there is a GPU",
+            "not installed: on a machine with a GPU its lecture needs it, because no stand-in "
+            "replaces it there",
             _for_gpu(),
         )
 
@@ -220,12 +222,12 @@ def _jax() -> Finding:
     name = "JAX"
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if platforms and not {"cuda", "gpu"} & set(platforms.split(",")):
-        found = f"JAX_PLATFORMS={platforms} keeps it from the GPU"
+        found = f"JAX_PLATFORMS={platforms} stops JAX from using the GPU"
         return Finding(_GROUP, name, WARN, found, "unset JAX_PLATFORMS, and start Jupyter again")
     plugins = ("jax-cuda13-plugin", "jax-cuda12-plugin")
     installed = {plugin: here for plugin in plugins if (here := version(plugin))}
     if not installed:
-        found = "installed without CUDA: it computes on the CPU, beside a GPU"
+        found = "installed without CUDA: it computes on the CPU, although there is a GPU"
         return Finding(_GROUP, name, WARN, found, _for_gpu())
     jaxlib = version("jaxlib")
     for plugin, its_own in installed.items():
@@ -238,14 +240,17 @@ def _jax() -> Finding:
 def _cupy(cuda: str | None) -> Finding:
     names = [name for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy") if version(name)]
     if not names:
-        found = "not installed: its lectures have no stand-in where there is a GPU"
+        found = (
+            "not installed: on a machine with a GPU its lectures need it, because no stand-in "
+            "replaces it there"
+        )
         return Finding(_GROUP, "CuPy", WARN, found, _for_gpu())
     if len(names) > 1:
         found = f"{' and '.join(names)} overwrite each other's files"
         mend = f"{uninstall(*names)} && {install(names[0])}"
         return Finding(_GROUP, "CuPy", FAIL, found, mend)
     if names[0] == "cupy-cuda13x" and cuda is not None and int(cuda.split(".")[0]) < 13:
-        found = f"cupy-cuda13x, and the driver knows CUDA {cuda}"
+        found = f"cupy-cuda13x, but the driver supports only CUDA {cuda}"
         mend = f"{uninstall('cupy-cuda13x')} && {install('cupy-cuda12x')}"
         return Finding(_GROUP, "CuPy", FAIL, found, mend)
     return Finding(_GROUP, "CuPy", OK, f"{names[0]} {version(names[0])}")

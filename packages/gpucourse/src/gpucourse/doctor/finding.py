@@ -44,7 +44,7 @@ def reinstall() -> str:
     try:
         root = course_folder()
     except NotInTheCourse:
-        return "install the course anew, as its README says"
+        return "install the course again, as its README says"
     if Path(sys.prefix) == root / ".venv" and not has_pip():
         return "rm -rf .venv && make setup"
     names = (f"requirements/{name}.txt" for name in ("base", "course"))

@@ -36,8 +36,8 @@ def installers() -> Iterator[Finding]:
                 group,
                 name,
                 FAIL,
-                f"{both} lie over each other in {folder}",
-                f"{uninstall(name)}, until nothing of it is left; then: {reinstall()}",
+                f"{both} are both installed in {folder}, one over the other",
+                f"repeat {uninstall(name)} until nothing is left to uninstall; then: {reinstall()}",
             )
     installed = {name: next(iter(versions.values())) for (_, name), versions in found.items()}
     mixed = [
@@ -51,9 +51,9 @@ def installers() -> Iterator[Finding]:
             group,
             "conda and pip",
             WARN,
-            "pip has put other versions over conda's: " + ", ".join(mixed),
-            "what conda does next breaks them. A new environment is sure: conda env "
-            "create -f environment.yml, and in it with pip no more than: pip install "
+            "pip has replaced packages of conda by other versions: " + ", ".join(mixed),
+            "conda's next change breaks them. Make a new environment: conda env "
+            "create -f environment.yml. In it, use pip only for this: pip install "
             "--no-deps --editable .",
         )
     if clean:
@@ -93,7 +93,7 @@ def checkout() -> Iterator[Finding]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             requirements += importlib.metadata.requires(package) or []
     if _specifiers(read_projects(root).dependencies) - _specifiers(requirements):
-        stale.append("the list of what it needs")
+        stale.append("the list of its requirements")
     for folder in ("jupyter", "ipython"):
         settings = root / COURSE.parent / folder
         for path in sorted(filter(Path.is_file, settings.rglob("*.*"))):
@@ -105,7 +105,7 @@ def checkout() -> Iterator[Finding]:
             group,
             name,
             WARN,
-            f"older here than in {root}: {', '.join(stale)}",
+            f"the installed copy is older than {root}: {', '.join(stale)}",
             f"{install('--no-deps', *editable(root))}, then start Jupyter again",
         )
     else:

@@ -33,7 +33,7 @@ def jupyter() -> Iterator[Finding]:
         yield Finding(group, "kernel", OK, "python3 starts this Python")
     program = shutil.which("jupyter")
     if program is not None and not is_this_python(program):
-        said = f"`jupyter` is {program}, of another environment"
+        said = f"`jupyter` is {program}, from another environment"
         mend = f"start it as {Path(sys.executable).with_name('jupyter')} lab, or by make course"
         yield Finding(group, "program", WARN, said, mend)
     # What learners use of nbgrader; what is for teachers is off in a learner's JupyterLab.
@@ -71,17 +71,17 @@ def port() -> Iterator[Finding]:
             group,
             name,
             WARN,
-            f"a Jupyter server for {running[_PORT]} has it",
-            "if that is not this course: open the address that `make course` prints, "
-            f"which has another number, or end the other: jupyter server stop {_PORT}",
+            f"a Jupyter server for {running[_PORT]} uses it",
+            "if that is not this course, open the address that `make course` prints, "
+            f"which has another port, or stop that server: jupyter server stop {_PORT}",
         )
     else:
         yield Finding(
             group,
             name,
             WARN,
-            "another program has it",
-            "open the address that `make course` prints: Jupyter takes the next port",
+            "another program uses it",
+            "open the address that `make course` prints, because Jupyter takes the next port",
         )
 
 
@@ -109,13 +109,14 @@ def course_files() -> Iterator[Finding]:
         return
     missing = [path for path in state.changed if not (root / path).exists()]
     if state.current:
-        yield Finding(group, name, OK, f"{len(state.texts)} generated, all as their source")
+        found = f"{len(state.texts)} generated, all up to date with their source"
+        yield Finding(group, name, OK, found)
     elif missing:
         yield Finding(group, name, FAIL, f"{len(missing)} of them missing", "make build")
     else:
         changed = len(state.changed) + len(state.superfluous)
-        found = f"{changed} differ from the source (yours, if you have worked in them)"
-        mend = "nothing, if you did; else `gpucourse build --check` lists them"
+        found = f"{changed} differ from the source, perhaps because you have worked in them"
+        mend = "if you did, do nothing; otherwise list them: gpucourse build --check"
         yield Finding(group, name, WARN, found, mend)
 
 
@@ -130,8 +131,8 @@ def progress() -> Iterator[Finding]:
             name,
             WARN,
             problem,
-            "checks work all the same; to keep your "
-            "progress, make that folder writable, or set XDG_DATA_HOME to one of yours",
+            "checks still work. To keep your "
+            "progress, make that folder writable, or set XDG_DATA_HOME to a folder that is",
         )
     else:
         count = len(records.lines())

@@ -19,7 +19,7 @@ def run_kernel() -> str | None:
         right = first_kernel()
     except Exception as error:
         return f"{type(error).__name__}: {error}".split("\n")[0]
-    return None if right else "it ran, and gave a wrong answer"
+    return None if right else "it ran, but gave a wrong answer"
 
 
 def compiler_version() -> tuple[int, int] | None:

@@ -34,11 +34,11 @@ MODULES = (
 )
 #: Variables that change what the course shows, and how; "" and "0" switch them off.
 VARIABLES = {
-    "NUMBA_ENABLE_CUDASIM": "asks for Numba's own simulator (no PTX, no checker, silent races): "
-    "the virtual GPU takes its place, with a warning",
+    "NUMBA_ENABLE_CUDASIM": "selects Numba's own simulator, which has no PTX and no checker and "
+    "does not report races. The virtual GPU is used instead, with a warning",
     "NUMBA_DISABLE_JIT": "Numba compiles nothing, kernels included",
-    "JAX_DISABLE_JIT": "JAX compiles nothing, so its lessons show other things than they say",
-    "PYTHONOPTIMIZE": "Python leaves out `assert`, and the checks in your code with it",
+    "JAX_DISABLE_JIT": "JAX compiles nothing, so its lessons show other results than their text",
+    "PYTHONOPTIMIZE": "Python skips every `assert`, including the checks in your code",
 }
 
 
@@ -53,15 +53,15 @@ def python_and_system() -> Iterator[Finding]:
         f"{platform.python_version()} ({sys.executable})",
         None
         if supported
-        else "use Python 3.11, 3.12 or 3.13. `rm -rf .venv && make setup` takes an installed "
-        "one, or fetches one. Without make, make .venv anew with one of them",
+        else "use Python 3.11, 3.12 or 3.13. `rm -rf .venv && make setup` uses an installed "
+        "one, or downloads one. Without make, create .venv again with one of them",
     )
     if sys.platform == "darwin":
         yield Finding(
             group,
             "system",
             FAIL,
-            "macOS: there are no CUDA compilers for it, so no kernel can be compiled",
+            "macOS, for which there are no CUDA compilers, so no kernel can be compiled",
             "run the course in its container, on Binder or on Colab (README, “macOS”)",
         )
     else:
@@ -88,7 +88,7 @@ def packages() -> Iterator[Finding]:
             if requirement.marker and not requirement.marker.evaluate({"extra": "cudf"}):
                 continue
             wanted = f"{requirement.name}{requirement.specifier}"
-            mend = f"{install('--upgrade', wanted)}   (or everything: {reinstall()})"
+            mend = f"{install('--upgrade', wanted)}   (or reinstall everything: {reinstall()})"
             here = version(requirement.name)
             if here is None:
                 found = f"not installed, and {needy} needs it"
@@ -99,7 +99,7 @@ def packages() -> Iterator[Finding]:
                 found = f"{here}, but {needy} needs {requirement.specifier}"
                 yield Finding("packages", requirement.name, FAIL, found, mend)
     yield Finding(
-        "packages", f"{len(set(fine))} as they should be", OK, ", ".join(sorted(set(fine)))
+        "packages", f"{len(set(fine))} in the right version", OK, ", ".join(sorted(set(fine)))
     )
 
 
@@ -111,17 +111,17 @@ def strangers() -> Iterator[Finding]:
         if origin is None or _is_at_home(origin):
             continue
         clean = False
-        found = f"is taken from {origin.parent.parent}, not from this environment"
+        found = f"is imported from {origin.parent.parent}, not from this environment"
         yield Finding(group, name, FAIL, found, _send_home(origin))
     for hider, name in _hiding_files():
         clean = False
         whose = "Python's own" if name in sys.stdlib_module_names else "the installed"
-        found = f"hides {whose} module {name} from the notebooks beside it"
+        found = f"hides {whose} module {name} from the notebooks in the same folder"
         yield Finding(group, hider, FAIL, found, "rename it, and restart the kernels")
     ours, checkout = _origin("gpucourse"), _checkout()
     if ours and checkout and not ours.is_relative_to(checkout) and not _is_at_home(ours):
         clean = False
-        found = f"is taken from another copy of the course, {ours.parent.parent}"
+        found = f"is imported from another copy of the course, {ours.parent.parent}"
         yield Finding(group, "gpucourse", WARN, found, install("--no-deps", *editable(checkout)))
     if clean:
         yield Finding(group, "their places", OK, f"all in {sys.prefix}")
@@ -135,7 +135,7 @@ def variables() -> Iterator[Finding]:
         found = f"{key}={os.environ[key]}: {VARIABLES[key]}"
         yield Finding(group, name, FAIL, found, f"unset {key}, and start Jupyter again")
     if not disturbing:
-        yield Finding(group, name, OK, "none that changes what the course shows")
+        yield Finding(group, name, OK, "none that changes the results of the course")
 
 
 def _origin(name: str) -> Path | None:

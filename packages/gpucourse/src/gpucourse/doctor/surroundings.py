@@ -79,9 +79,10 @@ def _writes(name: str, folder: Path) -> Finding:
             return Finding(group, name, FAIL, f"{folder} {why}", mend)
         why = (error.strerror or str(error)).lower()
         mend = {
-            "this folder": "copy the course into a folder of your own, and work there",
-            "home folder": "set HOME to a folder of yours: Jupyter keeps its own files there",
-        }.get(name, "set TMPDIR to a folder of yours")
+            "this folder": "copy the course into a folder that you may write to, and work there",
+            "home folder": "set HOME to a folder that you may write to, because Jupyter keeps its "
+            "own files there",
+        }.get(name, "set TMPDIR to a folder that you may write to")
         return Finding(group, name, FAIL, f"{folder} cannot be written: {why}", mend)
     found = f"{gigabytes(free)} free in {folder}"
     if free < _LITTLE_DISK:
@@ -92,7 +93,7 @@ def _writes(name: str, folder: Path) -> Finding:
 def sandbox() -> Iterator[Finding]:
     """bubblewrap, which keeps a student's code apart while it is graded."""
     group, name = "grading", "bubblewrap"
-    mend = "apt install bubblewrap; only grading other people's work needs it"
+    mend = "apt install bubblewrap (needed only to grade other people's work)"
     if sys.platform != "linux":
         yield Finding(group, name, WARN, "for Linux only", "grade classes on Linux")
         return
@@ -117,16 +118,17 @@ def oracles() -> Iterator[Finding]:
         return
     had = landlock.version()
     if had:
-        yield Finding(group, name, OK, f"open files by a list (Landlock {had})")
+        yield Finding(group, name, OK, f"restricted to a list of files (Landlock {had})")
     else:
         yield Finding(
             group,
             name,
             WARN,
-            "can open files beside the installation",
-            "the kernel has no Landlock (Linux 5.13 and later: is it in the boot option "
-            "lsm=? a container: a seccomp profile that permits landlock_create_ruleset). "
-            "Without it they hide the course's files by user namespaces, if allowed",
+            "can open files outside the installation",
+            "the kernel does not offer Landlock. On Linux 5.13 and later, add it to the boot "
+            "option lsm=. In a container, use a seccomp profile that permits "
+            "landlock_create_ruleset. Without Landlock, oracles hide the course's files by user "
+            "namespaces where these are allowed",
         )
 
 
@@ -138,4 +140,4 @@ def _allow_namespaces() -> str:
                 return f"allow user namespaces: {mend}"
         except OSError:
             continue
-    return "allow user namespaces (container: a seccomp profile that permits unshare)"
+    return "allow user namespaces (in a container, by a seccomp profile that permits unshare)"

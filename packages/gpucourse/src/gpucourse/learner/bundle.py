@@ -55,7 +55,7 @@ class Saved:
         what = (
             f"{count} notebook{'s' * (count != 1)} and your progress"
             if count
-            else "no notebook has been worked in yet; your progress is in it"
+            else "your progress, and no notebook, because you have not changed any yet"
         )
         return f"{self.path.name} ({self.size / 1000:.1f} kB): {what}"
 
@@ -69,7 +69,7 @@ class Saved:
         what = (
             f" and, as you last saved them, these notebooks:</p><ul>{names}</ul>"
             if names
-            else "; no notebook has been worked in yet.</p>"
+            else ", and no notebook, because you have not changed any yet.</p>"
         )
         return (
             f'<p><a href="{target}" download><b>Download {html.escape(self.path.name)}</b></a> '
@@ -88,8 +88,8 @@ def save(path: str | Path | None = None) -> Saved:
     work = dict(sorted(changed_notebooks(root)))
     if strange := [name for name in work if not is_plain(name)]:
         raise BundleError(
-            f"{strange[0]!r} has a name that no other system could take: rename it, "
-            "and save again. Nothing was saved"
+            f"nothing was saved, because the name of {strange[0]!r} is not allowed on other "
+            "systems. Rename the file, and save again"
         )
     try:
         write_atomically(target, _zipped(work))
@@ -112,14 +112,14 @@ def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
                 data = settled(path, partial(_whole, path), ValueError)
             except ValueError:
                 raise BundleError(
-                    f"{shown} is not a whole notebook: it is empty or cut short. Nothing was "
-                    "saved. Open it in JupyterLab and save it, or rename it so that it does not "
-                    "end in .ipynb, and save again"
+                    f"nothing was saved, because {shown} is not a complete notebook: it is "
+                    "empty or cut short. Open it in JupyterLab and save it, or rename it so that "
+                    "it does not end in .ipynb, and save again"
                 ) from None
             except OSError as error:
                 raise BundleError(
-                    f"{shown} cannot be read ({error.strerror}): nothing was saved. "
-                    "Move it away or mend its permissions, and save again"
+                    f"nothing was saved, because {shown} cannot be read ({error.strerror}). "
+                    "Move it away or correct its permissions, and save again"
                 ) from None
             notebook = released.parse(data)
             # A notebook in another format is the learner's own.
@@ -175,5 +175,5 @@ def _explain(error: OSError, target: Path, size: int) -> str:
         )
     return (
         f"{target} cannot be written: {error.strerror or error}. Your notebooks are as they "
-        "were. Name a folder of yours: gpucourse save FOLDER"
+        "were. Name a folder that you may write to: gpucourse save FOLDER"
     )

@@ -161,7 +161,7 @@ def command(path: Path, take: int) -> int:
 def _summary(cells: list[str], path: Path) -> str:
     """Return on one line what a version has and the notebook lacks: the first such line."""
     if not cells:
-        return "nothing that the notebook does not have"
+        return "nothing that the notebook lacks"
     now = {line.strip() for cell in _texts_now(path) for line in cell.splitlines()}
     lines = [line.strip() for line in cells[0].splitlines() if line.strip()]
     first = next((line for line in lines if line not in now), lines[0])

@@ -99,11 +99,11 @@ def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
         # RuntimeError: encrypted; its subclass NotImplementedError: a compression of its own.
         raise BundleError(
-            f"{path.name} is damaged or no bundle ({error}). Nothing was restored; "
-            "download or upload it again"
+            f"{path.name} is damaged, or is not a bundle ({error}). Nothing was restored. "
+            "Download or upload it again"
         ) from None
     if ABOUT not in texts:
-        raise BundleError(f"{path.name} is a zip, but none that `gpucourse save` wrote")
+        raise BundleError(f"{path.name} is a zip file that `gpucourse save` did not write")
     try:
         written = json.loads(texts.pop(ABOUT))["format"]
     except (ValueError, LookupError, TypeError):

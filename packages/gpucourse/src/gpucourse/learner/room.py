@@ -76,7 +76,7 @@ def join(folder: Path) -> str:
     folder = folder.resolve()
     if not folder.is_dir():
         raise NoRoom(
-            f"{folder} is no folder: ask your teacher, who makes it with `gpucourse room {folder}`"
+            f"{folder} is not a folder. Ask your teacher to make it with `gpucourse room {folder}`"
         )
     name = secrets.token_hex(8)
     try:
@@ -93,7 +93,7 @@ def join(folder: Path) -> str:
 def leave() -> str:
     """Share nothing more; what was shared stays counted."""
     _place().unlink(missing_ok=True)
-    return "From now on your guesses stay with you."
+    return "Your next guesses are not shared."
 
 
 def share(lesson: str, asked: str, guess: str) -> None:

@@ -112,7 +112,7 @@ def _check_successor(ids: list[str]) -> int:
         )
         return 1
     if sys.platform != "linux":
-        _console.print("numba-cuda-mlir reaches the virtual GPU on Linux alone: nothing was run.")
+        _console.print("numba-cuda-mlir reaches the virtual GPU only on Linux, so nothing was run.")
         return 0
     course = load_course(root)
     sources = [read_source(course, course.lesson(id)) for id in ids or listed]

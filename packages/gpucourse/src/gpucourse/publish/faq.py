@@ -53,7 +53,7 @@ def page(sources: Iterable[Source]) -> str | None:
             "",
             f"## {_FIRST}",
             "",
-            f"{answer} ([{lesson.title}](../lectures/{lesson.id}.ipynb) has more on this.) The "
+            f"{answer} ([{lesson.title}](../lectures/{lesson.id}.ipynb) says more.) The "
             "first cell of every notebook shows which GPU you have. Without one, the virtual GPU "
             "runs every lesson.",
         ]

@@ -19,7 +19,7 @@ MOST_FINDINGS = 8
 #: Launches of one cell that get a card; the others are named.
 MOST_CARDS = 6
 NOTHING = (
-    "No kernel was launched in this cell: a launch is written kernel[grid, block](…), "
+    "No kernel was launched in this cell. Write a launch as kernel[grid, block](…), "
     "with both brackets and parentheses."
 )
 COUNTED = "Counted on the virtual GPU, which measures no time."
@@ -68,8 +68,8 @@ def card(observed: Observed, timing: str = "") -> View:
         parts = listing.parts(profile.counters, profile.kernel)
         columns = listing.columns(profile.counters)
         if profile.failed:
-            markup.append(note("The launch was stopped: what follows was counted up to there."))
-            text.append("The launch was stopped: what follows was counted up to there.")
+            markup.append(note("The launch was stopped, and these counts are from before that."))
+            text.append("The launch was stopped, and these counts are from before that.")
         drawn, told = tiles.picture(profile) if isinstance(profile, TileProfile) else ("", "")
         markup += [
             _remarks_markup(remarks),

@@ -22,6 +22,7 @@ from gpucourse.grading.verdict import (
     Verdict,
     as_text,
 )
+from gpucourse.wording import many
 
 REASONS = 3  # of each test
 SLOWEST = 10
@@ -91,7 +92,10 @@ def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
         text += f" {nothing} had nothing to run: 0 points."
     faults = sum(verdict.kind == INFRASTRUCTURE_FAULT for verdict in verdicts)
     if faults:
-        text += f" {faults} not graded, through no fault of theirs: grade again."
+        text += (
+            f" {many(faults, 'submission')} could not be graded because of a fault of this "
+            "machine: grade again."
+        )
     return text
 
 

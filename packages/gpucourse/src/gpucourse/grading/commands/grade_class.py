@@ -252,8 +252,8 @@ def lacking(jobs: list[Job]) -> list[str]:
             found.setdefault(tuple(job.ingested.lacks), []).append(job.student)
     return [
         f"Made from an earlier version, without {', '.join(names)}: {', '.join(students)}. "
-        "What tests ask of these cells is lost to them: give the points by hand, or release "
-        "again."
+        "These students get no points for tests of the missing cells: give the points by hand, or "
+        "release again."
         for names, students in found.items()
     ]
 

@@ -77,7 +77,7 @@ PLATFORMS: Mapping[str, Platform] = {
 
 
 class Wrong(RuntimeError):
-    """Raised where it cannot be done; the message tells why, and what to do."""
+    """Raised for a command that is not possible. The message says why, and what to do."""
 
 
 def collect(
@@ -150,7 +150,7 @@ def _collect(
         if not found and not unpacked.left_out:
             raise Wrong(
                 f"No file in {archive.name} is named as {platform.title} names them"
-                + (f", as '{strange[0]}'" if strange else "")
+                + (f" (for example '{strange[0]}')" if strange else "")
                 + ". Is it the file of "
                 '"download all submissions"?'
             )
@@ -171,13 +171,13 @@ def _collect(
                 write_atomically(folder / name, packed.read(entry), PRIVATE)
     handed_in = sum(bool(files) for files in found.values())
     tell(
-        f"In submitted/ now: {many(handed_in - len(left), 'submission')} of {assignment}. When "
-        f"work was handed in is not in {platform.title}'s file, so none counts as late."
+        f"In submitted/ now: {many(handed_in - len(left), 'submission')} of {assignment}. The "
+        f"file from {platform.title} does not say when work was handed in, so none counts as late."
     )
     if left:
         tell(
-            f"Left as they were, since there was something already: {', '.join(left)}. To put "
-            "what is in the file in its place: --update"
+            f"Not replaced, because there was a submission already: {', '.join(left)}. To replace "
+            "them by the files, use --update."
         )
     if unpacked.doubled:
         tell(
@@ -188,9 +188,9 @@ def _collect(
     for why, paths in unpacked.left_out.items():
         tell(f"Left out ({why}): {', '.join(paths)}")
     if nothing := sorted(student for student, files in found.items() if not files):
-        tell(f"No file to grade of: {', '.join(nothing)}")
+        tell(f"No file to grade from: {', '.join(nothing)}")
     if strange:
-        tell(f"Left out, since no student's number is in the name: {', '.join(strange)}")
+        tell(f"Left out, because the name contains no student's number: {', '.join(strange)}")
 
 
 @dataclass
@@ -218,7 +218,7 @@ def _files(packed: zipfile.ZipFile, platform: Platform) -> Unpacked:
         if entry.is_dir():
             continue
         if platform.text is not None and platform.text.fullmatch(entry.filename):
-            why = "a text that was typed into the platform: only files are graded"
+            why = "a text that was typed into the platform, where only files are graded"
             unpacked.left_out.setdefault(why, []).append(entry.filename)
             continue
         told = platform.path.fullmatch(entry.filename)
