@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.wording import many
+
+
+@exercise(
+    "wait",
+    hints=(
+        "The idea: the last copy is queued in `stream`. The host must wait until that queue is empty.",
+        "The shape: a stream has a method `synchronize()`.",
+    ),
+)
+def wait(function):
+    """The squares are there when the function returns, and no other stream was waited for."""
+    import virtualgpu
+    from numba import cuda
+
+    from gpucourse.exercises.host_side import HOST, with_other_values
+
+    rng = np.random.default_rng()
+    for n in (1000, 1, 129):
+        values, others = rng.random((2, n))
+        case, look = f"with {n} values", "copy in, launch and copy out, as in the starter, then wait"
+        result = np.empty(n)
+        with_other_values(
+            partial(function, cuda.stream(), values, result), [(values, others)], case, look)
+        require(
+            not virtualgpu.answers() or not np.array_equal(result, values**2),
+            f"{case}, the squares are {HOST}",
+            look=look,
+        )
+        with virtualgpu.check(streams=True) as report:
+            mine, busy = cuda.stream(), cuda.stream()
+            result, elsewhere = (cuda.pinned_array(n, np.float64) for _ in range(2))
+            cuda.to_device(values, stream=busy).copy_to_host(elsewhere, stream=busy)
+            function(mine, values, result)
+            right = np.array_equal(result, values**2)
+        require(right, f"{case}, `result` does not hold their squares", look=look)
+        require(
+            not report.findings,
+            f"{case}, the host reads `result` before the last copy is done: nothing waits for it",
+            look="what must the host wait for after the last line of the starter?",
+        )
+        with virtualgpu.check(streams=True) as report:
+            mine, busy = cuda.stream(), cuda.stream()
+            result, elsewhere = (cuda.pinned_array(n, np.float64) for _ in range(2))
+            cuda.to_device(values, stream=busy).copy_to_host(elsewhere, stream=busy)
+            function(mine, values, result)
+            elsewhere.sum()
+        require(
+            report.findings or not virtualgpu.answers(),
+            f"{case}, the result is right, but the function also waits for the work of another stream",
+            look="`cuda.synchronize()` waits for all streams; wait for `stream` alone",
+        )
 
 
 @exercise(

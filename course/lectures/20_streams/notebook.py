@@ -8,8 +8,6 @@
 
 # %% id="streams"
 # %load_ext gpucourse
-import warnings
-
 import numpy as np
 from gpucourse import lesson
 from numba import cuda
@@ -28,28 +26,60 @@ chunks = cuda.pinned_array((6, 1000), np.float64)  # pinned: see below
 chunks[:] = np.arange(6000).reshape(6, 1000)
 squares = cuda.pinned_array((6, 1000), np.float64)
 streams = [cuda.stream() for _ in range(3)]
-begin, end = cuda.event(), cuda.event()
-begin.record(streams[0])
 for k in range(6):
     stream = streams[k % 3]
     d_chunk = cuda.to_device(chunks[k], stream=stream)
     square_all[8, 128, stream](d_chunk)
     d_chunk.copy_to_host(squares[k], stream=stream)
-end.record(streams[5 % 3])
 cuda.synchronize()  # the host waits for all streams; before this, squares may hold anything
-with warnings.catch_warnings(record=True) as heard:
-    warnings.simplefilter("always")
-    milliseconds = cuda.event_elapsed_time(begin, end)
-print("right:", np.array_equal(squares, chunks**2), f"- after {milliseconds} ms")
-print(*(warning.message for warning in heard), sep="\n")
+print("right:", np.array_equal(squares, chunks**2))
 
 # %% [markdown] id="the-question-stands"
 # A stream is a queue of copies and launches. Within a stream they run in order, one after the other. Work in two
 # streams runs in *any* order, or at the same time. **What must wait for what, and how do you say so?** CuPy also has
 # streams, in `with cupy.cuda.Stream():`.
 
+# %% [markdown] id="streams-why"
+# ## 1. The host waits
+#
+# A launch in a stream returns at once, and so does a copy from pinned memory. `cuda.synchronize()` makes the host wait
+# for all streams. The virtual GPU does everything at once when you call it. It accepts streams and events, follows
+# their rules, has no times, and **its results are right even if you forget to wait**. A GPU's results may
+# also be right, in all runs but one in a thousand. To find such a mistake, ask for the report, which names the copy and
+# the line that did not wait for it if `cuda.synchronize()` is missing.
+
+# %% id="forgotten"
+import virtualgpu
+
+with virtualgpu.check(streams=True) as report:
+    result = cuda.pinned_array(1000, np.float64)  # the report watches what is made in here
+    d_chunk = cuda.to_device(chunks[0], stream=streams[0])
+    square_all[8, 128, streams[0]](d_chunk)
+    d_chunk.copy_to_host(result, stream=streams[0])
+    print("right:", np.array_equal(result, chunks[0] ** 2))  # nothing waited for the copy
+print(report)
+
+# %% [markdown] id="wait-task"
+# ### Exercise: wait for your own stream
+#
+# `square_on` returns too early. Add what is missing, so that `result` holds the squares when the function returns. Other
+# streams may have hours of work left, so wait for this stream only.
+
+# %% id="wait-exercise" tags=["exercise"]
+def square_on(stream, values, result):
+    """Square `values` on the device, in a stream; `result` is pinned memory of the host."""
+    d_values = cuda.to_device(values, stream=stream)
+    square_all[8, 128, stream](d_values)
+    d_values.copy_to_host(result, stream=stream)
+    ### BEGIN SOLUTION
+    stream.synchronize()
+    ### END SOLUTION
+
+# %% id="wait-check"
+check("wait", square_on)
+
 # %% [markdown] id="pinned-predict" tags=["predict"]
-# ## 1. Pinned memory
+# ## 2. Pinned memory
 #
 # The operating system may move ordinary memory, or write it to the disk, at any time. `cuda.pinned_array` makes an
 # array in **pinned memory**, which stays where it is, so the GPU's copy engine reads it without the processor's help.
@@ -73,27 +103,9 @@ recorded_times("link")
 #
 # *Recorded rows: `link/to-device`, `link/to-device-pinned`.*
 
-# %% [markdown] id="streams-why"
-# ## 2. Who waits for whom
-#
-# A launch in a stream returns at once, and so does a copy from pinned memory. `cuda.synchronize()` makes the host wait
-# for all streams. The virtual GPU does everything at once when you call it. It accepts streams and events, follows
-# their rules, reports `nan` for times, and **its results are right even if you forget to wait**. A GPU's results may
-# also be right, in all runs but one in a thousand. To find such a mistake, ask for the report, which names the copy and
-# the line that did not wait for it if `cuda.synchronize()` is missing.
-
-# %% id="forgotten"
-import virtualgpu
-
-with virtualgpu.check(streams=True) as report:
-    result = cuda.pinned_array(1000, np.float64)  # the report watches what is made in here
-    d_chunk = cuda.to_device(chunks[0], stream=streams[0])
-    square_all[8, 128, streams[0]](d_chunk)
-    d_chunk.copy_to_host(result, stream=streams[0])
-    print("right:", np.array_equal(result, chunks[0] ** 2))  # nothing waited for the copy
-print(report)
-
 # %% [markdown] id="paper-text"
+# ## 3. Streams wait for each other
+#
 # To see *why* an order is wrong, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random
 # one of the orders that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that
 # computes.
@@ -207,7 +219,7 @@ draw(gpu, "Two streams, two waits, one buffer")
 # needs space, because while one chunk is processed, the next one needs a buffer to arrive in.
 
 # %% [markdown] id="pipeline-task"
-# ## 3. A pipeline
+# ## 4. A pipeline
 #
 # ### Exercise: three engines at work
 #
@@ -266,15 +278,16 @@ check("pipeline", pipeline)
 #   [CuPy: streams](https://docs.cupy.dev/en/stable/user_guide/basic.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
-# ## For the room: 25 minutes
+# ## For the room: 30 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question and section 1; three people are the three engines |
-# | 6-17 | section 2; `both-waits` |
-# | 17-25 | section 3; `pipeline` in threes, one for each engine |
+# | 0-10 | the question and section 1, with `wait`; three people are the three engines |
+# | 10-12 | section 2 |
+# | 12-22 | section 3; `both-waits` |
+# | 22-30 | section 4; `pipeline` in threes, one for each engine |
 #
-# *Ten minutes late:* skip section 1.
+# *Ten minutes late:* skip section 2.
 #
 # *Where people get stuck.* In `both-waits`, the second event is recorded after the launch and not after the copy out. In
 # `pipeline`, a buffer for each chunk overlaps nicely, and is more memory than there is.

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import cuda
 
 from wrong_answers import other_styles
 
 RIGHT, right = other_styles("20_streams")
+
+
+@right("wait")
+def a_with_that_waits_at_its_end(stream, values, result):
+    with stream.auto_synchronize():
+        d_values = cuda.to_device(values, stream=stream)
+        squared_all[2, 1024, stream](d_values)
+        d_values.copy_to_host(result, stream=stream)
+
+
+@right("wait")
+def an_event_at_the_end(stream, values, result):
+    d_values, end = cuda.to_device(values, stream=stream), cuda.event()
+    squared_all[2, 1024, stream](d_values)
+    d_values.copy_to_host(result, stream=stream)
+    end.record(stream)
+    end.synchronize()
+
+
+@cuda.jit
+def squared_all(values):
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        values[i] *= values[i]
 
 
 @right("both-waits")

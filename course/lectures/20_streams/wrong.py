@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from wrong_answers import collection
+from wrong_answers import collection, swap
 
 WRONG, wrong = collection("20_streams")
+
+# --- wait ---------------------------------------------------------------------------------------
+
+wrong("wait", "nothing waits for it", "no wait at all")(swap("\n    stream.synchronize()", ""))
+wrong("wait", "waits for the work of another stream", "waits for all streams")(
+    swap("stream.synchronize()", "cuda.synchronize()")
+)
+wrong("wait", "nothing waits for it", "an event that nobody waits for")(
+    swap("stream.synchronize()", "cuda.event().record(stream)")
+)
+wrong("wait", "computed on the host", "squares on the host")(
+    swap("d_values.copy_to_host(result, stream=stream)", "result[:] = values**2")
+)
+wrong("wait", "nothing waits for it", "waits before the last copy")(
+    swap("d_values.copy_to_host(result, stream=stream)\n    stream.synchronize()",
+         "stream.synchronize()\n    d_values.copy_to_host(result, stream=stream)")
+)
 
 # --- both-waits ---------------------------------------------------------------------------------
 
