@@ -5,6 +5,8 @@ from virtualgpu.activation import is_active as is_active
 from virtualgpu.compilers.nvrtc import CompilationError as CompilationError
 from virtualgpu.cuda.module import Module as Module
 from virtualgpu.devices import VirtualDevice as VirtualDevice
+from virtualgpu.devices.huge_array import HugeArray as HugeArray
+from virtualgpu.devices.huge_array import huge as huge
 from virtualgpu.errors import BarrierError as BarrierError
 from virtualgpu.errors import BudgetExceeded as BudgetExceeded
 from virtualgpu.errors import BytecodeError as BytecodeError
@@ -21,6 +23,7 @@ from virtualgpu.errors import UnsupportedInstruction as UnsupportedInstruction
 from virtualgpu.errors import VirtualGPUError as VirtualGPUError
 from virtualgpu.observed import check as check
 from virtualgpu.observed import profile as profile
+from virtualgpu.observed import sample as sample
 from virtualgpu.observed import schedule as schedule
 from virtualgpu.standins.recorder import launches as launches
 

@@ -88,3 +88,4 @@ def streamcheck(report: Report, races: Any) -> Streamcheck:
 
 profile = _rerouted(instruments.profile)
 schedule = _rerouted(instruments.schedule)
+sample = _rerouted(instruments.sample)

@@ -227,6 +227,9 @@ def test_the_launches_of_xdist_s_workers_count(tmp_path: Path):
         (["--virtual-gpu"], "virtual_gpu_unchecked = perhaps", "perhaps"),
         (["--virtual-gpu"], "virtual_gpu_streams = perhaps", "perhaps"),
         (["--virtual-gpu-streams"], "", "--virtual-gpu-streams does nothing without --virtual-gpu"),
+        (["--virtual-gpu-huge"], "", "--virtual-gpu-huge does nothing without --virtual-gpu"),
+        (["--virtual-gpu", "--virtual-gpu-huge=2T"], "", "'2T' is not a size, as 512M or 4G"),
+        (["--virtual-gpu"], "virtual_gpu_huge = 0", "virtual_gpu_huge: '0' is not a size"),
     ],
 )
 def test_a_wrong_value_is_a_usage_error(
@@ -236,6 +239,50 @@ def test_a_wrong_value_is_a_usage_error(
     ran = run(tmp_path, *options, files=PASSES)
     assert ran.status == USAGE_ERROR, ran.text
     assert says in ran.text
+
+
+HUGE = {
+    "test_kernels.py": """
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def number(out):
+    i = np.uint32(cuda.grid(1))
+    if i < out.size:
+        out[i] = 1
+
+
+@cuda.jit
+def count(out):
+    cuda.atomic.add(out, 0, 1)
+
+
+def test_ends_are_numbered():
+    out = cuda.device_array(2**35, np.int8)
+    number[2**27, 256](out)
+    assert out[:3].copy_to_host().tolist() == [1, 1, 1]
+    assert out[-3:].copy_to_host().tolist() == [1, 1, 1]
+
+
+def test_other_launches_run_whole():
+    out = cuda.to_device(np.zeros(1, np.int64))
+    count[1000, 32](out)
+    assert out[0] == 32_000
+"""
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "entry"), [(["--virtual-gpu-huge"], ""), ([], "virtual_gpu_huge = 512M")]
+)
+def test_huge_arrays_take_a_sample_of_each_launch(tmp_path: Path, options: list[str], entry: str):
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{entry}\n")
+    ran = run(tmp_path, "--virtual-gpu", *options, files=HUGE)
+    assert ran.outcomes == {"ends_are_numbered": "FAILED", "other_launches_run_whole": "PASSED"}
+    assert "bytes on are only said to be large" in ran.text
+    assert "number ran 10 of its 134,217,728 blocks: the first, the last" in ran.text
 
 
 def test_a_wrong_value_in_the_environment(tmp_path: Path):

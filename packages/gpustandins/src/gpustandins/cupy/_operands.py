@@ -59,7 +59,7 @@ def operand(x):
     array = as_array(x)
     if array is not None:
         on_this_device(array)
-        return array._host
+        return _worked_on(array)
     if isinstance(x, SCALARS):
         return x
     raise TypeError(f"Unsupported type {type(x)}")
@@ -78,7 +78,14 @@ def on_this_device(array: ndarray) -> None:
 def on_host(x):
     """Return the host's view of a device array, or the object itself."""
     array = as_array(x)
-    return x if array is None else array._host
+    return x if array is None else _worked_on(array)
+
+
+def _worked_on(array: ndarray) -> np.ndarray:
+    """Return the host's view. Raises VirtualGPUError for all of an array too large for the host."""
+    if hasattr(array._host, "demand_part"):
+        array._host.demand_part("work of the host")
+    return array._host
 
 
 def wrap(result, arrays: list[ndarray]):

@@ -12,10 +12,12 @@ from virtualgpu import processors
 from virtualgpu.devices import changeover
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.launch import filling
+from virtualgpu.launch.conditions import Conditions
 from virtualgpu.launch.launch import Launch
 from virtualgpu.launch.limits import Budget
 from virtualgpu.launch.linker import LoadedModule
-from virtualgpu.memory import textures
+from virtualgpu.memory import part_view, textures
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.textures import Sampler, Texels
 from virtualgpu.watch import instruments, queues
@@ -159,7 +161,10 @@ class VirtualDevice:
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        return self._used.mapping.view(address, shape, dtype, strides)
+        found = self._used.mapping.view(address, shape, dtype, strides)
+        if not self.memory.huge or (huge := self.memory.huge_at(address)) is None:
+            return found
+        return part_view.of(found, huge)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
         return self._used.host_view(address, nbytes)
@@ -196,8 +201,7 @@ class VirtualDevice:
         """
         from virtualgpu.tile import check, counts, launch
 
-        with self._lock:
-            conditions = instruments.next_launch(self.budget or Budget())
+        def run(conditions: Conditions) -> None:
             launch.TileLaunch(
                 self.memory,
                 module,
@@ -206,7 +210,13 @@ class VirtualDevice:
                 parameters,
                 [*check.watchers(conditions.observers), *counts.watchers(conditions.observers)],
                 conditions.budget,
+                conditions.sample,
             ).run()
+
+        with self._lock:
+            conditions = instruments.next_launch(self.budget or Budget())
+            filling.fill_what_is_touched(self.memory, run, conditions)
+            run(conditions)
 
     def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
         """Address and bytes of a module's variable."""
@@ -224,8 +234,8 @@ class VirtualDevice:
         cluster: Triple | None = None,
     ) -> None:
         """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
-        with self._lock:
-            conditions = instruments.next_launch(self.budget or Budget())
+
+        def run(conditions: Conditions) -> None:
             program = module.program(entry, conditions.schedule.fine)
             Launch(
                 self._used,
@@ -240,6 +250,11 @@ class VirtualDevice:
                 changeover.natively if self.compiles else None,
                 self.cores,
             ).run()
+
+        with self._lock:
+            conditions = instruments.next_launch(self.budget or Budget())
+            filling.fill_what_is_touched(self._used, run, conditions)
+            run(conditions)
 
     def synchronize(self) -> None:
         """Do nothing: nothing is ever in flight."""

@@ -35,7 +35,9 @@ class WatchedLaunch(Protocol):
         The name that its author knows.
     grid, block : tuple of three ints
     blocks, threads : int
-        In the grid, and in one block.
+        Blocks that run, and threads of one.
+    chosen : ndarray or None
+        Places in the grid of the blocks that run, where these are not all.
     shared_bytes : int
         Of each block, static and dynamic.
     memory : GlobalMemory
@@ -50,6 +52,7 @@ class WatchedLaunch(Protocol):
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     blocks: int
+    chosen: np.ndarray | None
     threads: int
     shared_bytes: int
     memory: GlobalMemory
@@ -166,8 +169,9 @@ class Observer:
     def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
         """Return what this launch has done in global memory so far.
 
-        Each item has the start of an allocation, the bytes of a granule, and for each granule
-        whether it was written, read, or reached by strong accesses (bool, shape (granules,) each).
+        Each item has an address in an allocation, the bytes of a granule, and for each granule from
+        there on whether it was written, read, or reached by strong accesses (bool, shape
+        (granules,) each).
         """
         return ()
 

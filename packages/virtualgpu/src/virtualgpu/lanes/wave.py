@@ -73,14 +73,19 @@ def indices(launch: Any, thread: int) -> tuple[Index, Index]:
     block, thread = divmod(thread, launch.threads)
     bx, by, _ = launch.block
     return (
-        Index(block_indices(launch, block), launch.grid),
+        Index(tuple(map(int, block_indices(launch, block))), launch.grid),
         Index((thread % bx, thread // bx % by, thread // (bx * by)), launch.block),
     )
 
 
 def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
-    """``%ctaid`` of blocks by their numbers, which count cluster by cluster, x fastest in both."""
+    """``%ctaid`` of blocks by their numbers, which count cluster by cluster, x fastest in both.
+
+    Where a launch runs some of its blocks, numbers count these alone.
+    """
     gx, gy, _ = launch.grid
+    if launch.chosen is not None:
+        number = launch.chosen[number]
     if launch.cluster_size == 1:
         return number % gx, number // gx % gy, number // (gx * gy)
     cx, cy, cz = launch.cluster

@@ -8,6 +8,7 @@ from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Lockstep, Schedule
 from virtualgpu.launch.limits import Budget
 from virtualgpu.launch.progress import Patience
+from virtualgpu.launch.sampling import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,12 @@ class Conditions:
         What it may use before it is stopped.
     patience : Patience, optional
         Is told where the kernel is when the launch takes long.
+    sample : Sample, optional
+        Chooses the blocks that run; by default all do.
     """
 
     observers: list[Observer] = field(default_factory=list)
     schedule: Schedule = field(default_factory=Lockstep)
     budget: Budget = field(default_factory=Budget)
     patience: Patience | None = None
+    sample: Sample | None = None

@@ -82,8 +82,9 @@ class Launch:
     cluster : tuple of three ints, optional
         Blocks of a thread block cluster, where the kernel does not say it itself.
     conditions : Conditions, optional
-        What it is watched, ordered and limited by (:func:`virtualgpu.watch.instruments.next_launch`
-        knows); by default no observer, and lanes run in lockstep.
+        What it is watched, ordered, sampled and limited by
+        (:func:`virtualgpu.watch.instruments.next_launch` knows); by default no observer, all
+        blocks, and lanes run in lockstep.
     native : callable, optional
         ``native(launch, first)`` is asked before every wave whether it runs the blocks from
         ``first`` on instead (:func:`virtualgpu.devices.changeover.natively`).
@@ -92,6 +93,9 @@ class Launch:
 
     Attributes
     ----------
+    chosen : ndarray or None
+        The places in the grid of the blocks that run, where these are not all. Blocks are numbered
+        among those that run, of which there are ``blocks``.
     reconsider_at, reconsider
         At how much of its program's work ``reconsider()`` is asked, which gives the next such
         number, or raises :class:`BeginAgain`.
@@ -147,6 +151,15 @@ class Launch:
         function = program.entry_code.function
         self.cluster = clusters.of_launch(function, self.kernel, self.grid, cluster)
         self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        sample = conditions.sample
+        reaches = memory.reaches_huge(parameters)
+        self.chosen = (
+            sample.choose(self.kernel, self.blocks, reaches, cooperative, self.cluster_size)
+            if sample
+            else None
+        )
+        if self.chosen is not None:
+            self.blocks = len(self.chosen)
         self.explicit_cluster = (cluster or function.required_cluster) is not None
         if self.explicit_cluster:
             self.native, self.interpreted = None, "its blocks are in clusters"
@@ -377,7 +390,9 @@ class Launch:
         except BeginAgain:
             self._forget()
             self.run_waves(self.native)
-        if self.native is not None and self.work:  # native code alone tells nothing of the work
+        if (
+            self.native is not None and self.work and self.chosen is None
+        ):  # native code alone tells nothing of the work
             self.program.latest = self.grid, self.block, self.parameters, self.work
 
     def _log(self, seconds: float) -> None:
@@ -387,6 +402,8 @@ class Launch:
         elif self.native_from is None:
             by += f" ({self.interpreted})" if self.interpreted else ""
         shape = f"{self.grid}, {self.block}"
+        if self.chosen is not None:
+            shape += f", {self.blocks} blocks of it"
         logger.info("kernel %s[%s] ran on %s in %.3f s", self.kernel, shape, by, seconds)
 
     def _forget(self) -> None:

@@ -10,12 +10,16 @@ visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
 from __future__ import annotations
 
 import bisect
+import math
 import os
 import threading
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from virtualgpu.errors import OutOfMemory, VirtualGPUError
+from virtualgpu.memory.huge import Huge, Rule
 from virtualgpu.memory.mapping import BASE, PAGE, Mapping
 from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.memory.written import Written
@@ -27,7 +31,7 @@ ALIGN = 512  # cudaMalloc promises at least 256
 GUARD = (1 << 20) + 3 * ALIGN
 POISON = 0xFE
 HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
-_HUGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)
+_LARGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)
 
 
 class GlobalMemory:
@@ -49,7 +53,11 @@ class GlobalMemory:
     ----------
     all : list of GlobalMemory
         Those that share the mapping, by the number of their device.
+    huge_from : float
+        Bytes from which an allocation takes memory for touched pages alone.
     """
+
+    huge_from = math.inf
 
     def __init__(
         self, capacity: int, before: GlobalMemory | None = None, share: int = 1, apart: bool = False
@@ -82,6 +90,7 @@ class GlobalMemory:
         self.unwritten: dict[int, Written] = {}
         self.version = 0  # changes whenever the set of allocations does
         self.records: object = None  # of who touched it last (virtualgpu.native.watched_launch)
+        self.huge: dict[int, Huge] = {}  # allocations that are only said to be large, by start
         self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
         # For other processes (virtualgpu.memory.interprocess): start → the file of its pages, and
         # handle → address and how often it was opened.
@@ -93,26 +102,36 @@ class GlobalMemory:
         self.seen_by_host: set[int] = set()
         self.callers: set[int] = set()
 
-    def allocate(self, nbytes: int, *, poison: bool = True, in_page: int | None = None) -> int:
+    def allocate(
+        self,
+        nbytes: int,
+        *,
+        poison: bool = True,
+        in_page: int | None = None,
+        huge: tuple[Any, Rule | None] | None = None,
+    ) -> int:
         """Reserve ``nbytes`` and return their address.
 
         0 bytes give a unique address that nothing may touch. ``in_page`` asks for an address at
-        that byte of a page.
+        that byte of a page. ``huge`` is the dtype and rule of an array that is only said to be
+        large (:mod:`virtualgpu.memory.huge`); ``huge_from`` bytes make any allocation one.
 
-        Raises OutOfMemory past the device's capacity.
+        Raises OutOfMemory past the device's capacity, which huge arrays do not count for.
         """
         nbytes = int(nbytes)
         if nbytes < 0:
             raise ValueError(f"cannot allocate {many(nbytes, 'byte')}")
+        if huge is None and in_page is None and nbytes >= self.huge_from:
+            huge = np.uint8, None
         with self._lock:
-            if self.allocated + nbytes > self.capacity:
+            if huge is None and self.allocated + nbytes > self.capacity:
                 raise OutOfMemory(
                     f"{many(nbytes, 'byte')} asked for, {self.capacity - self.allocated:,} of the "
                     f"device's {self.capacity:,} are free; free arrays you no longer need"
                 )
             span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
-            if in_page is not None:
-                self._next += (in_page - self._next) % PAGE
+            if in_page is not None or huge:
+                self._next += ((in_page or 0) - self._next) % PAGE
             holes = None if in_page is not None else self._holes.get(span)
             # A freed address is used again only after eight younger ones, so that a dangling
             # pointer is more likely to be caught than to hit another array.
@@ -123,12 +142,22 @@ class GlobalMemory:
                 if start + span > self.limit:
                     if in_page is not None:
                         raise OutOfMemory("the device's address space is used up")
+                    if span > self.limit - self.first - GUARD:
+                        raise OutOfMemory(
+                            f"{many(nbytes, 'byte')} asked for, and the virtual GPU has addresses "
+                            f"for {self.limit - self.first:,}"
+                        )
                     start = self._largest_hole(span)
                 else:
                     self._next += span
             self._freed = [one for one in self._freed if one[0] != start]
+            if huge:
+                # As large as the place, which a memory pool may hand out again (`revive`).
+                self.huge[start] = Huge(self.mapping, start, span - GUARD, *huge)
             self._put_in(start, nbytes, nbytes)
-        if nbytes >= _HUGE:
+        if huge:
+            return start
+        if nbytes >= _LARGE:
             self.mapping.use_huge_pages(start, start + nbytes)
         if poison and nbytes:
             self._bytes[start - BASE : start - BASE + nbytes] = POISON
@@ -152,10 +181,13 @@ class GlobalMemory:
                 start, end = self._take_out(address)
             span = -(-max(end - start, 1) // ALIGN) * ALIGN + GUARD
             self._holes.setdefault(span, []).append(start)
-            self.allocated -= end - start
+            huge = self.huge.pop(start, None)
+            self.allocated -= 0 if huge else end - start
             if start in self.shown:
                 self.mapping.hide(self.mapping.pages(start, end))
                 os.close(self.shown.pop(start))
+            elif huge:
+                huge.forget()
             else:
                 self.mapping.forget(start, end)
 
@@ -167,7 +199,7 @@ class GlobalMemory:
         starts.insert(at, start)
         ends.insert(at, start + nbytes)
         self.starts, self.ends = starts, ends
-        self.allocated += more
+        self.allocated += 0 if start in self.huge else more
         self.version += 1
         if nbytes:
             self.unwritten[start] = written
@@ -195,6 +227,8 @@ class GlobalMemory:
         with self._lock:
             start, end = self._take_out(address)
             self._retired[start] = end - start
+            if start in self.huge:
+                self.huge[start].forget()
 
     def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
         """Hand out a retired allocation again, with as many bytes as fit in its place."""
@@ -205,7 +239,7 @@ class GlobalMemory:
                 raise VirtualGPUError(f"{many(nbytes, 'byte')} asked of a place with {before}")
             self._freed = [one for one in self._freed if one[0] != address]
             self._put_in(address, nbytes, nbytes - before)
-        if poison:
+        if poison and address not in self.huge:
             self._bytes[address - BASE : address - BASE + nbytes] = POISON
 
     def heap_allocate(self, nbytes: int) -> int:
@@ -314,7 +348,21 @@ class GlobalMemory:
 
     def _span(self, address: int, nbytes: int, what: str) -> slice:
         self.demand(address, nbytes, what)
+        if self.huge and (huge := self.huge_at(address)):
+            huge.demand_part(nbytes, what)
+            huge.fill(address - huge.start, address - huge.start + nbytes)
         return slice(address - BASE, address - BASE + nbytes)
+
+    def huge_at(self, address: int) -> Huge | None:
+        """Return the allocation that holds ``address`` if it is only said to be large."""
+        extent = self.extent(address)
+        return self.huge.get(extent[0]) if extent else None
+
+    def reaches_huge(self, parameters: Iterable[bytes]) -> bool:
+        """Return True if a parameter of a launch is an address in such an allocation."""
+        return bool(self.huge) and any(
+            len(raw) == 8 and self.huge_at(int.from_bytes(raw, "little")) for raw in parameters
+        )
 
     def wrote(self, address: int, nbytes: int) -> None:
         """Record that the host wrote these bytes."""
@@ -345,7 +393,12 @@ class GlobalMemory:
                 self.unwritten.pop(to[0], None)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
-        self._bytes[self._span(address, nbytes, "fill")] = byte
+        huge = self.huge_at(address)
+        if huge and not byte:
+            self.demand(address, nbytes, "fill")
+            huge.clear(address - huge.start, address - huge.start + nbytes)
+        else:
+            self._bytes[self._span(address, nbytes, "fill")] = byte
         self.wrote(address, nbytes)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:

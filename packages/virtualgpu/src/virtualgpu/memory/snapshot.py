@@ -39,7 +39,9 @@ class Snapshot:
         self._bytes = [
             (start, end, raw[start - BASE : end - BASE].copy())
             for start, end in zip(memory.starts, memory.ends, strict=True)
+            if start not in memory.huge
         ]
+        self._huge = [(one, one.keep()) for one in list(memory.huge.values())]
 
     def restore(self) -> bool:
         """Restore the bytes of allocations that are still live.
@@ -56,4 +58,9 @@ class Snapshot:
                 raw[start - BASE : end - BASE] = kept
                 if known := self._written.get(start):
                     memory.unwritten[start] = known
+        for huge, pages in self._huge:
+            if memory.huge.get(huge.start) is huge:
+                huge.put_back(pages)
+                if known := self._written.get(huge.start):
+                    memory.unwritten[huge.start] = known
         return True

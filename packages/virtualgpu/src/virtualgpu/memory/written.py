@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from virtualgpu.memory.sparse import repeated, zeros
+
 SPANS = 64  # host writes to remember one by one
 
 
@@ -26,9 +28,7 @@ class Written:
         if end - start == self.nbytes:
             self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
         elif self._map is not None:
-            part = self._map[start:end]
-            self.left -= part.size - int(np.count_nonzero(part))
-            part[:] = 1
+            self._mark(start, end)
         else:
             self.spans.append((start, end))
             if len(self.spans) > SPANS:
@@ -37,27 +37,32 @@ class Written:
     def map(self) -> np.ndarray:
         """uint8, one element per byte and padded to a whole word: 1 where written."""
         if self._map is None:
-            self._map = np.zeros(-(-self.nbytes // 4) * 4 + 4, np.uint8)
-            for start, end in self.spans:
-                self._map[start:end] = 1
-            self.spans = []
-            self.left = self.nbytes - int(np.count_nonzero(self._map))
+            self._map = zeros(-(-self.nbytes // 4) * 4 + 4)
+            spans, self.spans = self.spans, []
+            for start, end in spans:
+                self._mark(start, end)
         return self._map
 
-    def add_map(self, written: np.ndarray, granule: int) -> None:
-        """Record the granules that were written, given as one bool for each."""
-        if written.all():
+    def _mark(self, start: int, end: int, which: np.ndarray | int = 1) -> None:
+        part = self.map()[start:end]
+        before = int(np.count_nonzero(part))
+        part |= which
+        self.left -= int(np.count_nonzero(part)) - before
+
+    def add_map(self, written: np.ndarray, granule: int, first: int = 0) -> None:
+        """Record which granules were written, one bool each, from the one numbered ``first``."""
+        start = first * granule
+        if written.size * granule >= self.nbytes and written.all():
             self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
         elif written.any():
-            known = self.map()
-            known[: self.nbytes] |= np.repeat(written, granule)[: self.nbytes]
-            self.left = self.nbytes - int(np.count_nonzero(known))
+            which = np.repeat(written, granule)[: self.nbytes - start]
+            self._mark(start, start + len(which), which)
 
     def copy(self) -> Written:
         """Return a copy of the present map."""
         twin = Written(self.nbytes)
         twin.left, twin.spans = self.left, [*self.spans]
-        twin._map = None if self._map is None else self._map.copy()
+        twin._map = None if self._map is None else repeated(self._map)
         return twin
 
     def copy_from(self, other: Written | None, start: int, origin: int, nbytes: int) -> None:

@@ -29,6 +29,7 @@ FIELDS = (
     "ctaid_y",
     "ctaid_z",
     "block",
+    "ahead",  # by how much a block's place in the grid is beyond its number (`launch.sampling`)
     "warp",
     "tid_x",
     "tid_y",
@@ -108,7 +109,7 @@ class ContextWords(Words):
 
 
 LANES = 32
-ADDRESSES = 72  # one word per lane
+ADDRESSES = 80  # one word per lane
 VALUES = ADDRESSES + LANES  # up to four words per lane
 COMPARES = VALUES + 4 * LANES
 HOSTS = COMPARES  # of a load or store: the host's addresses of lanes 0, 8, 16 and 24

@@ -8,6 +8,7 @@ to launch, so that nothing has to be cleared between two.
 
 from __future__ import annotations
 
+import bisect
 import mmap
 from typing import NoReturn
 
@@ -16,7 +17,8 @@ import numpy as np
 from virtualgpu.compilers.llvm import pointer
 from virtualgpu.launch.launch import Launch
 from virtualgpu.memory.global_memory import GlobalMemory
-from virtualgpu.memory.mapping import BASE, NORESERVE
+from virtualgpu.memory.mapping import BASE
+from virtualgpu.memory.sparse import touched, zeros
 from virtualgpu.native.blocks.core import Core
 from virtualgpu.native.blocks.multicore import Run
 from virtualgpu.native.compiled import NativeKernel
@@ -50,14 +52,8 @@ class Space:
     def __init__(self, nbytes: int):
         self.nbytes = nbytes
         self.now = TICK
-        self.backup = _reserve(nbytes)
-        self.records = {kind: _reserve(RECORD * nbytes) for kind in RECORDS}
-
-
-def _reserve(nbytes: int) -> np.ndarray:
-    """Zeros that cost nothing until they are touched. Raises OSError where there is no room."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
-    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
+        self.backup = zeros(nbytes)
+        self.records = {kind: zeros(RECORD * nbytes) for kind in RECORDS}
 
 
 def space_of(memory: GlobalMemory) -> Space | None:
@@ -71,7 +67,7 @@ def space_of(memory: GlobalMemory) -> Space | None:
         return known
     try:
         known = memory.records = Space(1 << max(end, mmap.PAGESIZE).bit_length())
-    except (OSError, ValueError, OverflowError, AttributeError):
+    except (OSError, ValueError, OverflowError, MemoryError):
         return None
     return known
 
@@ -85,6 +81,12 @@ class Watch:
         # As they are now: while this runs, other threads and Python's collector allocate and free.
         self.memory = launch.memory
         self.starts, self.ends = launch.memory.starts, launch.memory.ends
+        # An allocation that is only said to be large is kept here instead, its touched pages.
+        self.huge = [
+            (self.memory.huge[one], self.memory.huge[one].keep())
+            for one in self.starts
+            if one in self.memory.huge
+        ]
         self.words = words = np.zeros(len(FIELDS), np.int64)
         self.floor = space.now + TICK
         self._kept = [words]
@@ -116,6 +118,8 @@ class Watch:
         for name, value in fields.items():
             words[WORD[name]] = value
         self.numbers = {start: number for number, start in enumerate(self.starts)}
+        for huge, _ in self.huge:
+            self.states[self.numbers[huge.start], KEPT] = 1
         unwritten = list(self.memory.unwritten.items())
         self.unwritten = [one for one in unwritten if one[0] in self.numbers]
         for start, known in self.unwritten:
@@ -141,11 +145,12 @@ class Watch:
         """Take over the accesses of earlier waves as those of other blocks."""
         size = 1 << self.grain.global_
         for observer in self.launch.observers:
-            for start, granule, touched in observer.touched():
-                if (at := self.numbers.get(start)) is None:
+            for start, granule, masks in observer.touched():
+                at = bisect.bisect(self.starts, start) - 1
+                if at < 0 or start >= self.ends[at]:
                     continue  # freed since the launch began
                 nbytes = self.ends[at] - start
-                for kind, here in zip(RECORDS, touched, strict=True):
+                for kind, here in zip(RECORDS, masks, strict=True):
                     if not here.any():
                         continue
                     self.states[at, TRACKED] = 1
@@ -174,6 +179,9 @@ class Watch:
     def undo(self) -> None:
         """Take back what the run has stored."""
         raw, backup = self.memory.mapping.raw, self.space.backup
+        for huge, pages in self.huge:
+            huge.put_back(pages)
+            self.states[self.numbers[huge.start], KEPT] = 0
         for start, end, state in zip(self.starts, self.ends, self.states, strict=False):
             if state[KEPT]:
                 raw[start - BASE : end - BASE] = backup[start - BASE : end - BASE]
@@ -187,10 +195,10 @@ class Watch:
             if self.memory.unwritten.get(start) is not known:
                 continue  # freed meanwhile, and the place may be another array's
             floor = np.uint32(self.words[WORD["floor"]])
-            written = self._records("writes", start, known.nbytes) >= floor
-            if self.grain.strong:
-                written |= self._records("strong", start, known.nbytes) >= floor
-            known.add_map(written, 1 << self.grain.global_)
+            for kind in ("writes", "strong") if self.grain.strong else ("writes",):
+                records = self._records(kind, start, known.nbytes)
+                for part in touched(records):
+                    known.add_map(records[part] >= floor, 1 << self.grain.global_, part.start)
             if not known.left:
                 self.memory.unwritten.pop(start, None)
         self._leave()

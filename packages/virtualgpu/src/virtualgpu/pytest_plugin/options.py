@@ -48,6 +48,7 @@ class Settings:
     streams: bool = False
     accepted: tuple[Acceptance, ...] = ()
     standins: tuple[str, ...] | None = None  # None: all
+    huge: int | None = None  # bytes from which an allocation is only said to be large
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,6 +102,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "VIRTUALGPU_TIME_LIMIT of the environment",
     )
     group.addoption(
+        "--virtual-gpu-huge",
+        type=_as_option(nbytes),
+        metavar="SIZE",
+        nargs="?",
+        const=nbytes("1G"),
+        help="arrays from SIZE on (as 512M or 4G; by default 1G) take memory only where they are "
+        "touched, and launches that are given one run a sample of their blocks",
+    )
+    group.addoption(
         "--virtual-gpu-unchecked", action="store_true", help="run kernels and check nothing"
     )
     group.addoption(
@@ -113,6 +123,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("virtual_gpu_accept", "as --virtual-gpu-accept: an entry a line", type="linelist")
     parser.addini("virtual_gpu_standins", "as --virtual-gpu-standins", type="args")
     parser.addini("virtual_gpu_time_limit", "as --virtual-gpu-time-limit", default=None)
+    parser.addini("virtual_gpu_huge", "as --virtual-gpu-huge: a size", default=None)
     for name in SWITCHES:
         parser.addini(f"virtual_gpu_{name}", f"as --virtual-gpu-{name}", type="bool")
 
@@ -127,7 +138,16 @@ def refuse_without_switch(config: pytest.Config) -> None:
     """Raise pytest.UsageError for options that would do nothing, since --virtual-gpu is missing."""
     if config.getoption("virtual_gpu"):
         return
-    for name in ("require", "seed", "orders", "accept", "standins", "time-limit", *SWITCHES):
+    for name in (
+        "require",
+        "seed",
+        "orders",
+        "accept",
+        "standins",
+        "time-limit",
+        "huge",
+        *SWITCHES,
+    ):
         if config.getoption(f"virtual_gpu_{name.replace('-', '_')}") not in (None, False, []):
             raise pytest.UsageError(f"--virtual-gpu-{name} does nothing without --virtual-gpu")
 
@@ -164,6 +184,9 @@ def of_run(config: pytest.Config) -> Settings:
         seeds = tuple(_usage("virtual_gpu_seeds", seed, one) for one in entries)
         if (text := config.getini("virtual_gpu_orders")) is not None and not seeds:
             orders = _usage("virtual_gpu_orders", several, text)
+    huge = options.virtual_gpu_huge
+    if huge is None and (text := config.getini("virtual_gpu_huge")) is not None:
+        huge = _usage("virtual_gpu_huge", nbytes, text)
     accepted = _accepted(
         "virtual_gpu_accept", [*config.getini("virtual_gpu_accept"), *options.virtual_gpu_accept]
     )
@@ -173,6 +196,7 @@ def of_run(config: pytest.Config) -> Settings:
         **on,
         accepted=accepted,
         standins=_standins(config, options),
+        huge=huge,
     )
 
 
@@ -262,11 +286,19 @@ def seconds(value: Any) -> float:
     return number
 
 
+def nbytes(value: Any) -> int:
+    """Parse a size: a whole number from 1, and K, M or G behind it. Raises ValueError."""
+    text = str(value).strip().upper()
+    shift = {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0)
+    return several(text[:-1] if shift else text) << shift
+
+
 def _wrong(read: Callable, value: object) -> str:
     wanted = {
         seed: "a seed, a whole number from 0",
         several: "a whole number from 1",
         seconds: "a positive number of seconds",
+        nbytes: "a size, as 512M or 4G (paths go before the option)",
     }[read]
     return f"{value!r} is not {wanted}"
 

@@ -71,9 +71,12 @@ class Summary:
                 f", of which {', '.join(missing)} not installed" if missing else ""
             )
             standins += " (virtual_gpu_standins)"
+        huge = ""
+        if self._chosen.huge is not None:
+            huge = f"; arrays from {self._chosen.huge:,} bytes on are only said to be large"
         how = (
             f"kernels run on the CPU, {checked}{order}; a launch may use "
-            f"{self._chosen.time_limit:g} s{standins}"
+            f"{self._chosen.time_limit:g} s{huge}{standins}"
         )
         return [f"virtual GPU: {words}" for words in (how, self._told) if words]
 

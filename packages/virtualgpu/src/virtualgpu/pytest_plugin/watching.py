@@ -15,6 +15,7 @@ from virtualgpu.errors import BudgetExceeded, EndlessError, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.lanes.events import Observer
 from virtualgpu.launch.limits import Budget
+from virtualgpu.launch.sampling import Sample
 from virtualgpu.pytest_plugin import options
 from virtualgpu.pytest_plugin.options import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
@@ -186,6 +187,9 @@ class Watching:
         """Run launches inside the context as chosen."""
         with ExitStack() as stack:
             stack.enter_context(_time_limit(chosen.time_limit))
+            if chosen.huge is not None:
+                stack.enter_context(_huge_from(chosen.huge))
+                stack.enter_context(instruments.sampled(Sample(huge_only=True)))
             for seed in chosen.seeds:
                 stack.enter_context(instruments.schedule(seed))
             if not chosen.unchecked:
@@ -234,3 +238,17 @@ def _time_limit(seconds: float) -> Iterator[None]:
         yield
     finally:
         device.budget = before
+
+
+@contextmanager
+def _huge_from(nbytes: int) -> Iterator[None]:
+    """Have allocations from ``nbytes`` on take memory only where they are touched."""
+    memories = [one.memory for one in devices.every() if isinstance(one, VirtualDevice)]
+    before = [memory.huge_from for memory in memories]
+    for memory in memories:
+        memory.huge_from = nbytes
+    try:
+        yield
+    finally:
+        for memory, one in zip(memories, before, strict=True):
+            memory.huge_from = one

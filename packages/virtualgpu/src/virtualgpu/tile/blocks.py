@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.errors import Index, Location, TrapError, VirtualGPUError
+from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.tile import access, arithmetic, reductions, shapes, views
 from virtualgpu.tile.body import Operation, Region
 from virtualgpu.tile.events import Launch
@@ -25,12 +25,14 @@ PRINTED = 4096  # elements of a tile that are printed
 
 
 class Block:
-    """A block of a launch: ``index`` is its place in the grid, ``number`` its number."""
+    """A block of a launch.
+
+    ``index`` is its place in the grid, ``number`` its number among the blocks that run.
+    """
 
     def __init__(self, launch: Launch, number: int):
         self.launch, self.number = launch, number
-        x, y, _ = launch.grid
-        self.index = Index((number % x, number // x % y, number // (x * y)), launch.grid)
+        self.index = launch.block_index(number)
         self.values: list[Any] = [None] * launch.kernel_code.values
         self.waits = False
         self.watched = bool(launch.watchers)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from virtualgpu.errors import Index, Location, VirtualGPUError
+from virtualgpu.errors import Location, VirtualGPUError
 from virtualgpu.findings import Finding
 from virtualgpu.lanes.events import Observer
 from virtualgpu.tile.body import Operation
@@ -148,8 +148,7 @@ class TileCheck:
     ) -> None:
         does = {"load": "loads", "store": "stores to", "atomic": "updates by an atomic"}[kind]
         did = {"stores": "stores to", "loads": "loads"}[what]
-        x, y, _ = self.launch.grid
-        there = Index((number % x, number // x % y, number // (x * y)), self.launch.grid)
+        there = self.launch.block_index(number)
         where = Location(
             self.launch.kernel,
             other.source and other.source.filename,

@@ -24,10 +24,14 @@ class Launch(Protocol):
     kernel_code: Kernel
     grid: tuple[int, int, int]
     blocks: int
+    chosen: np.ndarray | None
     memory: GlobalMemory
     module: Any
     arguments: list[Any]
     watchers: Sequence[Watcher]
+
+    def block_index(self, number: int) -> Index:
+        """Return the place in the grid of a block by its number among those that run."""
 
     def count(self, block: Block, operation: Operation) -> None:
         """One more operation. Raises BudgetExceeded."""

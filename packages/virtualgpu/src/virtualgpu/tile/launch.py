@@ -17,10 +17,12 @@ import numpy as np
 
 from virtualgpu.errors import (
     BudgetExceeded,
+    Index,
     LaunchError,
     VirtualGPUError,
 )
 from virtualgpu.launch.limits import MAX_GRID, Budget
+from virtualgpu.launch.sampling import Sample
 from virtualgpu.logs import logger
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.tile import access, events
@@ -55,6 +57,7 @@ class TileLaunch:
         parameters: Sequence[bytes],
         watchers: Sequence[events.Watcher] = (),
         budget: Budget | None = None,
+        sample: Sample | None = None,
     ):
         self.memory, self.module = memory, module
         self.kernel_code = module.kernel(name)
@@ -66,6 +69,11 @@ class TileLaunch:
         self.number = next(_numbers)
         if not all(0 < size <= most for size, most in zip(self.grid, MAX_GRID, strict=True)):
             raise LaunchError(f"a grid of {self.grid}: each dimension is from 1 to {MAX_GRID}")
+        # Places in the grid of the blocks that run, where these are not all.
+        reaches = memory.reaches_huge(parameters)
+        self.chosen = sample.choose(self.kernel, self.blocks, reaches) if sample else None
+        if self.chosen is not None:
+            self.blocks = len(self.chosen)
         wanted = self.kernel_code.parameters
         if len(parameters) != len(wanted):
             raise LaunchError(
@@ -79,6 +87,13 @@ class TileLaunch:
         self._deadline = time.thread_time() + self.budget.seconds
         self._printed: list[str] = []
         self._room = PRINTED
+
+    def block_index(self, number: int) -> Index:
+        """Return the place in the grid of a block by its number among those that run."""
+        x, y, _ = self.grid
+        if self.chosen is not None:
+            number = int(self.chosen[number])
+        return Index((number % x, number // x % y, number // (x * y)), self.grid)
 
     def run(self) -> None:
         for watcher in self.watchers:

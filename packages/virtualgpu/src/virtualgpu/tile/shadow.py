@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from virtualgpu.memory.sparse import repeated, zeros
 from virtualgpu.tile.body import Operation
 
 
@@ -52,10 +53,10 @@ class Touches:
     """
 
     def __init__(self, size: int):
-        self.block = np.zeros(size, np.int32)
-        self.operation = np.zeros(size, np.int32)
-        self.count = np.zeros(size, np.int32)
-        self.strong = np.zeros(size, bool)
+        self.block = zeros(size, np.int32)
+        self.operation = zeros(size, np.int32)
+        self.count = zeros(size, np.int32)
+        self.strong = zeros(size, np.bool_)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         return self.block, self.operation, self.count, self.strong
@@ -66,7 +67,7 @@ class Touches:
 
     def finer(self, times: int) -> None:
         self.block, self.operation, self.count, self.strong = (
-            np.repeat(array, times) for array in self.arrays()
+            repeated(array, times) for array in self.arrays()
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from virtualgpu.errors import Location, VirtualGPUError
 from virtualgpu.findings import Finding, Report, from_error
 from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.wave import Wave
+from virtualgpu.launch.sampling import SampledLaunch
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.ptx import SourceLine
 
@@ -23,6 +25,9 @@ class Recorder(Observer):
 
     def launch_started(self, launch) -> None:
         self.report.launches += 1
+        if launch.chosen is not None:
+            ran = SampledLaunch(launch.kernel, launch.chosen.tolist(), math.prod(launch.grid))
+            self.report.notes.append(f"launch {self.report.launches}: {ran}")
         self._memory = launch.memory
 
     def launch_began_again(self, launch) -> None:
@@ -30,8 +35,9 @@ class Recorder(Observer):
 
     def close(self) -> None:
         """No launch will follow: give back records of native code that take much memory."""
-        if self._memory is not None and self._memory.allocated > LARGE:
-            self._memory.records = None
+        memory = self._memory
+        if memory is not None and (memory.allocated > LARGE or memory.huge):
+            memory.records = None
 
     def has_found(self) -> bool:
         return False

@@ -14,6 +14,7 @@ from virtualgpu.lanes.events import Observer
 from virtualgpu.lanes.schedule import Adversarial, Lockstep
 from virtualgpu.launch.conditions import Conditions
 from virtualgpu.launch.progress import Patience
+from virtualgpu.launch.sampling import Sample
 
 if TYPE_CHECKING:
     from virtualgpu.errors import Location
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _observers: list[Observer] = []
 _schedules: list[Adversarial] = []
 _shares: list[float] = []
+_samples: list[Sample] = []
 _listeners: list[Callable[[Location, float], None]] = []
 
 LONG = 5.0  # seconds after which a launch takes long
@@ -53,7 +55,8 @@ def next_launch(budget: Budget) -> Conditions:
     if _shares:
         budget = replace(budget, seconds=budget.seconds * min(_shares))
     patience = Patience(_listeners[0], LONG) if _listeners else None
-    return Conditions(observers(), new_schedule(), budget, patience)
+    sample = _samples[-1] if _samples else None
+    return Conditions(observers(), new_schedule(), budget, patience, sample)
 
 
 def tell_of_long_launches(listener: Callable[[Location, float], None] | None) -> None:
@@ -184,3 +187,30 @@ def schedule(seed: int) -> Iterator[None]:
         yield
     finally:
         _schedules.remove(order)  # perhaps no longer the last: a fixture's may live on
+
+
+@contextmanager
+def sample(blocks: int = 8, seed: int = 0) -> Iterator[Sample]:
+    """Run only some blocks of each launch inside the ``with``: first, last, and some at random.
+
+    >>> with virtualgpu.sample(blocks=16) as sample:
+    ...     kernel[2**25, 256](x)
+    >>> print(sample)
+    kernel ran 18 of its 33,554,432 blocks: the first, the last and some at random
+
+    ``blocks`` are chosen at random, the same ones for the same ``seed`` and grid. What the other
+    blocks would have written stays unwritten. A kernel whose blocks wait for each other needs them
+    all: a cooperative launch raises LaunchError.
+    """
+    with sampled(Sample(blocks, seed)) as chosen:
+        yield chosen
+
+
+@contextmanager
+def sampled(chosen: Sample) -> Iterator[Sample]:
+    """Let ``chosen`` choose the blocks of launches inside the ``with``."""
+    _samples.append(chosen)
+    try:
+        yield chosen
+    finally:
+        _samples.remove(chosen)

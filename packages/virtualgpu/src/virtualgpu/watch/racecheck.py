@@ -116,7 +116,8 @@ class Racecheck(RaceOrder):
     def touched(self):
         if self.active:
             for start, area in self.areas.items():
-                yield start, 1 << area.shift, area.since(self.floor)
+                for first, masks in area.since(self.floor):
+                    yield start + (first << area.shift), 1 << area.shift, masks
 
     def exited(self, group) -> None:
         wave = group.wave

@@ -8,10 +8,12 @@ arrays of doubles cost no more than arrays of records.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
 from virtualgpu.compilers.llvm import pointer
+from virtualgpu.memory.sparse import repeated, touched, zeros
 from virtualgpu.watch import race_loop
 
 KINDS = 5  # plain writes, plain reads, strong writes, strong reads, volatile writes
@@ -37,7 +39,7 @@ def _take(count: int) -> np.ndarray:
         if same := _pool.get(count):
             _kept -= count
             return same.pop()
-    return np.zeros(count, np.int64)
+    return zeros(count, np.int64)
 
 
 def _give(array: np.ndarray) -> None:
@@ -57,7 +59,11 @@ def forget() -> None:
 
 
 def _all(records: np.ndarray) -> np.ndarray:
-    return np.full(len(records), 0xFFFF_FFFF, np.uint32)
+    """Return masks that stand for all lanes where there are records."""
+    masks = zeros(len(records), np.uint32)
+    for part in touched(records):
+        masks[part] = 0xFFFF_FFFF
+    return masks
 
 
 class Shadow:
@@ -94,11 +100,19 @@ class Shadow:
             self.strong = now
         return seen
 
-    def since(self, floor: int) -> tuple[np.ndarray, ...]:
-        """Return the granules written, read and reached by strong accesses after a time."""
+    def since(self, floor: int) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+        """Yield the granules written, read and reached by strong accesses after a time.
+
+        They come in parts, one for each kind of record: its first granule, and three masks.
+        """
         last = floor << race_loop.TIME | race_loop.MAXIMUM_RECORD
-        writes, reads, *strong = (records > last for records in self.records)
-        return writes, reads, strong[0] | strong[1] | strong[2]
+        for kind, records in enumerate(self.records):
+            for part in touched(records) if len(records) > 1 else ():
+                after = records[part] > last
+                none = np.zeros(len(after), bool)
+                masks = [none, none, none]
+                masks[min(kind, 2)] = after
+                yield part.start, tuple(masks)
 
     def refine(self, granule: int) -> None:
         """Smaller granules, each with the records of the one it was part of."""
@@ -109,7 +123,7 @@ class Shadow:
         for arrays in (self.records, self.masks):
             for kind, array in enumerate(arrays):
                 if len(array) > 1:
-                    arrays[kind] = np.repeat(array, times)
+                    arrays[kind] = repeated(array, times)
         self._find()
 
     def use_strong(self) -> None:
@@ -141,7 +155,8 @@ class Shadow:
         """Empty all records."""
         self.written = self.read = self.strong = 0
         for array in self.records:
-            array[:] = 0
+            for part in touched(array):
+                array[part] = 0
 
     def close(self) -> None:
         for array in self.records:

@@ -21,8 +21,9 @@ def run_blocks(context: ContextWords, first: int, count: int) -> int:
     """Run blocks ``first`` to ``first + count``: ENDED, or STOPPED where one stopped."""
     result = ENDED
     for block in range(first, first + count):
-        row = block // context.nctaid_x
-        context.ctaid_x = block % context.nctaid_x
+        place = block + context.ahead
+        row = place // context.nctaid_x
+        context.ctaid_x = place % context.nctaid_x
         context.ctaid_y = row % context.nctaid_y
         context.ctaid_z = row // context.nctaid_y
         context.block = block

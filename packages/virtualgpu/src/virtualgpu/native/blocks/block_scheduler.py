@@ -175,9 +175,10 @@ class Resident:
         build, context = self.build, self.context
         block = build.add(self.first, number)
         x, y = context.load("nctaid_x"), context.load("nctaid_y")
-        row = build.udiv(block, x)
+        place = build.add(block, context.load("ahead"))
+        row = build.udiv(place, x)
         for name, value in (
-            ("ctaid_x", build.urem(block, x)),
+            ("ctaid_x", build.urem(place, x)),
             ("ctaid_y", build.urem(row, y)),
             ("ctaid_z", build.udiv(row, y)),
             ("block", block),

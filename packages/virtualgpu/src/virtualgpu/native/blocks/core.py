@@ -193,6 +193,7 @@ def _dimensions(launch: Launch) -> tuple[object, ...]:
         launch.memory,
         launch.block,
         launch.grid,
+        launch.blocks,
         launch.dynamic_shared,
         launch.cooperative,
         launch.budget.nbytes,
@@ -298,10 +299,13 @@ class Core:
         self.set({"started": 0})
 
     def run(self, first: int, count: int) -> int:
-        """Run blocks: ENDED or STOPPED; side by side also WAITING or DEADLOCK.
+        """Run blocks that are neighbours in the grid.
 
-        Other threads go on meanwhile.
+        Returns ENDED or STOPPED; side by side also WAITING or DEADLOCK. Other threads go on
+        meanwhile.
         """
+        chosen = self.launch.chosen
+        self.context[AT["ahead"]] = 0 if chosen is None else chosen[first] - first
         result = self.kernel.run(pointer(self.context), first, count)
         self.loop_watch.leave()
         if result == STOPPED:

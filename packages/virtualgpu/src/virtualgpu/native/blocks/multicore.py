@@ -22,6 +22,7 @@ from virtualgpu.lanes import access, calls, simt
 from virtualgpu.lanes.group import Group
 from virtualgpu.launch import standstill_messages
 from virtualgpu.launch.launch import Launch
+from virtualgpu.launch.sampling import consecutive
 from virtualgpu.native.blocks.core import Common, Core
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.context import AT, STOPPED
@@ -163,6 +164,7 @@ class Run:
             if self._threads:
                 least = 1 + int(LEAST / self._alone) if self._alone else 1
                 count = min(count, left, max(least, left // (2 * len(self.cores))))
+            count = consecutive(self.launch.chosen, self.next, count)
             core.first, core.width, self.next = self.next, count, self.next + count
             return core.first, count
 

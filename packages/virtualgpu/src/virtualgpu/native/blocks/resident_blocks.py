@@ -12,6 +12,7 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.launch import standstill
 from virtualgpu.launch.launch import WAITING as WAITING_WAVES
 from virtualgpu.launch.launch import WAVE_LANES, Launch
+from virtualgpu.launch.sampling import consecutive
 from virtualgpu.native.blocks import deadlock
 from virtualgpu.native.blocks.core import Core
 from virtualgpu.native.blocks.multicore import Run
@@ -27,7 +28,7 @@ class SideBySide(Run):
         self.taken_over: dict[Core, Wave] = {}  # by the interpreter
 
     def _work(self, core: Core) -> None:
-        waiting: list[Core] = []
+        launch, waiting = self.launch, list[Core]()
         ended = [core]
         look_at = standstill.FIRST
         assert self.kernel.kept is not None
@@ -35,7 +36,8 @@ class SideBySide(Run):
             while self.next < self.end or waiting:
                 if self._may_begin(waiting):
                     core = ended.pop() if ended else self._another()
-                    core.place(self.next, min(core.common.blocks, self.end - self.next))
+                    width = min(core.common.blocks, self.end - self.next)
+                    core.place(self.next, consecutive(launch.chosen, self.next, width))
                     self.next += core.width
                     waiting.append(core)
                 left: list[Core] = []

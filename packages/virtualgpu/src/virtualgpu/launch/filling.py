@@ -1,0 +1,57 @@
+"""Fill the pages that a launch is about to touch, of huge arrays with a rule.
+
+No one knows beforehand where a kernel reads. So it runs unwatched, the pages that it touched are
+filled by the rule, everything else is taken back, and so on until no new page is touched; values
+may lead it elsewhere, so one such run need not do.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import replace
+
+from virtualgpu.errors import VirtualGPUError
+from virtualgpu.lanes.schedule import Lockstep
+from virtualgpu.launch.conditions import Conditions
+from virtualgpu.memory.global_memory import GlobalMemory
+from virtualgpu.memory.snapshot import Snapshot, can_be_taken_back
+
+
+def fill_what_is_touched(
+    memory: GlobalMemory, run: Callable[[Conditions], None], conditions: Conditions
+) -> None:
+    """Fill the pages that ``run(conditions)`` will touch.
+
+    Raises VirtualGPUError where the runs before it could not be taken back.
+    """
+    ruled = [huge for huge in memory.huge.values() if huge.rule is not None]
+    if not ruled:
+        return
+    sample = conditions.sample and replace(conditions.sample, launches=[])
+    unwatched = Conditions([], Lockstep(), conditions.budget, None, sample)
+    new = True
+    while new:
+        before, unwritten = Snapshot(memory, written=False), dict(memory.unwritten)
+        restored = can_be_taken_back(memory)
+        try:
+            if restored:
+                with redirect_stdout(io.StringIO()):
+                    run(unwatched)
+        except VirtualGPUError:
+            pass  # the launch itself will raise it, or finds other values and does not
+        finally:
+            parts = [huge.touched() for huge in ruled]
+            restored = restored and before.restore()
+            memory.unwritten = unwritten
+        if not restored:
+            raise VirtualGPUError(
+                "a kernel reads an array made by huge(fill=...), and what it does could not be "
+                "taken back, as it must be to fill the pages first: it calls malloc, or the host "
+                "shares memory with it (mapped, managed, other devices or threads). Use fill=0"
+            )
+        new = False
+        for huge, its in zip(ruled, parts, strict=True):
+            for low, high in its:
+                new |= huge.fill(low, high)
