@@ -43,6 +43,10 @@ out = np.zeros(64)
 """,
         "",
     ),
+    "docs/large_arrays.md": (
+        "",
+        "assert 'block (189159, 32)' in str(found) and sample.launches[0].blocks == 2**25",
+    ),
     "docs/virtualgpu.md": (
         """
 import numpy as np

@@ -319,6 +319,12 @@ with virtualgpu.check() as report:
     scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
 print(report)
 
+# %% [markdown] id="small-index"
+# **When an index is too small for its array:** an `int` counts to 2³¹ - 1. In `int at = column * rows + row` the product
+# wraps around beyond that, becomes negative, and C++ says nothing. The kernel is right in every test with a million
+# elements and wrong for a table of 2³² bytes. Write `long long at = (long long)column * rows + row;`, with the cast
+# *before* the product. [This page](../docs/large_arrays.md) shows how to test it without the memory.
+
 # %% [markdown] id="fitting-types-task"
 # ### Exercise: types that fit
 #
