@@ -115,7 +115,7 @@ coverage: ready $(SITE_STAMP) ## Run the tests and report the lines that they re
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(TEST_ARGS)
 
 build: setup ## Make the notebooks from course/, and binder/ and environment.yml from pyproject.toml
-	$(IN_VENV) -m gpucourse.publish.environments
+	$(IN_VENV) -m gpucourse.publish.release.environments
 	$(VENV)/bin/gpucourse build
 	$(IN_VENV) -m lab.pages.standins_page docs/standins.md
 	$(IN_VENV) -m lab.pages.docs_notebooks
@@ -128,7 +128,7 @@ lint: setup ## Lint the code, its imports, and the names that texts mention
 
 check: lint ## Lint, and see that what is generated is current and that the course tests itself
 	$(VENV)/bin/mypy
-	$(IN_VENV) -m gpucourse.publish.environments --check
+	$(IN_VENV) -m gpucourse.publish.release.environments --check
 	$(VENV)/bin/gpucourse check
 	$(VENV)/bin/gpucourse check --successor
 
@@ -137,19 +137,19 @@ demo: setup ## Grade a class of right and wrong submissions and print the table
 
 # Both run every lesson on this machine, unless nothing has changed since the last time.
 slides: setup $(SITE_STAMP) ## Each lecture as slides for a browser, into build/slides
-	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python --slides build/slides
+	$(IN_VENV) -m gpucourse.publish.site.build --sphinx $(SITE_TOOLS)/bin/python --slides build/slides
 
 site: setup $(SITE_STAMP) ## The course as a static site that opens offline, into build/site
-	$(IN_VENV) -m gpucourse.publish.site --sphinx $(SITE_TOOLS)/bin/python $(SITE_ARGS) build/site
+	$(IN_VENV) -m gpucourse.publish.site.build --sphinx $(SITE_TOOLS)/bin/python $(SITE_ARGS) build/site
 
 release: setup ## The handout for learners as one zip file, into build/release
 	@rm -rf build/release; $(find_uv); for package in virtualgpu gpustandins gpucourse; do \
 	  "$$uv" build -q --wheel --python $(IN_VENV) --build-constraint requirements/build.txt \
 	    --require-hashes --out-dir build/release packages/$$package || exit; done
-	@$(IN_VENV) -m gpucourse.publish.release build/release
+	@$(IN_VENV) -m gpucourse.publish.release.handout build/release
 
 class: release ## A class's own tree, without answers: a git repository and a zip file, into build/class
-	@$(IN_VENV) -m gpucourse.publish.class_tree build/release build/class
+	@$(IN_VENV) -m gpucourse.publish.release.class_tree build/release build/class
 
 bench: setup ## Measure the virtual GPU and jaxpile
 	$(IN_VENV) -m lab.benchmarks.native_speed
@@ -189,7 +189,7 @@ lock: $(STAMP) ## Resolve the dependencies into requirements/ (needs the network
 	    --universal --python-version 3.11 --generate-hashes \
 	    --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" \
 	    $$options -o requirements/$$name.txt </dev/null || exit; done
-	$(IN_VENV) -m gpucourse.publish.environments
+	$(IN_VENV) -m gpucourse.publish.release.environments
 
 clean: ## Remove what the verbs made, except .venv and .tools
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

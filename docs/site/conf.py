@@ -1,4 +1,4 @@
-"""Sphinx's settings for `make site`. The pages are prepared by gpucourse.publish.site."""
+"""Sphinx's settings for `make site`. The pages are prepared by gpucourse.publish.site.build."""
 
 project = "GPU programming in Python"
 html_title = project

@@ -2,10 +2,10 @@
 
     python -m lab.pages.lessons_table
 
-*Counted* minutes are what ``gpucourse.publish.pace`` makes of words, code and exercises: an
-estimate, nobody was timed. *Before* are the words of prose above the first exercise. Figures are
-drawings, and cells of code that draw. *Optional* minutes are counted for the part of a lesson that
-may be left out, and no other column leaves it out.
+*Counted* minutes are computed by ``gpucourse.publish.notebooks.pace`` from words, code and
+exercises. They are an estimate; nobody was timed. *Before* are the words of prose above the first
+exercise. Figures are drawings, and cells of code that draw. *Optional* minutes are counted for the
+part of a lesson that may be left out, and no other column leaves it out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpucourse.publish import pace
-from gpucourse.publish.questions import asked
-from gpucourse.publish.source import ANSWERS, Cell, Source, read_course
+from gpucourse.publish.notebooks import pace
+from gpucourse.publish.source.questions import asked
+from gpucourse.publish.source.reader import ANSWERS, Cell, Source, read_course
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _DRAWS = re.compile(

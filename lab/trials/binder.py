@@ -33,7 +33,7 @@ import psutil
 from rich.progress import track
 
 from gpucourse.course.registry import Lesson, Project, load_course
-from gpucourse.publish.binder import PYTHON
+from gpucourse.publish.release.binder import PYTHON
 from lab.benchmarks.kernels import execute, unexpected
 from lab.benchmarks.report import RESULTS, write
 

@@ -28,7 +28,7 @@ from rich.progress import track
 from gpucourse.course.projects import repository_url
 from gpucourse.exercises.outcomes import CHECK_MIME
 from gpucourse.notebook import colab
-from gpucourse.publish.colab_copies import FOLDER, PLACE
+from gpucourse.publish.notebooks.colab_copies import FOLDER, PLACE
 from lab.benchmarks.kernels import execute, unexpected
 from lab.benchmarks.report import RESULTS, write
 

@@ -26,8 +26,8 @@ from pathlib import Path
 
 import requests
 
-from gpucourse.publish import release
-from gpucourse.publish.source import read_course
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.source.reader import read_course
 from lab.benchmarks.report import write
 from lab.trials import hub_place
 from lab.trials.hub_links import walk_links

@@ -20,7 +20,7 @@ NOTEBOOK = f"{CHECKOUT}/lectures/02_why_gpus.ipynb"
 def links(hub: Hub) -> dict[str, str]:
     """Title → link, as the command prints them for this hub."""
     table = subprocess.run(
-        [sys.executable, "-m", "gpucourse.publish.hub", hub.address],
+        [sys.executable, "-m", "gpucourse.publish.release.hub", hub.address],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

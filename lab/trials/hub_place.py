@@ -171,7 +171,9 @@ def build_wheels(folder: Path) -> None:
 
 def furnish_class(wheels: Path, folder: Path) -> None:
     """Make the class's tree and push it to where its address leads."""
-    run(sys.executable, "-m", "gpucourse.publish.class_tree", wheels, folder, cwd=REPOSITORY)
+    run(
+        sys.executable, "-m", "gpucourse.publish.release.class_tree", wheels, folder, cwd=REPOSITORY
+    )
     run("git", "clone", "-q", "--bare", folder / CHECKOUT, CLASS)
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from gpucourse.publish import release
-from gpucourse.publish.source import read_course
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.source.reader import read_course
 from jupyter_lab import Server, Tab, chromium, copy_course
 from nbgrader_commands import nbgrader_command
 

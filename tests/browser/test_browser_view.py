@@ -15,7 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Locator, expect
 
-from gpucourse.publish.notebooks import notebook_text
+from gpucourse.publish.notebooks.derive import notebook_text
 from jupyter_lab import REPOSITORY, Server, Tab, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.rehearsal]

@@ -24,9 +24,10 @@ from traitlets.config import Config, PyFileConfigLoader
 from gpucourse.course.checkout import notebook_path
 from gpucourse.course.projects import PACKAGES, repository_url
 from gpucourse.course.registry import load_course
-from gpucourse.publish import environments, hub, release
-from gpucourse.publish.notebooks import notebook_text
-from gpucourse.publish.source import read_course
+from gpucourse.publish.notebooks.derive import notebook_text
+from gpucourse.publish.release import environments, hub
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.source.reader import read_course
 from jupyter_lab import Server
 
 pytestmark = pytest.mark.rehearsal
@@ -116,7 +117,7 @@ def test_a_newer_release_reaches_a_notebook_that_was_worked_in(
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gpucourse.publish.hub", *arguments],
+        [sys.executable, "-m", "gpucourse.publish.release.hub", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ import pytest
 
 from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import load_lesson
-from gpucourse.publish.source import Source, read_course
+from gpucourse.publish.source.reader import Source, read_course
 from lecture_cells import solved
 from project_class import ProjectClass
 

@@ -11,9 +11,9 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.course.registry import Project, load_course
-from gpucourse.publish.notebooks import notebook_text
-from gpucourse.publish.outputs import Plan, plan
-from gpucourse.publish.source import read_source
+from gpucourse.publish.notebooks.derive import notebook_text
+from gpucourse.publish.notebooks.outputs import Plan, plan
+from gpucourse.publish.source.reader import read_source
 from released_by_nbgrader import nbgrader_release
 
 COURSE = load_course(REPOSITORY)

@@ -10,8 +10,8 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
-from gpucourse.publish.gallery import LESSON, read_gallery
-from gpucourse.publish.notebooks import cell_id
+from gpucourse.publish.notebooks.derive import cell_id
+from gpucourse.publish.source.gallery import LESSON, read_gallery
 
 pytestmark = pytest.mark.rehearsal
 

@@ -18,10 +18,12 @@ from gpucourse.course.predictions import read_predictions
 from gpucourse.course.registry import Project, load_course
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.grading.commands import grade_notebook
-from gpucourse.publish import abroad, notebooks, questions, translating
-from gpucourse.publish.links import links
-from gpucourse.publish.rehearsal import rehearse
-from gpucourse.publish.source import Source, read_source
+from gpucourse.publish.notebooks import abroad
+from gpucourse.publish.notebooks import derive as notebooks
+from gpucourse.publish.notebooks.rehearsal import rehearse
+from gpucourse.publish.source import questions, translating
+from gpucourse.publish.source.links import links
+from gpucourse.publish.source.reader import Source, read_source
 from gpucourse.system.language import FIXED, speaking
 from lecture_cells import outcome, solved
 from puzzle_answers import right_answers, wrong_answers

@@ -15,8 +15,8 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import Ingested, ingest_cells
 from gpucourse.grading.submission.reading import parse_cells
-from gpucourse.publish import notebooks
-from gpucourse.publish.source import read_source
+from gpucourse.publish.notebooks import derive as notebooks
+from gpucourse.publish.source.reader import read_source
 from gpucourse.system.language import speaking
 from honest_styles import STYLES, WRITTEN, place
 

@@ -11,7 +11,7 @@ import pytest
 import virtualgpu
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
-from gpucourse.publish.source import read_source
+from gpucourse.publish.source.reader import read_source
 
 pytestmark = pytest.mark.rehearsal
 

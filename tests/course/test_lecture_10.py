@@ -12,7 +12,7 @@ import pytest
 
 from gpucourse.course.registry import load_course
 from gpucourse.data import Z_MASS, dimuons, opendata
-from gpucourse.publish.source import read_source
+from gpucourse.publish.source.reader import read_source
 from lecture_cells import solved, without_gpu
 
 pytestmark = pytest.mark.rehearsal

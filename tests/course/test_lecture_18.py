@@ -229,7 +229,7 @@ def test_beside_a_gpu_its_own_times_are_in_the_picture(repository, names):
     from types import SimpleNamespace
 
     from gpucourse.course.registry import load_course
-    from gpucourse.publish.source import read_source
+    from gpucourse.publish.source.reader import read_source
 
     course = load_course(repository)
     cells = {cell.name: cell for cell in read_source(course, course.lesson(ID)).cells}

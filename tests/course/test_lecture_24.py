@@ -13,7 +13,7 @@ import pytest
 
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
-from gpucourse.publish.source import read_source
+from gpucourse.publish.source.reader import read_source
 from lab.benchmarks import jit_programs
 
 pytestmark = pytest.mark.rehearsal

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
-from gpucourse.publish.source import read_source
+from gpucourse.publish.source.reader import read_source
 from gpucourse.system.libraries import absent
 from lecture_cells import outcome
 

@@ -11,8 +11,9 @@ from conftest import REPOSITORY
 from gpucourse.course.predictions import read_predictions
 from gpucourse.course.registry import Lecture, load_course
 from gpucourse.exercises.checks import load_lesson
-from gpucourse.publish import notebooks, questions
-from gpucourse.publish.source import read_source
+from gpucourse.publish.notebooks import derive as notebooks
+from gpucourse.publish.source import questions
+from gpucourse.publish.source.reader import read_source
 from lecture_cells import OWN_PROCESS, outcome, solved
 from wrong_answers import Edited, EditError, answers_of, swap
 

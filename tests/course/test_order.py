@@ -9,7 +9,7 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
-from gpucourse.publish.notebooks import strip
+from gpucourse.publish.notebooks.derive import strip
 
 COURSE = load_course(REPOSITORY)
 ORDER = [lesson.id for lesson in COURSE.lessons]

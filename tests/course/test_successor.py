@@ -11,7 +11,7 @@ import pytest
 
 from gpucourse.course.problems import Problem
 from gpucourse.course.registry import load_course
-from gpucourse.publish import successor
+from gpucourse.publish.notebooks import successor
 
 ROOT = Path(__file__).parents[2]
 LECTURE = "12_thinking_in_warps"

@@ -10,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 from gpucourse.course.checkout import notebook_path
 from gpucourse.course.registry import load_course
-from gpucourse.publish import syllabi
+from gpucourse.publish.notebooks import syllabi
 
 PAGES = ("three_hours", "three_hours_puzzles", "one_day", "self_study")
 COURSE = load_course(REPOSITORY)

@@ -10,11 +10,13 @@ import pytest
 from conftest import REPOSITORY
 from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import read_exercises
-from gpucourse.publish import notebooks, pace, pages, slides, syllabi, three_hours
-from gpucourse.publish.execution import execute
-from gpucourse.publish.needed_cells import set_up
-from gpucourse.publish.questions import asked
-from gpucourse.publish.showcase import Shown
+from gpucourse.publish.notebooks import derive as notebooks
+from gpucourse.publish.notebooks import pace, syllabi, three_hours
+from gpucourse.publish.notebooks.execution import execute
+from gpucourse.publish.notebooks.needed_cells import set_up
+from gpucourse.publish.site import pages, slides
+from gpucourse.publish.site.showcase import Shown
+from gpucourse.publish.source.questions import asked
 
 COURSE = load_course(REPOSITORY)
 ROWS = syllabi.read(REPOSITORY / syllabi.FOLDER / "three_hours.md")

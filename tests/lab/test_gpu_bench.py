@@ -12,7 +12,7 @@ import pytest
 
 import virtualgpu
 from gpucourse.course.regions import HIDDEN_TESTS, SOLUTION, remove_regions, unwrap_regions
-from gpucourse.publish.source import read_course
+from gpucourse.publish.source.reader import read_course
 from gpucourse.system.libraries import absent
 from lab.benchmarks import gpu_cells, gpu_measuring, gpu_reduction, gpu_work, gpu_worker
 from lab.benchmarks.gpu_cells import Missing, code_cells, take

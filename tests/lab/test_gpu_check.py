@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
-from gpucourse.publish.outputs import plan, write
+from gpucourse.publish.notebooks.outputs import plan, write
 from lab.gpu_check import jobs, lesson_pair, lesson_run, parts
 from lab.gpu_check.lesson_run import Ran
 from lab.gpu_check.parts import Check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucourse.course.predictions import read_predictions
 from gpucourse.exercises.checks import read_exercises
-from gpucourse.publish.source import read_course
+from gpucourse.publish.source.reader import read_course
 from lab.pages.lessons_table import REPOSITORY, row
 
 

@@ -17,10 +17,12 @@ from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError
 from gpucourse.course.projects import PACKAGES
 from gpucourse.course.registry import load_course
-from gpucourse.publish import class_tree, release, site
-from gpucourse.publish.environments import version
-from gpucourse.publish.showcase import show_course
-from gpucourse.publish.source import read_course
+from gpucourse.publish.release import class_tree
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.release.environments import version
+from gpucourse.publish.site import build as site
+from gpucourse.publish.site.showcase import show_course
+from gpucourse.publish.source.reader import read_course
 from jupyter_lab import Server
 
 
@@ -171,4 +173,4 @@ def test_the_makefile_starts_the_command():
         text=True,
         check=True,
     )
-    assert "gpucourse.publish.class_tree build/release build/class" in done.stdout
+    assert "gpucourse.publish.release.class_tree build/release build/class" in done.stdout

@@ -16,9 +16,9 @@ import pytest
 from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError
 from gpucourse.course.registry import load_course
-from gpucourse.publish import release
-from gpucourse.publish.links import dead_links
-from gpucourse.publish.source import read_course
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.source.links import dead_links
+from gpucourse.publish.source.reader import read_course
 from gpucourse.system.programs import search_path
 
 pytestmark = pytest.mark.rehearsal

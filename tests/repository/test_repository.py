@@ -24,7 +24,7 @@ import jaxpile
 import virtualgpu
 from gpucourse.course.projects import COURSE, VIRTUALGPU, read_projects
 from gpucourse.learner.bundle import changed_notebooks
-from gpucourse.publish import environments
+from gpucourse.publish.release import environments
 
 # What virtualgpu may import beside itself and the standard library.
 FOUNDATIONS = {"numpy", "numba", "llvmlite", "cuda"}

@@ -13,11 +13,12 @@ from conftest import REPOSITORY
 from gpucourse.course.checkout import notebook_path
 from gpucourse.course.problems import CourseError
 from gpucourse.course.registry import load_course
-from gpucourse.publish import pages, site
-from gpucourse.publish.notebooks import starter
-from gpucourse.publish.offline import mistakes
-from gpucourse.publish.showcase import Shown, show_course
-from gpucourse.publish.slides import assets
+from gpucourse.publish.notebooks.derive import starter
+from gpucourse.publish.site import build as site
+from gpucourse.publish.site import pages
+from gpucourse.publish.site.offline import mistakes
+from gpucourse.publish.site.showcase import Shown, show_course
+from gpucourse.publish.site.slides import assets
 
 pytestmark = [pytest.mark.site_tools, pytest.mark.rehearsal]
 

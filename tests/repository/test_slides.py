@@ -16,10 +16,10 @@ from nbformat.v4 import new_output
 from chromium_dump import opened
 from conftest import REPOSITORY
 from gpucourse.course.registry import Lecture
-from gpucourse.publish import slides
-from gpucourse.publish.offline import mistakes
-from gpucourse.publish.showcase import show_course
-from gpucourse.publish.source import SET_UP
+from gpucourse.publish.site import slides
+from gpucourse.publish.site.offline import mistakes
+from gpucourse.publish.site.showcase import show_course
+from gpucourse.publish.source.reader import SET_UP
 from gpucourse.views.dial import dial
 from gpucourse.views.picture import Picture, canvas
 from small_course import LECTURE, edit, write_course

@@ -30,7 +30,7 @@ from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import load_lesson
 from gpucourse.exercises.outcomes import Outcome
-from gpucourse.publish.source import read_source
+from gpucourse.publish.source.reader import read_source
 from gpucourse.system.language import speaking
 from gpucourse.system.libraries import absent
 from gpucourse.views.page import View

@@ -23,8 +23,8 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.oracle.grader import run_setup
 from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.ingest import ingest_cells
-from gpucourse.publish.notebooks import project_source
-from gpucourse.publish.source import read_source
+from gpucourse.publish.notebooks.derive import project_source
+from gpucourse.publish.source.reader import read_source
 
 
 class ProjectClass:

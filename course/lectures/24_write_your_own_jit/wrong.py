@@ -11,7 +11,7 @@ from jax.extend.core import Literal, jaxpr_as_fun
 
 from gpucourse.course.regions import SOLUTION, unwrap_regions
 from gpucourse.course.registry import load_course
-from gpucourse.publish.source import read_source
+from gpucourse.publish.source.reader import read_source
 from wrong_answers import collection
 
 WRONG, wrong = collection("24_write_your_own_jit")

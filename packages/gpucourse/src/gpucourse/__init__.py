@@ -50,12 +50,12 @@ VERBS = (
 #: Pictures of a launch, and the modules of :mod:`gpucourse.views` that draw them.
 VIEWS = {
     "beside": "page",
-    "compare": "compare",
-    "memory": "memory",
-    "race": "race",
-    "report": "report",
-    "timeline": "timeline",
-    "tree": "levels",
+    "compare": "launch.compare",
+    "memory": "launch.memory",
+    "race": "launch.race",
+    "report": "launch.report",
+    "timeline": "launch.timeline",
+    "tree": "launch.levels",
 }
 
 #: What a learner does with work and progress, and the modules that do it.

@@ -21,7 +21,7 @@ from gpucourse import doctor
 from gpucourse.doctor import FAIL, OK, WARN, Finding, probes
 from gpucourse.doctor.finding import install
 from gpucourse.grading.sandbox import landlock
-from gpucourse.publish import outputs
+from gpucourse.publish.notebooks import outputs
 from gpucourse.system import device, resources
 from small_course import LECTURE, edit, write_course
 from virtualgpu import processors

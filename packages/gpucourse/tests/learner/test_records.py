@@ -14,8 +14,9 @@ import pytest
 from gpucourse.course import checkout
 from gpucourse.exercises.checks import read_exercises
 from gpucourse.learner import course_map, records
-from gpucourse.publish import commands, welcome
-from gpucourse.publish.notebooks import cell_id
+from gpucourse.publish import commands
+from gpucourse.publish.notebooks import welcome
+from gpucourse.publish.notebooks.derive import cell_id
 from small_course import LECTURE, PROJECT, write_course
 
 DONE = {"lesson": LECTURE, "done": "half"}

@@ -16,8 +16,9 @@ from gpucourse.course import released
 from gpucourse.course.locks import read_lock
 from gpucourse.course.projects import COURSE, STANDINS, VIRTUALGPU, editable
 from gpucourse.notebook import colab, extension
-from gpucourse.publish import colab_copies, commands
-from gpucourse.publish.outputs import derive
+from gpucourse.publish import commands
+from gpucourse.publish.notebooks import colab_copies
+from gpucourse.publish.notebooks.outputs import derive
 from gpucourse.system import device, libraries
 from small_course import LECTURE, PROJECT, write_course
 

@@ -14,8 +14,10 @@ import pytest
 from gpucourse.course.problems import CourseError
 from gpucourse.course.regions import find_regions
 from gpucourse.course.registry import load_course
-from gpucourse.publish import commands, notebooks, outputs
-from gpucourse.publish.source import read_course
+from gpucourse.publish import commands
+from gpucourse.publish.notebooks import derive as notebooks
+from gpucourse.publish.notebooks import outputs
+from gpucourse.publish.source.reader import read_course
 from released_by_nbgrader import nbgrader_release
 from small_course import LECTURE, PROJECT, edit, write_course
 

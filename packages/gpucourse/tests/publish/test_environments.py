@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from gpucourse.course import locks
 from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects, read_projects
-from gpucourse.publish import environments
+from gpucourse.publish.release import environments
 
 # What each lock was resolved for beside a package's own needs: extras, and groups of the workspace.
 SETS = {

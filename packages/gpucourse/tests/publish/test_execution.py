@@ -11,9 +11,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from gpucourse.course.problems import CourseError
-from gpucourse.publish.execution import CACHE, KernelLost, execute, fingerprint
-from gpucourse.publish.showcase import Shown, show_course
-from gpucourse.publish.source import read_course
+from gpucourse.publish.notebooks.execution import CACHE, KernelLost, execute, fingerprint
+from gpucourse.publish.site.showcase import Shown, show_course
+from gpucourse.publish.source.reader import read_course
 from small_course import LECTURE, PROJECT, edit, write_course
 
 pytestmark = pytest.mark.slow
@@ -104,7 +104,7 @@ def test_the_fingerprint_knows_the_library_and_the_lock(
     (package / "publish").mkdir(parents=True)
     (package / "device.py").write_text("a = 1\n")
     (package / "publish" / "execution.py").write_text("")
-    monkeypatch.setattr("gpucourse.publish.execution.PACKAGE", package)
+    monkeypatch.setattr("gpucourse.publish.notebooks.execution.PACKAGE", package)
     small = fingerprint(course, source)
     (package / "publish" / "execution.py").write_text("b = 1\n")
     assert fingerprint(course, source) == small, "no lesson uses the build"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpucourse.publish import faq
-from gpucourse.publish.outputs import derive
-from gpucourse.publish.welcome import NOTEBOOK
+from gpucourse.publish.notebooks.outputs import derive
+from gpucourse.publish.notebooks.welcome import NOTEBOOK
+from gpucourse.publish.source import faq
 from small_course import LECTURE, edit, write_course
 
 

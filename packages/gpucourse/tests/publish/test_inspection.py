@@ -8,10 +8,10 @@ import pytest
 
 from conftest import REPOSITORY
 from gpucourse.publish import commands
-from gpucourse.publish.gallery import read_gallery
-from gpucourse.publish.inspection import inspect
-from gpucourse.publish.rehearsal import _is_wordless
-from gpucourse.publish.source import read_course
+from gpucourse.publish.notebooks.inspection import inspect
+from gpucourse.publish.notebooks.rehearsal import _is_wordless
+from gpucourse.publish.source.gallery import read_gallery
+from gpucourse.publish.source.reader import read_course
 from small_course import LECTURE, PROJECT, edit, write_course
 
 SOURCE = Path("course") / "lectures" / LECTURE / "notebook.py"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucourse.publish.links import anchored, dead_links, links, slug, without_anchors
+from gpucourse.publish.source.links import anchored, dead_links, links, slug, without_anchors
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpucourse.publish.needed_cells import names, quiet, set_up
-from gpucourse.publish.source import Cell
+from gpucourse.publish.notebooks.needed_cells import names, quiet, set_up
+from gpucourse.publish.source.reader import Cell
 
 
 def code(name: str, text: str, **more) -> Cell:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucourse.publish.offline import css_targets, mistakes
+from gpucourse.publish.site.offline import css_targets, mistakes
 
 GOOD = """<!doctype html><html><head>
 <link rel="stylesheet" href="style.css?v=1"><link rel="next" href="other/b.html">

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpucourse.publish import pace
-from gpucourse.publish.inspection import inspect
-from gpucourse.publish.source import Cell, read_course
+from gpucourse.publish.notebooks import pace
+from gpucourse.publish.notebooks.inspection import inspect
+from gpucourse.publish.source.reader import Cell, read_course
 from small_course import LECTURE, edit, write_course
 
 
@@ -63,7 +63,8 @@ def test_minutes_that_nobody_could_keep_are_named(tmp_path: Path, minutes: int, 
         else [
             f"course/lectures/{LECTURE}/notebook.py:1: course.toml says {minutes} minutes; "
             f"its words, "
-            "cells, predictions and exercises count 12: write 10 (publish/pace.py has the rule)"
+            "cells, predictions and exercises count 12: write 10 "
+            "(publish/notebooks/pace.py has the rule)"
         ]
     )
 

@@ -10,9 +10,9 @@ from nbformat.v4 import new_output
 
 from gpucourse.exercises.checks import read_exercises
 from gpucourse.exercises.outcomes import CHECK_MIME
-from gpucourse.publish import pages
-from gpucourse.publish.notebooks import cell_id, starter
-from gpucourse.publish.showcase import Shown, show_course
+from gpucourse.publish.notebooks.derive import cell_id, starter
+from gpucourse.publish.site import pages
+from gpucourse.publish.site.showcase import Shown, show_course
 from small_course import LECTURE, PROJECT, write_course
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucourse.publish.notebooks import lecture_notebook
-from gpucourse.publish.questions import asked, mistakes
-from gpucourse.publish.source import Cell, read_course
+from gpucourse.publish.notebooks.derive import lecture_notebook
+from gpucourse.publish.source.questions import asked, mistakes
+from gpucourse.publish.source.reader import Cell, read_course
 from small_course import LECTURE, edit, write_course
 
 SOURCE = f"course/lectures/{LECTURE}/notebook.py"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 import virtualgpu
-from gpucourse.publish import reference
+from gpucourse.publish.site import reference
 from virtualgpu import errors
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from gpucourse.course.problems import Problem
 from gpucourse.publish import commands
-from gpucourse.publish.rehearsal import rehearse
-from gpucourse.publish.source import read_course
+from gpucourse.publish.notebooks.rehearsal import rehearse
+from gpucourse.publish.source.reader import read_course
 from small_course import LECTURE, PROJECT, edit, write_course
 
 pytestmark = pytest.mark.slow

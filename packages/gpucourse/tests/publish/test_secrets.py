@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucourse.publish import release
-from gpucourse.publish.outputs import derive
-from gpucourse.publish.source import read_course
+from gpucourse.publish.notebooks.outputs import derive
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.source.reader import read_course
 from small_course import PROJECT, edit, write_course
 
 ANSWER = "float(np.count_nonzero(values > 0)) / max(len(values), 1)"

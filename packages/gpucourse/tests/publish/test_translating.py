@@ -12,9 +12,11 @@ from gpucourse.course.registry import load_course
 from gpucourse.exercises.checks import Lesson, read_exercises
 from gpucourse.grading.contract import PropertyFailed
 from gpucourse.notebook import errors
-from gpucourse.publish import abroad, commands, translating
-from gpucourse.publish.notebooks import project_release
-from gpucourse.publish.source import read_source
+from gpucourse.publish import commands
+from gpucourse.publish.notebooks import abroad
+from gpucourse.publish.notebooks.derive import project_release
+from gpucourse.publish.source import translating
+from gpucourse.publish.source.reader import read_source
 from gpucourse.system.language import FIXED, language, said, speaking
 from small_course import LECTURE, PROJECT, edit, write_course
 

@@ -15,9 +15,10 @@ from numba import cuda
 import kernels_to_see as kernels
 import virtualgpu
 from gpucourse import beside, report
-from gpucourse.views import card, listing, real_gpu, words
 from gpucourse.views import page as page_of_views
-from gpucourse.views.runs import Launch, copy_arguments, observe
+from gpucourse.views import words
+from gpucourse.views.launch import card, listing, real_gpu
+from gpucourse.views.launch.runs import Launch, copy_arguments, observe
 from virtualgpu.watch.counters import Counters
 
 pytestmark = pytest.mark.slow

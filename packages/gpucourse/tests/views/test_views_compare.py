@@ -12,9 +12,9 @@ from numba import cuda
 import kernels_to_see as kernels
 from gpucourse import compare, report
 from gpucourse.system.device import DeviceInfo
-from gpucourse.views import compare as compare_view
-from gpucourse.views import costs, real_gpu
-from gpucourse.views import report as report_view
+from gpucourse.views.launch import compare as compare_view
+from gpucourse.views.launch import costs, real_gpu
+from gpucourse.views.launch import report as report_view
 
 X = np.arange(1000, dtype=np.float32)
 H200 = DeviceInfo("NVIDIA H200", False, (9, 0), 150 * 10**9, "570.86.15", "12.8")
@@ -169,7 +169,7 @@ def test_beside_a_gpu_everything_has_a_time_and_can_be_kept(beside_a_gpu, tmp_pa
 
 
 def test_a_raw_kernel_of_a_real_gpu_is_compiled_anew():
-    from gpucourse.views.runs import _compiled_anew
+    from gpucourse.views.launch.runs import _compiled_anew
 
     code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
     run = _compiled_anew(SimpleNamespace(code=code, options=(), name="twice"))

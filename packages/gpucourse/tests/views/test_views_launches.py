@@ -11,11 +11,11 @@ from numba import cuda, float32, int32
 import kernels_to_see as kernels
 import virtualgpu
 from gpucourse import memory, race, report, timeline, tree
-from gpucourse.views import memory as memory_view
-from gpucourse.views import replays
-from gpucourse.views.memory import banks, requests, sectors
-from gpucourse.views.runs import Launch, traced
-from gpucourse.views.timeline import warp_starts
+from gpucourse.views.launch import memory as memory_view
+from gpucourse.views.launch import replays
+from gpucourse.views.launch.memory import banks, requests, sectors
+from gpucourse.views.launch.runs import Launch, traced
+from gpucourse.views.launch.timeline import warp_starts
 
 X = np.arange(1024, dtype=np.float32)
 TILE = np.arange(1024, dtype=np.float32).reshape(32, 32)

@@ -9,7 +9,7 @@ import pytest
 
 import virtualgpu
 from gpucourse import report
-from gpucourse.views import card, tiles
+from gpucourse.views.launch import card, tiles
 
 if sys.platform != "linux":
     pytest.skip("cuTile comes for Linux alone", allow_module_level=True)

@@ -89,7 +89,7 @@ def course_files() -> Iterator[Finding]:
     """Check whether the generated notebooks match the source, where this is a checkout."""
     from gpucourse.course.problems import CourseError
     from gpucourse.course.registry import find_root
-    from gpucourse.publish.outputs import plan
+    from gpucourse.publish.notebooks.outputs import plan
 
     group, name = "course", "notebooks"
     try:

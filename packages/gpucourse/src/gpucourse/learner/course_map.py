@@ -300,7 +300,7 @@ def _tests(cells: list[dict]) -> Iterator[str]:
 
 
 def _further(cells: list[dict]) -> Iterator[dict]:
-    """Yield the cells of the part that may be left out: see :mod:`gpucourse.publish.pace`."""
+    """Yield the cells of the part that may be left out: see :mod:`gpucourse.publish.notebooks.pace`."""
     further = False
     for cell in cells:
         tags = cell.get("metadata", {}).get("tags", ())
@@ -320,7 +320,7 @@ def _named(cells: Iterable[dict], parts: set[str]) -> set[str]:
     }
 
 
-#: A heading with the anchor that :func:`gpucourse.publish.links.anchored` puts above it.
+#: A heading with the anchor that :func:`gpucourse.publish.source.links.anchored` puts above it.
 _SECTION = re.compile(r'^<a id="([^"]+)"></a>\n#+ +(.+?)\s*$', re.MULTILINE)
 _CHECK = re.compile(r"""^\s*check\(\s*["']([^"']+)""", re.MULTILINE)
 

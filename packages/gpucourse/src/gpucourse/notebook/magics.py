@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 import virtualgpu
 from gpucourse.system.device import device
 from gpucourse.system.libraries import absent
-from gpucourse.views import card
+from gpucourse.views.launch import card
+from gpucourse.views.launch.real_gpu import WatchedOnGPU
+from gpucourse.views.launch.runs import Observed
 from gpucourse.views.page import View, box, escape, note
-from gpucourse.views.real_gpu import WatchedOnGPU
-from gpucourse.views.runs import Observed
 from virtualgpu.api import Profile
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report, from_error

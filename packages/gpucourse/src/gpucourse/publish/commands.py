@@ -16,10 +16,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.registry import Course, find_root, load_course
-from gpucourse.publish.execution import KernelLost
-from gpucourse.publish.outputs import plan, write
-from gpucourse.publish.rehearsal import rehearse
-from gpucourse.publish.source import Source
+from gpucourse.publish.notebooks.execution import KernelLost
+from gpucourse.publish.notebooks.outputs import plan, write
+from gpucourse.publish.notebooks.rehearsal import rehearse
+from gpucourse.publish.source.reader import Source
 from gpucourse.system.language import speaking
 from gpucourse.wording import many
 from virtualgpu.api import NUMBA_VARIABLE, numba_package
@@ -100,8 +100,8 @@ def check(ids: list[str], language: str = "", *, successor: bool = False) -> int
 
 
 def _check_successor(ids: list[str]) -> int:
-    from gpucourse.publish import successor
-    from gpucourse.publish.source import read_source
+    from gpucourse.publish.notebooks import successor
+    from gpucourse.publish.source.reader import read_source
 
     root = find_root()
     listed = successor.lessons(root)
@@ -140,10 +140,11 @@ def _check_successor(ids: list[str]) -> int:
 
 
 def _check(ids: list[str]) -> int:
-    from gpucourse.publish import syllabi, translating
-    from gpucourse.publish.gallery import read_gallery
-    from gpucourse.publish.inspection import inspect
-    from gpucourse.publish.source import read_course, read_source
+    from gpucourse.publish.notebooks import syllabi
+    from gpucourse.publish.notebooks.inspection import inspect
+    from gpucourse.publish.source import translating
+    from gpucourse.publish.source.gallery import read_gallery
+    from gpucourse.publish.source.reader import read_course, read_source
 
     root = find_root()
     code = 0
@@ -191,7 +192,7 @@ def _rehearsed(course: Course, sources: Sequence[Source]) -> Iterator[list[Probl
 @_tells_mistakes
 def translate(language: str, ids: list[str]) -> int:
     """Make the catalogues of a language, or bring them in step with the English texts."""
-    from gpucourse.publish import translating
+    from gpucourse.publish.source import translating
 
     try:
         with speaking(""):

@@ -18,7 +18,7 @@ from gpucourse.exercises.checks import require
 from gpucourse.puzzles.inputs import Case, arrays_of, differing, draw
 from gpucourse.system.device import device
 from gpucourse.system.language import _
-from gpucourse.views.real_gpu import REPEATS
+from gpucourse.views.launch.real_gpu import REPEATS
 from virtualgpu.api import without_reroute
 
 

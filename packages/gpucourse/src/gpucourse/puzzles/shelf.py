@@ -14,8 +14,8 @@ from gpucourse.exercises.predictions import predictions
 from gpucourse.learner import records
 from gpucourse.puzzles import board, causes, clock, counts, judge
 from gpucourse.puzzles.picture import draw_spec
+from gpucourse.views.launch.race import race
 from gpucourse.views.page import View
-from gpucourse.views.race import race
 
 
 class Shelf(NamedTuple):

@@ -1,0 +1,94 @@
+"""Minutes of a lesson, by one rule for lectures, projects, sections and syllabi.
+
+A learner reads so many words and lines of code, runs cells, weighs predictions, writes answers.
+What each takes is an assumption, chosen so that the sums agreed with what the lectures had been
+planned for; **nobody has been timed yet**. Who has watched a room changes the numbers here, and
+``gpucourse check`` then names every lesson and syllabus that is to be restated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gpucourse.course.regions import HIDDEN_TESTS, remove_regions
+from gpucourse.course.registry import Lecture
+from gpucourse.publish.notebooks.derive import starter_source
+from gpucourse.publish.source.links import slug
+from gpucourse.publish.source.questions import asked
+from gpucourse.publish.source.reader import ANSWERS, Cell, Source
+
+#: Words of prose that are read, and understood, in a minute.
+WORDS = 180
+#: Lines of code that are read in a minute.
+LINES = 40
+#: Minutes to run a cell and look at what comes out; to settle on a prediction; to write the answer
+#: to a lecture's exercise; to write a step of a project.
+RUN, PREDICTION, EXERCISE, STEP = 0.5, 1.0, 4.0, 18.0
+#: ``course.toml`` and syllabi give whole steps of this, and may be off by one.
+GRAIN = 5
+
+_NOT_READ = re.compile(r"```.*?```|!\[.*?\]\([^)]*\)|(?<=\])\([^)]*\)", re.DOTALL)
+
+
+def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: bool = True) -> float:
+    """Minutes for a lesson, or some ``cells`` of it; without ``answers``, nothing is written."""
+    total = 0.0
+    for cell in required(source.cells) if cells is None else cells:
+        if "room" in cell.tags:
+            continue
+        exercise = "exercise" in cell.tags or cell.role in ANSWERS
+        if cell.kind == "markdown":
+            total += words(cell) / WORDS
+        elif asked(cell):
+            total += PREDICTION
+            continue
+        else:
+            shown = remove_regions(cell.source, HIDDEN_TESTS)
+            shown = starter_source(shown) if exercise else shown
+            total += (shown.count("\n") + 1) / LINES + RUN
+        if exercise and answers:
+            total += EXERCISE if isinstance(source.lesson, Lecture) else STEP
+    return total
+
+
+def optional(source: Source) -> float:
+    """Return the minutes of the part of a lesson that may be left out."""
+    return minutes(source, source.cells) - minutes(source)
+
+
+def required(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Yield the cells that a lesson's minutes count.
+
+    A cell with the tag ``further`` begins a part that learners may leave out. It ends before the
+    keypoints.
+    """
+    further = False
+    for cell in cells:
+        further = (further or "further" in cell.tags) and "keypoints" not in cell.tags
+        if not further:
+            yield cell
+
+
+def words(cell: Cell) -> int:
+    """Count a cell's words of prose, without link addresses and pictures."""
+    if cell.kind != "markdown":
+        return 0
+    return len(re.findall(r"\w+", _NOT_READ.sub(" ", cell.source)))
+
+
+def rounded(counted: float) -> int:
+    """Round a count of minutes to what is written."""
+    return max(GRAIN, GRAIN * round(counted / GRAIN))
+
+
+def sections(source: Source) -> dict[str, list[Cell]]:
+    """Return the cells below each ``##`` heading, by the heading's anchor."""
+    found: dict[str, list[Cell]] = {}
+    current = found.setdefault("", [])
+    for cell in source.cells:
+        heading = re.search(r"^## +(.+?) *$", cell.source, re.MULTILINE)
+        if cell.kind == "markdown" and heading:
+            current = found.setdefault(slug(heading[1]), [])
+        current.append(cell)
+    return found

@@ -1,0 +1,1 @@
+"""Files for other places: the handout, a class's tree, environments, Binder, JupyterHub."""

@@ -1,0 +1,151 @@
+"""``make class``: a graded class's files, as a separate git repository and as a zip file.
+
+    python -m gpucourse.publish.release.class_tree build/release build/class
+
+The handout (:mod:`.handout`: lectures, projects, pictures, packages; no solutions, no hidden tests)
+as a folder that nbgitpuller can clone once it is pushed somewhere. Made again, it is one commit
+more, so what learners have written is merged with what is new. Files that the teacher added to the
+folder stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gpucourse.course.problems import CourseError, Problem
+from gpucourse.publish.release import handout as release
+from gpucourse.publish.release.environments import version
+from gpucourse.publish.release.hub import BRANCH, FOLDER
+from gpucourse.wording import many
+
+#: In the tree: the files that this command wrote, so that it removes no other.
+LIST = ".class-tree"
+
+
+def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
+    """Bring the repository ``tree`` in step with ``found``; returns what was done, in words.
+
+    Raises CourseError, and changes nothing, where files of an earlier run were changed by hand and
+    not committed.
+    """
+    if not (tree / ".git").is_dir():
+        tree.mkdir(parents=True, exist_ok=True)
+        _git(tree, "init", "--quiet", "--initial-branch", BRANCH)
+    before = _listed(tree)
+    if changed := _git(tree, "status", "--porcelain", "--untracked-files=no").splitlines():
+        raise CourseError(
+            [
+                Problem(
+                    tree / line[3:],
+                    None,
+                    "was changed by hand: commit it, or take the change back (git restore)",
+                )
+                for line in changed
+            ]
+        )
+    taken = [name for name in found if name not in before and (tree / name).exists()]
+    if taken:
+        raise CourseError(
+            [
+                Problem(
+                    tree / name,
+                    None,
+                    "stands where a file of the class's tree "
+                    "goes, and is not of an earlier run: move it away",
+                )
+                for name in taken
+            ]
+        )
+    for name in before - found.keys():
+        (tree / name).unlink(missing_ok=True)
+    for name, content in found.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(content)
+    (tree / LIST).write_text("\n".join(sorted(found)) + "\n", encoding="utf-8")
+    _git(
+        tree,
+        "add",
+        "--all",
+        "--pathspec-from-file=-",
+        "--pathspec-file-nul",
+        given="\0".join(f":(literal){name}" for name in [*_known(tree, before), *found, LIST]),
+    )
+    staged = _git(tree, "diff", "--cached", "--name-only").splitlines()
+    if not staged:
+        return "nothing has changed since its last commit"
+    _git(tree, *_identity(tree), "commit", "--quiet", "--message", message)
+    return f"{len([name for name in staged if name != LIST])} files changed, committed"
+
+
+def _listed(tree: Path) -> set[str]:
+    """Return the files that an earlier run wrote."""
+    path = tree / LIST
+    return set(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else set()
+
+
+def _known(tree: Path, names: Iterable[str]) -> list[str]:
+    """Return those of ``names`` that git knows; it refuses to stage others."""
+    known = set(_git(tree, "ls-files", "-z").split("\0"))
+    return [name for name in names if name in known]
+
+
+def _identity(tree: Path) -> list[str]:
+    """Options that name an author where git knows none."""
+    known = subprocess.run(["git", "config", "user.email"], cwd=tree, capture_output=True)
+    return (
+        []
+        if known.returncode == 0
+        else ["-c", "user.name=make class", "-c", "user.email=class@localhost"]
+    )
+
+
+def _git(tree: Path, *arguments: str, given: str = "") -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=tree, input=given, text=True, capture_output=True
+    )
+    if done.returncode:
+        said = f"git {' '.join(arguments)}: {done.stderr.strip()}"
+        raise CourseError([Problem(tree, None, said)])
+    return done.stdout
+
+
+def make(root: Path, wheels: Path, folder: Path) -> list[str]:
+    """Write the tree and its zip into ``folder``; what was done, in lines.
+
+    ``wheels`` is the folder that has the wheels of this version.
+    """
+    found = release.checked(root, wheels, graded=True)
+    tree = folder / FOLDER
+    done = write(tree, found, f"The course, version {version(root)}")
+    archive = folder / f"{FOLDER}-class.zip"
+    archive.write_bytes(release.pack(found, FOLDER))
+    return [
+        f"{tree}: {many(len(found), 'file')}, no answers and no hidden tests; {done}",
+        f"{archive}: the same, {archive.stat().st_size / 1e6:.1f} MB",
+        "Push the first where your hub can read it, as",
+        f"    git -C {tree} push https://git.my-university.edu/our-class.git {BRANCH}",
+        "name it in your hub's settings as COURSE_REPOSITORY, and print links to it with",
+        "    .venv/bin/python -m gpucourse.publish.release.hub HUB --settings yours.yaml",
+    ]
+
+
+def main() -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gpucourse.publish.release.class_tree")
+    parser.add_argument("wheels", type=Path, help="where `make release` put the packages")
+    parser.add_argument("folder", type=Path, help="where the repository and the zip go")
+    options = parser.parse_args()
+    try:
+        print("\n".join(make(Path.cwd(), options.wheels, options.folder)))
+    except CourseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

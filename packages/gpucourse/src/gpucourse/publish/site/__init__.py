@@ -1,0 +1,1 @@
+"""The site and the slides, made from executed notebooks."""

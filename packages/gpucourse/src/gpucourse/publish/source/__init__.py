@@ -1,0 +1,1 @@
+"""The sources in course/: their cells, links, questions and translations."""

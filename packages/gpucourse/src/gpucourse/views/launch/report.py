@@ -1,0 +1,54 @@
+"""``gpucourse.report``: launch a kernel on copies of its arguments and show its card."""
+
+from __future__ import annotations
+
+import virtualgpu
+from gpucourse.system.device import device
+from gpucourse.views.launch import real_gpu
+from gpucourse.views.launch.card import card
+from gpucourse.views.launch.runs import Launch, is_tiled, observe
+from gpucourse.views.page import View, box, note
+
+TILES = (
+    "Launches over tiles are counted on the virtual GPU alone: to see this card here, start "
+    "Jupyter with CUDA_VISIBLE_DEVICES= (nothing)."
+)
+
+
+def report(
+    kernel: object,
+    grid: object = None,
+    block: object = None,
+    *arguments: object,
+    shared_bytes: int = 0,
+) -> View:
+    """Launch a kernel on copies of its arguments and show what it did.
+
+    Parameters
+    ----------
+    kernel : a kernel of ``@cuda.jit`` or ``@ct.kernel``, or a ``cupy.RawKernel``
+    grid, block : int or tuple of up to three ints
+        Blocks in the grid, threads in a block: what stands in the brackets of a launch. Over tiles
+        the block is 1.
+    *arguments
+        The kernel's arguments. Arrays are copied: yours stay as they are.
+    shared_bytes : int
+        Dynamic shared memory of each block, in bytes.
+
+    Returns
+    -------
+    View
+        A card: findings first, then what was counted, then the source line by line. Counts come
+        from the virtual GPU; on a machine with a GPU the card also has its time, measured there.
+
+    Raises
+    ------
+    TypeError
+        What was given is no kernel, no grid or no block; the message says what to write.
+    """
+    launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
+    if is_tiled(kernel) and not virtualgpu.answers():
+        return View(box(note(TILES)), TILES)
+    observed = observe(launch)
+    timing = "" if device().virtual else real_gpu.sentence(launch, observed)
+    return card(observed, timing=timing)
