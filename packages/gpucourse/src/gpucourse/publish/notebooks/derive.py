@@ -356,7 +356,7 @@ def new_notebook_of(id: str, cells: list[NotebookNode]) -> NotebookNode:
 
 
 def mark(notebook: NotebookNode, released: str) -> NotebookNode:
-    """Write into the notebook which cells it was released with; see :mod:`gpucourse.course.released`."""
+    """Record the notebook's released cells in it; see :mod:`gpucourse.course.released`."""
     notebook.metadata["gpucourse"]["released"] = released
     return notebook
 

@@ -50,7 +50,7 @@ TAGS = {
 }
 #: Roles a project's cell may have; each becomes nbgrader metadata.
 ROLES = ("setup", "solution", "test", "written")
-#: Tag of a cell that no file has: what a part of a lesson needs, folded away (:mod:`..notebooks.three_hours`).
+#: Tag of a cell that no file has: needed by a part of a lesson, and folded (``three_hours``).
 SET_UP = "set-up"
 #: Roles whose text comes from the learner: code that is tested, prose that a person marks.
 ANSWERS = ("solution", "written")
