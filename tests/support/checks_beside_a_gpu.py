@@ -59,7 +59,7 @@ def _pretend_tiles(launched: list[str]) -> None:
 
 def _pretend_cpp() -> list[str]:
     """Kernels in C++ that the lesson's libraries launch, from here on."""
-    import cupy._kernel_launch
+    import cupy._kernels.launch
     import pycuda._function
 
     launched: list[str] = []
@@ -72,7 +72,7 @@ def _pretend_cpp() -> list[str]:
 
         return launch
 
-    cupys, pycudas = cupy._kernel_launch.Function, pycuda._function.Function
+    cupys, pycudas = cupy._kernels.launch.Function, pycuda._function.Function
     cupys.__call__ = noted(cupys.__call__, lambda function: function.name)
     pycudas._launch = noted(pycudas._launch, lambda function: function._kernel.entry)
     return launched

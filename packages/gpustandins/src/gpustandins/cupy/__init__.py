@@ -84,11 +84,11 @@ format_parser, DataSource = _numpy.rec.format_parser, _numpy.lib.npyio.DataSourc
 #: Kernels of one's own, in modules that are imported when they are first asked for: they bring
 #: the compiler along.
 _KERNELS = {
-    "ElementwiseKernel": "_kernel_elementwise",
-    "ReductionKernel": "_kernel_reduction",
-    "RawKernel": "_kernel_raw",
-    "RawModule": "_kernel_raw",
-    "fuse": "_kernel_fusion",
+    "ElementwiseKernel": "elementwise",
+    "ReductionKernel": "reduction",
+    "RawKernel": "raw",
+    "RawModule": "raw",
+    "fuse": "fusion",
 }
 
 disable_experimental_feature_warning = False
@@ -98,7 +98,7 @@ def __getattr__(name: str):
     import importlib
 
     if name in _KERNELS:
-        value = getattr(importlib.import_module(f".{_KERNELS[name]}", __name__), name)
+        value = getattr(importlib.import_module(f"._kernels.{_KERNELS[name]}", __name__), name)
         globals()[name] = value
         return value
     if name == "typing":

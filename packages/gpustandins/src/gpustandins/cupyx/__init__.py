@@ -9,7 +9,7 @@ _only_as("cupyx", __name__)
 
 import cupy as _cupy  # noqa: E402
 import numpy as _numpy  # noqa: E402
-from cupy._kernel_elementwise import ElementwiseKernel as _ElementwiseKernel  # noqa: E402
+from cupy._kernels.elementwise import ElementwiseKernel as _ElementwiseKernel  # noqa: E402
 from cupy._missing import missing as _missing  # noqa: E402
 
 from ._errors import errstate, geterr, seterr  # noqa: E402

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .._kernel_errors import CompileException
+from .._errors import CompileException
 
 __all__ = ["CompileException"]

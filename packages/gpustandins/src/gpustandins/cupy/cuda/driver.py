@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._kernel_errors import CUDADriverError
+from .._errors import CUDADriverError
 from .._missing import missing
 
 __all__ = ["CUDADriverError"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from virtualgpu.standins.interface import Module as _Module
 
-from .._kernel_errors import as_cupy_does
+from .._errors import as_cupy_does
 
 __all__ = ["Module"]
 
@@ -15,7 +15,7 @@ __all__ = ["Module"]
 def __getattr__(name: str):
     # Arrays rest on this package, and launches on arrays: no import at the top.
     if name == "Function":
-        return importlib.import_module("cupy._kernel_launch").Function
+        return importlib.import_module("cupy._kernels.launch").Function
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

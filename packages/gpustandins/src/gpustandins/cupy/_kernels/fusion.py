@@ -17,20 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, _kernel_elementwise, _kernel_reduction
-from ._kernel_code import type_name
-from ._kernel_expressions import PREAMBLE
-from ._kernel_trace import NUMBERS, Reduced, Trace, Traced, cast, literal
-from ._tracing import TRACING
+from .. import _core
+from .._tracing import TRACING
+from . import elementwise, reduction
+from .code import type_name
+from .expressions import PREAMBLE
+from .trace import NUMBERS, Reduced, Trace, Traced, cast, literal
 
 
-class FusedKernel(_kernel_elementwise.ElementwiseKernel):
+class FusedKernel(elementwise.ElementwiseKernel):
     """A generated kernel, recorded as a fused one."""
 
     _kind = "fused"
 
 
-class FusedReduction(_kernel_reduction.ReductionKernel):
+class FusedReduction(reduction.ReductionKernel):
     """A generated kernel with a reduction at its end, recorded as a fused one."""
 
     _kind = "fused"

@@ -6,13 +6,13 @@ import operator
 
 import numpy as np
 
-from . import _kernel
-from ._kernel_code import prelude, quoted
-from ._operands import as_array
-from .cuda.texture import Handle
+from .._operands import as_array
+from ..cuda.texture import Handle
+from . import kernel
+from .code import prelude, quoted
 
 
-class ElementwiseKernel(_kernel.GeneratedKernel):
+class ElementwiseKernel(kernel.GeneratedKernel):
     """A kernel that computes each element of its outputs from its inputs' elements.
 
     >>> squared_difference = cupy.ElementwiseKernel(
@@ -95,21 +95,21 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
                 )
         # Outputs, too, may lie in memory of another library.
         args = tuple(value if (array := as_array(value)) is None else array for value in args)
-        values = [_kernel.operand(value) for value in args]
+        values = [kernel.operand(value) for value in args]
         types = [
             value.dtype if is_array or isinstance(given, Handle) else None
             for (value, is_array), given in zip(values, args, strict=True)
         ]
         if any(one is None for one in types[self.nin :]):
             raise TypeError("Output arguments must be cupy.ndarray")
-        in_types, out_types, meaning = _kernel.resolve_types(
+        in_types, out_types, meaning = kernel.resolve_types(
             self.in_params, self.out_params, types[: self.nin], types[self.nin :]
         )
         operands = [
-            value if is_array else _kernel.number(value, dtype)
+            value if is_array else kernel.number(value, dtype)
             for (value, is_array), dtype in zip(values, [*in_types, *out_types], strict=False)
         ]
-        operands, shape = _kernel.broadcast(operands, self.params[: len(operands)])
+        operands, shape = kernel.broadcast(operands, self.params[: len(operands)])
         if size is not None:
             if shape is not None:
                 raise ValueError(
@@ -120,10 +120,10 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
             raise ValueError("Loop size is undecided.")
         elif len(args) == self.nin and any(one.raw for one in self.out_params):
             raise ValueError("Output array size is Undecided")
-        outputs = _kernel.new_outputs(self.out_params, out_types, shape, args[self.nin :])
+        outputs = kernel.new_outputs(self.out_params, out_types, shape, args[self.nin :])
         if 0 not in shape:
             self._launch(
-                [*operands[: self.nin], *map(_kernel.output, outputs)],
+                [*operands[: self.nin], *map(kernel.output, outputs)],
                 shape,
                 meaning,
                 block_size,
@@ -135,9 +135,9 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
 
     def _launch(self, operands, shape, meaning, block_size, stream) -> None:
         if self.reduce_dims:
-            operands, shape = _kernel.squash(operands, self.params, shape)
+            operands, shape = kernel.squash(operands, self.params, shape)
         function = self._function(operands, (len(shape),), meaning)
-        arguments = [*(one.argument() for one in operands), _kernel.indexer(shape)]
+        arguments = [*(one.argument() for one in operands), kernel.indexer(shape)]
         function.linear_launch(
             int(np.prod(shape, dtype=np.int64)), arguments, 0, block_size, stream
         )
@@ -152,7 +152,7 @@ class ElementwiseKernel(_kernel.GeneratedKernel):
                 elements.append(f"{const}{one.ctype} &{one.name} = _raw_{one.name}[_ind.get()];")
         declared.append(f"CIndexer<{dimensions[0]}> _ind")
         elements = "\n        ".join(elements)
-        return f"""{prelude(one.dtype for one in operands)}{_kernel.typedefs(meaning)}
+        return f"""{prelude(one.dtype for one in operands)}{kernel.typedefs(meaning)}
 {self._own(self.preamble, "preamble")}
 extern "C" __global__ void {self.name}({", ".join(declared)}) {{
     {self._own(self._loop_prep, "loop_prep")};

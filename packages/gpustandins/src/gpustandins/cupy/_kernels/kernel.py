@@ -12,11 +12,11 @@ import numpy as np
 
 from virtualgpu.standins.interface import Argument, PerDevice
 
-from . import _core
-from ._creation import asarray
-from ._kernel_code import HEADERS, pack_array, pack_indexer, type_name
-from ._kernel_launch import Function, load
-from .cuda.texture import Handle
+from .. import _core
+from .._creation import asarray
+from ..cuda.texture import Handle
+from .code import HEADERS, pack_array, pack_indexer, type_name
+from .launch import Function, load
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._kernel_code import type_name
-from ._kernel_expressions import expression
+from .. import _core
+from .code import type_name
+from .expressions import expression
 
 NUMBERS = (bool, int, float, complex)
 _BINARY = {
@@ -165,7 +165,7 @@ class Reduced:
 
 
 def _ufunc(name: str):
-    from ._ufunc import UFUNCS
+    from .._ufunc import UFUNCS
 
     return UFUNCS[name]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from gpustandins.nvcc import PRE_INCLUDE, TYPES
 from virtualgpu.standins.interface import HOST_HEADERS, Module, PerDevice
 
-from ._kernel_code import HEADERS
-from ._kernel_errors import as_cupy_does
-from ._kernel_launch import Function, load
+from .._errors import as_cupy_does
+from .code import HEADERS
+from .launch import Function, load
 
 _ATTRIBUTES = (
     "max_threads_per_block",
@@ -239,7 +239,7 @@ class RawModule:
 
         Wrap it with ``cupy.ndarray(shape, dtype, pointer)``.
         """
-        from .cuda.memory import MemoryPointer, UnownedMemory
+        from ..cuda.memory import MemoryPointer, UnownedMemory
 
         module = self.module
         with as_cupy_does():

@@ -8,14 +8,15 @@ import numpy as np
 
 from virtualgpu.standins.interface import Argument, source_path
 
-from . import _core, _kernel
-from ._kernel_code import prelude, quoted, type_name
-from ._operands import as_array
+from .. import _core
+from .._operands import as_array
+from . import kernel
+from .code import prelude, quoted, type_name
 
 BLOCK = 512  # threads; CuPy's block for a reduction
 
 
-class ReductionKernel(_kernel.GeneratedKernel):
+class ReductionKernel(kernel.GeneratedKernel):
     """A kernel that reduces its inputs along axes.
 
     >>> l2norm = cupy.ReductionKernel(
@@ -102,27 +103,27 @@ class ReductionKernel(_kernel.GeneratedKernel):
                 raise ValueError("cannot specify 'out' as both a positional and keyword argument")
             given = [out]
         given = [one if (array := as_array(one)) is None else array for one in given]
-        values = [_kernel.operand(value) for value in args[: self.nin]]
+        values = [kernel.operand(value) for value in args[: self.nin]]
         if any(not isinstance(one, _core.ndarray) for one in given):
             raise TypeError("Output arguments type must be cupy.ndarray")
-        in_types, out_types, meaning = _kernel.resolve_types(
+        in_types, out_types, meaning = kernel.resolve_types(
             self.in_params,
             self.out_params,
             [value.dtype if is_array else None for value, is_array in values],
             [one.dtype for one in given],
         )
         operands = [
-            value if is_array else _kernel.number(value, wanted)
+            value if is_array else kernel.number(value, wanted)
             for (value, is_array), wanted in zip(values, in_types, strict=True)
         ]
-        operands, shape = _kernel.broadcast(operands, self.in_params)
+        operands, shape = kernel.broadcast(operands, self.in_params)
         if shape is None:
             raise ValueError("Loop size is undecided.")
         reduced, kept = _axes(axis, len(shape))
         out_shape = tuple(
             1 if i in reduced else length for i, length in enumerate(shape) if keepdims or i in kept
         )
-        (result,) = _kernel.new_outputs(self.out_params, out_types, out_shape, given)
+        (result,) = kernel.new_outputs(self.out_params, out_types, out_shape, given)
         if result.size == 0:
             return result
         if 0 in shape and not self.identity:
@@ -168,17 +169,17 @@ class ReductionKernel(_kernel.GeneratedKernel):
         along = nearest < reduced
         size = int(np.prod(shape, dtype=np.int64))
         if self.reduce_dims and 0 not in shape:
-            operands, shape = _kernel.squash(operands, self.in_params, shape)
-        output = _kernel.output(result)
-        (output,), out_shape = _kernel.squash([output], self.out_params, output.shape)
+            operands, shape = kernel.squash(operands, self.in_params, shape)
+        output = kernel.output(result)
+        (output,), out_shape = kernel.squash([output], self.out_params, output.shape)
         count = output.size
         lanes = 1 << max(0, min(BLOCK, max(1, size // count)) - 1).bit_length()
         function = self._function([*operands, output], (len(shape), len(out_shape)), meaning)
         per_block = BLOCK // lanes
         arguments = [
             *(one.argument() for one in (*operands, output)),
-            _kernel.indexer(shape),
-            _kernel.indexer(out_shape),
+            kernel.indexer(shape),
+            kernel.indexer(out_shape),
             Argument(np.array([lanes, along], np.int32).tobytes()),
         ]
         function((-(-count // per_block),), (BLOCK,), arguments, stream=stream, size=size)
@@ -200,7 +201,7 @@ class ReductionKernel(_kernel.GeneratedKernel):
         ]
         elements = "\n            ".join(elements)
         path = source_path(self.map_expr, f"{self.name} (map)")
-        return f"""{prelude(one.dtype for one in (*operands, output))}{_kernel.typedefs(meaning)}
+        return f"""{prelude(one.dtype for one in (*operands, output))}{kernel.typedefs(meaning)}
 typedef long long IndexT;
 struct _Plan {{ int lanes, along; }};
 {quoted(self.preamble, f"{self.name} (preamble)") if self.preamble else ""}
@@ -270,7 +271,7 @@ def _axes(axis, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(sorted(reduced)), tuple(i for i in range(ndim) if i not in reduced)
 
 
-def _transpose(one: _kernel.Operand, order: tuple[int, ...]) -> _kernel.Operand:
+def _transpose(one: kernel.Operand, order: tuple[int, ...]) -> kernel.Operand:
     return one._replace(
         shape=tuple(one.shape[axis] for axis in order),
         strides=tuple(one.strides[axis] for axis in order),

@@ -18,10 +18,10 @@ from virtualgpu.standins.interface import (
     queues,
 )
 
-from . import _core, _launches
-from ._kernel_errors import as_cupy_does
-from .cuda.memory import MemoryPointer, stream_number
-from .cuda.texture import Handle
+from .. import _core, _launches
+from .._errors import as_cupy_does
+from ..cuda.memory import MemoryPointer, stream_number
+from ..cuda.texture import Handle
 
 # CuPy's documentation, "User-Defined Kernels", Kernel arguments: the types of Python's numbers.
 _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}

@@ -1,0 +1,1 @@
+"""Kernels through NVRTC: CUDA C++, elementwise, reductions, and fused functions."""
