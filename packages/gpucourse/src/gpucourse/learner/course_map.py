@@ -300,7 +300,7 @@ def _tests(cells: list[dict]) -> Iterator[str]:
 
 
 def _further(cells: list[dict]) -> Iterator[dict]:
-    """Yield the cells of the part that may be left out: see :mod:`gpucourse.publish.notebooks.pace`."""
+    """Yield the cells of the optional part (:mod:`gpucourse.publish.notebooks.pace`)."""
     further = False
     for cell in cells:
         tags = cell.get("metadata", {}).get("tags", ())
