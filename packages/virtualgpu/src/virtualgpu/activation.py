@@ -98,7 +98,7 @@ def use_standins(names: Collection[str] | None = None) -> list[str]:
 
 
 def activate_later() -> list[str]:
-    """:func:`use_standins` now, and :func:`activate` when ``numba.cuda`` or Triton is imported.
+    """Call :func:`use_standins` now, and :func:`activate` when numba.cuda or Triton is imported.
 
     ``numba.cuda`` takes two seconds to import, and a program may not need it. ``cuda.core`` finds
     the virtual GPU's driver once it is imported.

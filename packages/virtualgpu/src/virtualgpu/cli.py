@@ -251,7 +251,7 @@ def print_ptx(script: Path) -> int:
 
 
 def annotated(ptx: str) -> str:
-    """PTX whose ``.loc`` directives are comments: the file's name, the line and its text."""
+    """Return PTX whose ``.loc`` directives are comments: the file's name, the line and its text."""
     files = dict(re.findall(r'(?m)^\s*\.file\s+(\d+)\s+"([^"]*)"', ptx))
 
     def comment(found: re.Match) -> str:
@@ -342,7 +342,7 @@ def first_kernel() -> bool:
 
 @contextmanager
 def command_line(script: str, arguments: list[str], module: bool = False):
-    """``sys.argv`` and ``sys.path`` as ``python script`` sets them."""
+    """Set ``sys.argv`` and ``sys.path`` as ``python script`` does."""
     before = sys.argv, list(sys.path)
     sys.argv = [script, *arguments]
     sys.path.insert(0, os.getcwd() if module else os.path.dirname(os.path.abspath(script)))

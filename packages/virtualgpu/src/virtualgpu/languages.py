@@ -78,7 +78,7 @@ triton_files: set[str] = set()  # from which kernels were loaded
 
 
 def language_of(source) -> Language:
-    """By the file of a :class:`~virtualgpu.ptx.module.SourceLine`; Numba's names without one."""
+    """Return the language of a :class:`~virtualgpu.ptx.module.SourceLine`; Numba without one."""
     if source is None:
         return NUMBA
     if source.filename in triton_files:

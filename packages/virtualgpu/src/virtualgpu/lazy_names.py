@@ -16,7 +16,7 @@ from typing import Any
 def attach(
     module: dict[str, Any],
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` for the module whose ``globals()`` are given.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the module with these ``globals()``.
 
     Its stub may say ``from PART import NAME as NAME``, or ``import PART as _PART`` and
     ``OTHER = _PART.NAME`` or ``OTHER = _PART``. A part is imported when a name of it is first used;

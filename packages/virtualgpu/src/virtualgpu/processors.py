@@ -32,7 +32,7 @@ def usable(cgroup: Path = CGROUP, proc: Path = PROC) -> float:
 
 
 def wanted() -> int:
-    """On how many cores blocks shall run: ``VIRTUALGPU_THREADS``, or all that are usable.
+    """Return the number of cores for blocks: ``VIRTUALGPU_THREADS``, or all usable ones.
 
     Raises VirtualGPUError for what is no such number.
     """
@@ -49,7 +49,7 @@ def wanted() -> int:
 
 
 def control_groups(controller: str, cgroup: Path, proc: Path) -> list[Path]:
-    """Folders of the control groups that this process is in, its own first, the root last.
+    """Return the control groups' folders of this process, its own first, the root last.
 
     In a container its own group is mounted as the root of ``cgroup``; on a machine that limits its
     users (systemd's slices) the groups lie below it.

@@ -65,7 +65,7 @@ def own(whole: TracebackType | None) -> TracebackType | None:
 
 
 def calling_line() -> tuple[str | None, int | None]:
-    """File and line of the program's own code that is asking a library for something now."""
+    """Return file and line of the program's own code that calls a library now."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

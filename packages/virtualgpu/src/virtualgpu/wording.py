@@ -11,7 +11,7 @@ _LIKE_AN = re.compile(r"8|1[18](?!\d)|[aeio]|u(?!int|func|n[iy]|s[ae]|t[fi])", r
 
 
 def many(count: int, one: str, more: str | None = None) -> str:
-    """``1 warp``, ``3,125 warps``."""
+    """Return ``1 warp``, ``3,125 warps``."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 

@@ -28,14 +28,14 @@ def describe_form(array: Any) -> dict:
 
 
 def numba_type(form: dict) -> Any:
-    """Numba's type of an array with the form that :func:`describe_form` gave."""
+    """Return Numba's type of an array with the form that :func:`describe_form` returned."""
     import awkward as ak
 
     return ak.Array(ak.forms.from_dict(form).length_zero_array(highlevel=False)).numba_type
 
 
 def take_apart(array: Any) -> tuple[dict, dict[str, np.ndarray]]:
-    """`array` for the wire: what JSON can say of it, and its buffers by name."""
+    """Split `array` for the wire: its form and length as JSON, and its buffers by name."""
     import awkward as ak
 
     form, length, buffers = ak.to_buffers(ak.to_packed(array))
@@ -53,7 +53,7 @@ def put_together(described: dict, buffers: dict[str, np.ndarray]) -> Any:
 
 
 def without_awkward(value: Any) -> Any:
-    """`value` with Awkward Arrays as NumPy arrays, in lists, tuples and dicts too.
+    """Convert Awkward Arrays in `value` to NumPy arrays, also in lists, tuples and dicts.
 
     Raises ValueError for lists of different lengths and for missing values.
     """

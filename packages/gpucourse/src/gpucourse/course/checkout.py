@@ -41,7 +41,7 @@ def own_checkout() -> Path | None:
 
 
 def checkouts(*starts: Path) -> list[Path]:
-    """Checkouts around each of ``starts``, the nearest first, then our own."""
+    """Yield the checkouts around each of ``starts``, the nearest first, then our own."""
     own = own_checkout()
     around = [
         folder

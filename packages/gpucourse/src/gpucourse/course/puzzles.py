@@ -244,7 +244,7 @@ def read_puzzles(where: Path) -> dict[str, Puzzle]:
 
 
 def read_puzzle(path: Path) -> Puzzle:
-    """One puzzle. Raises :class:`PuzzleError`."""
+    """Read one puzzle. Raises :class:`PuzzleError`."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         asked = table.pop("predict")

@@ -42,7 +42,7 @@ class MarkerError(ValueError):
 
 
 def find_regions(source: str) -> list[Region]:
-    """Every marked region of a cell's source, in order. Raises :class:`MarkerError`."""
+    """Find every marked region of a cell's source, in order. Raises :class:`MarkerError`."""
     found: list[Region] = []
     opened: tuple[str, int, str] | None = None
     for number, line in enumerate(source.split("\n")):

@@ -20,7 +20,7 @@ def cell_texts(notebook: Mapping) -> list[str]:
 
 
 def digest(notebook: Mapping) -> str:
-    """16 hexadecimal digits that change with any cell's kind or text, and with nothing else."""
+    """Return 16 hexadecimal digits that depend only on the kinds and texts of the cells."""
     kinds = [cell["cell_type"] for cell in notebook["cells"]]
     cells = [[kind, text] for kind, text in zip(kinds, cell_texts(notebook), strict=True)]
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]

@@ -83,7 +83,7 @@ def today(id: str, part: str = "") -> str:
 
 
 def lessons(id: str) -> list[str]:
-    """Today's lessons of this name: two, where a notebook of the undivided one is still in use."""
+    """Return the present lessons of a name: two of a split one whose old notebook is in use."""
     return [today(id), *(SPLIT[id][:1] if id in SPLIT and id in LESSONS else ())]
 
 

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def dimuons(events: int | None = None, seed: int = 1, **options: Any) -> ak.Array:
-    """Toy collision events: ``N * {muons: var * {pt, eta, phi, charge}}``.
+    """Return toy collision events: ``N * {muons: var * {pt, eta, phi, charge}}``.
 
     pt [GeV], eta (pseudorapidity, no unit) and phi [rad] are float32, charge is int32 (+1 or -1).
     An event has 0, 1, 2, 3, 4 or more muons, in no particular order; some pairs come from a Z, a

@@ -115,7 +115,7 @@ def generate(
     truth: bool = False,
     dtype: Any = np.float32,
 ) -> ak.Array:
-    """`events` toy events: ``events * {muons: var * {pt, eta, phi, charge}}``.
+    """Generate `events` toy events: ``events * {muons: var * {pt, eta, phi, charge}}``.
 
     pt [GeV], eta and phi [rad, in -pi..pi] are `dtype` (float32, as in real NanoAOD, or
     float64); charge is int32, +1 or -1.  The muons of an event are in no particular order.

@@ -22,7 +22,7 @@ def uniforms(stream: np.random.PCG64, n: int, columns: int) -> np.ndarray:
 
 
 def breit_wigner(u: np.ndarray, mass: float, width: float, low: float, high: float) -> np.ndarray:
-    """Masses [GeV] between low and high from the relativistic Breit-Wigner, by inversion at u.
+    """Return masses [GeV] between low and high from the relativistic Breit-Wigner, inverted at u.
 
     ``dN/dm`` is proportional to ``m / ((m**2 - mass**2)**2 + mass**2 width**2)``: in m**2 a
     Cauchy law around mass**2 with half width mass * width.
@@ -33,27 +33,27 @@ def breit_wigner(u: np.ndarray, mass: float, width: float, low: float, high: flo
 
 
 def falling(u: np.ndarray, scale: float, power: float, low: float, high: float) -> np.ndarray:
-    """Numbers from x / (1 + (x/scale)**2)**power between low and high, by inversion at u."""
+    """Return numbers from x / (1 + (x/scale)**2)**power between low and high, inverted at u."""
     k = power - 1.0
     above_low, above_high = ((1.0 + (edge / scale) ** 2) ** -k for edge in (low, high))
     return scale * np.sqrt((above_low - u * (above_low - above_high)) ** (-1.0 / k) - 1.0)
 
 
 def power_law(u: np.ndarray, power: float, low: float, high: float) -> np.ndarray:
-    """Numbers from x**-power between low and high, by inversion at u."""
+    """Return numbers from x**-power between low and high, by inversion at u."""
     k = power - 1.0
     first, last = low**-k, high**-k
     return (first - u * (first - last)) ** (-1.0 / k)
 
 
 def normal_pairs(u1: np.ndarray, u2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays of independent standard normal numbers (Box and Muller, 1958)."""
+    """Return two arrays of independent standard normal numbers (Box and Muller, 1958)."""
     radius, angle = np.sqrt(-2.0 * np.log(u1)), 2.0 * math.pi * u2
     return radius * np.cos(angle), radius * np.sin(angle)
 
 
 def poisson(u: np.ndarray, mean: float) -> np.ndarray:
-    """Whole numbers from the Poisson law with this mean, by inversion at u."""
+    """Return whole numbers from the Poisson law with this mean, by inversion at u."""
     terms = [math.exp(-mean)]
     while terms[-1] > 1e-18 or len(terms) <= mean:
         terms.append(terms[-1] * mean / len(terms))
@@ -68,7 +68,7 @@ def decay_to_muons(
     u_cos: np.ndarray,
     u_azimuth: np.ndarray,
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
-    """(pt, eta, phi) of the two muons from parents of `mass`, `pt` [GeV] and `rapidity`.
+    """Return (pt, eta, phi) of two muons from parents of `mass`, `pt` [GeV] and `rapidity`.
 
     The parent's azimuth and the isotropic decay angles come from three uniform numbers.
     """

@@ -36,7 +36,7 @@ _TWO_PI_REST = 2.4492935982947064e-16
 def pair_mass(
     pt1: Any, eta1: Any, phi1: Any, pt2: Any, eta2: Any, phi2: Any, *, mass: float = MUON_MASS
 ) -> Any:
-    """Invariant mass [GeV] of two particles of the same `mass` [GeV], in float64.
+    """Return the invariant mass [GeV] of two particles of the same `mass` [GeV], in float64.
 
     pt [GeV], eta and phi [rad] are numbers, NumPy arrays or Awkward Arrays that broadcast
     together; the answer has their common shape.  NaN in gives NaN out.  The module's docstring
@@ -57,7 +57,7 @@ def pair_mass(
 
 
 def massless_pair_mass(pt1: Any, eta1: Any, phi1: Any, pt2: Any, eta2: Any, phi2: Any) -> Any:
-    """Invariant mass [GeV] of two massless particles, in float64; shapes as in `pair_mass`.
+    """Return the invariant mass [GeV] of two massless particles; shapes as in `pair_mass`.
 
     ``m**2 = 2 pt1 pt2 (cosh(eta1 - eta2) - cos(phi1 - phi2))``, evaluated without the
     cancellation that the difference suffers for close particles.  For muons it is too small,
@@ -83,7 +83,7 @@ def delta_phi(phi1: Any, phi2: Any) -> Any:
 
 
 def pair_masses(muons: ak.Array, charges: str = "opposite", *, mass: float = MUON_MASS) -> ak.Array:
-    """Masses [GeV] of every pair of muons in each event: N * var * float64.
+    """Return the masses [GeV] of every pair of muons in each event: N * var * float64.
 
     `muons` is ``events.muons`` (fields pt, eta, phi, charge).  `charges` chooses the pairs:
     "opposite", "same" or "any".  The pairs of an event come in the order (0,1), (0,2), ...,
@@ -116,12 +116,12 @@ def four_vectors(muons: ak.Array, *, mass: float = MUON_MASS) -> ak.Array:
 
 
 def _half_opening(eta1: Any, phi1: Any, eta2: Any, phi2: Any) -> Any:
-    """(cosh d_eta - cos d_phi) / 2 without cancellation."""
+    """Return (cosh d_eta - cos d_phi) / 2 without cancellation."""
     eta1, eta2 = _as_float64(eta1, eta2)
     return np.square(np.sinh((eta1 - eta2) / 2.0)) + np.square(np.sin(delta_phi(phi1, phi2) / 2.0))
 
 
 def _as_float64(*values: Any) -> tuple[Any, ...]:
-    """Each value in float64, whether it is a number, a sequence, NumPy's or Awkward's."""
+    """Convert each value to float64: a number, a sequence, or an array of NumPy or Awkward."""
     # A NumPy float64 scalar promotes float32 arrays of both libraries; times one is exact.
     return tuple(np.multiply(value, np.float64(1.0)) for value in values)

@@ -20,7 +20,7 @@ COLUMNS = ("pt", "eta", "phi", "charge")
 
 
 def read(path: Any, stop: int | None = None) -> ak.Array:
-    """Events of a NanoAOD file, by path or open to be read: ``N * {muons: var * {...}}``.
+    """Read the events of a NanoAOD file, by path or open: ``N * {muons: var * {...}}``.
 
     Of a muon, pt [GeV], eta and phi [rad] are float32, charge is int32.  `stop` reads only the
     first so many events: the real file of `gpucourse.data.opendata` holds 61 million.  Raises

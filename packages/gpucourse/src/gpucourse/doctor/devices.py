@@ -80,7 +80,7 @@ def device_and_compilers() -> Iterator[Finding]:
 
 
 def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
-    """Compilers of different toolkits, and variables that point to another one than theirs."""
+    """Report compilers of different toolkits, and variables that point to another toolkit."""
     from gpucourse.doctor.probes import toolkit_version
 
     majors = {name: _cuda_of(place) for name, place in places.items()}
@@ -199,7 +199,7 @@ def driver() -> Iterator[Finding]:
 
 
 def gpu_libraries() -> Iterator[Finding]:
-    """JAX, CuPy and cuDF beside a GPU: each needs a package of its own for it."""
+    """Check JAX, CuPy and cuDF beside a GPU, each of which needs its own package for it."""
     from gpucourse.system.device import device
 
     found = device()

@@ -61,7 +61,7 @@ def installers() -> Iterator[Finding]:
 
 
 def _by_conda() -> Iterator[tuple[str, str]]:
-    """(name, version) of what conda believes to be in this environment."""
+    """Yield (name, version) of the packages that conda records for this environment."""
     from packaging.utils import canonicalize_name
 
     for record in sorted(Path(sys.prefix, "conda-meta").glob("*.json")):
@@ -113,7 +113,7 @@ def checkout() -> Iterator[Finding]:
 
 
 def _specifiers(texts: list[str]) -> set[tuple[str, str]]:
-    """(name, versions) of requirements, whatever extra asks for them."""
+    """Return (name, versions) of requirements, including those of extras."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -23,7 +23,7 @@ def run_kernel() -> str | None:
 
 
 def compiler_version() -> tuple[int, int] | None:
-    """NVRTC's version, as (13, 4), or None where there is none."""
+    """Return NVRTC's version, as (13, 4), or None where there is none."""
     try:
         from cuda.bindings import nvrtc
 
@@ -68,7 +68,7 @@ def kernel() -> Kernel | None:
 
 
 def server_extension(name: str) -> str | None:
-    """None if Jupyter's server has this extension enabled, else what is wrong."""
+    """Return None if Jupyter's server has this extension enabled, else the reason."""
     import importlib.util
 
     from jupyter_core.paths import jupyter_config_path
@@ -85,7 +85,7 @@ def server_extension(name: str) -> str | None:
 
 
 def lab_extension(name: str, part: str = "") -> str | None:
-    """None if JupyterLab has this extension installed and it or its part on, else what is wrong."""
+    """Return None if JupyterLab has this extension installed and enabled, else the reason."""
     from jupyter_core.paths import jupyter_path
     from jupyterlab_server.config import get_federated_extensions, get_page_config
 

@@ -69,7 +69,7 @@ def python_and_system() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Every requirement of the three packages against what is installed."""
+    """Compare every requirement of the three packages with the installed version."""
     from packaging.requirements import Requirement
 
     fine = []
@@ -104,7 +104,7 @@ def packages() -> Iterator[Finding]:
 
 
 def strangers() -> Iterator[Finding]:
-    """Modules that Python takes from somewhere else than this environment."""
+    """Report modules that Python imports from outside this environment."""
     group, clean = "packages", True
     for name in MODULES:
         origin = _origin(name)
@@ -128,7 +128,7 @@ def strangers() -> Iterator[Finding]:
 
 
 def variables() -> Iterator[Finding]:
-    """Environment variables that change what the course shows."""
+    """Report environment variables that change the results of the course."""
     group, name = "Python", "variables"
     disturbing = [key for key in VARIABLES if os.environ.get(key, "") not in ("", "0")]
     for key in disturbing:
@@ -179,7 +179,7 @@ def _checkout() -> Path | None:
 
 
 def _hiding_files() -> Iterator[tuple[str, str]]:
-    """(file, module) where a file beside notebooks has a module's name: kernels find it first."""
+    """Yield (file, module) for files beside notebooks that hide a module of the same name."""
     try:
         root = course_folder()
     except NotInTheCourse:

@@ -91,7 +91,7 @@ def _writes(name: str, folder: Path) -> Finding:
 
 
 def sandbox() -> Iterator[Finding]:
-    """bubblewrap, which keeps a student's code apart while it is graded."""
+    """Check bubblewrap, which isolates a student's code while it is graded."""
     group, name = "grading", "bubblewrap"
     mend = "apt install bubblewrap (needed only to grade other people's work)"
     if sys.platform != "linux":

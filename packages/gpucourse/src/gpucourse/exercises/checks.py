@@ -150,13 +150,13 @@ def require_readable() -> None:
 
 
 def lecture(id: str) -> tuple[Callable[..., None], Callable[[str], None]]:
-    """``check`` and ``hint`` of a lecture."""
+    """Return ``check`` and ``hint`` of a lecture."""
     lesson = load_lesson(id)
     return lesson.check, lesson.hint
 
 
 def project(id: str) -> Callable[[str], None]:
-    """``hint`` of a project."""
+    """Return ``hint`` of a project."""
     return load_lesson(id).hint
 
 

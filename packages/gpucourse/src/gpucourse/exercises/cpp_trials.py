@@ -29,7 +29,7 @@ def launched_cpp(
     seeds: Sequence[int] = (1, 2),
     reads: int = 0,
 ) -> list:
-    """Compile, and launch on copies of the arguments; what they are afterwards.
+    """Compile a kernel, launch it on copies of the arguments, and return the copies.
 
     The first ``reads`` of them are inputs: fails the check if the kernel changes one.
 

@@ -276,7 +276,7 @@ def leaving() -> Iterator[Left]:
 
 
 def _ways_out() -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Types and modules that are loaded, and their functions that give what the host can read."""
+    """Return loaded types and modules, with those of their functions that give the host values."""
     of_frames = (
         "to_numpy",
         "to_pandas",

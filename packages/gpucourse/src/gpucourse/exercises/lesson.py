@@ -9,7 +9,7 @@ from gpucourse.exercises.predictions import predictions
 
 
 def lesson(id: str) -> tuple[Callable[..., None], Callable[[str], None], Callable[..., None]]:
-    """``check``, ``hint`` and ``predict`` of a lecture.
+    """Return ``check``, ``hint`` and ``predict`` of a lecture.
 
     In its first cell::
 

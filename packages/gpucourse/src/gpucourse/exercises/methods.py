@@ -94,7 +94,7 @@ def _code(function: Any) -> CodeType:
 
 
 def equations(jaxpr: Any, into: Callable[[Any], bool] = lambda equation: True) -> Iterator:
-    """Equations of a jaxpr, and of those in it; the inner ones where ``into(equation)``."""
+    """Yield the equations of a jaxpr, and inner ones where ``into(equation)`` is true."""
     for equation in jaxpr.eqns:
         yield equation
         if not into(equation):

@@ -122,7 +122,7 @@ def describe_error(error: BaseException) -> tuple[str, str | None]:
 
 
 def marked_up(text: str) -> str:
-    """Escaped HTML; `code` between backticks, *emphasis*, line breaks and indents kept."""
+    """Return escaped HTML that keeps `code`, *emphasis*, line breaks and indents."""
     parts = re.split(r"`([^`]+)`", html.escape(text, quote=False))
     parts[::2] = (_EMPHASIS.sub(r"<em>\1</em>", words) for words in parts[::2])
     parts[1::2] = (f"<code>{code}</code>" for code in parts[1::2])

@@ -55,7 +55,7 @@ class UnknownPrediction(LookupError):
 
 
 def predictions(id: str) -> Callable[..., None]:
-    """``predict`` of a lesson: ``predict(name, *choices, guess=None)``.
+    """Return ``predict`` of a lesson: ``predict(name, *choices, guess=None)``.
 
     It shows the choices, or with ``guess`` (one of them, exactly) takes that as the answer. Raises
     :class:`UnknownPrediction`, with the nearest, for what the lesson does not have.
@@ -246,7 +246,7 @@ def _answer(asked: Prediction) -> str:
 
 
 def _sentence(choice: str) -> str:
-    """With a full stop, unless it ends in dots already."""
+    """Return the text with a full stop, unless it ends in dots already."""
     return choice if choice.endswith("…") else f"{choice}."
 
 

@@ -167,7 +167,7 @@ def _files_of_checks() -> Iterator[str | None]:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Folders of code that no learner wrote."""
+    """Return the folders of code that no learner wrote."""
     files = (virtualgpu.__file__, gpustandins.__file__, __file__)
     ours = (os.path.dirname(os.path.dirname(path)) for path in files)
     paths = sysconfig.get_paths()

@@ -57,7 +57,7 @@ _now: Waiting | None = None
 
 @contextmanager
 def waiting(name: str) -> Iterator[Waiting]:
-    """For the check of ``name``, which runs inside the ``with``."""
+    """Show a message while the check of ``name``, which runs inside the ``with``, takes long."""
     global _now
     before, _now = _now, Waiting(name)
     try:

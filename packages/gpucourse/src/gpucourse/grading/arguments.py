@@ -54,7 +54,7 @@ def describe_type(value: object) -> dict:
 
 
 def describe_dtype(dtype: np.dtype) -> str | list:
-    """``"float64"``, or for records ``[["s0", "uint64"], ["s1", "uint64"]]``."""
+    """Return ``"float64"``, or for records ``[["s0", "uint64"], ["s1", "uint64"]]``."""
     if dtype.names is None:
         return dtype.name
     return [[name, describe_dtype(dtype[name])] for name in dtype.names]
@@ -81,7 +81,7 @@ def scalar(value: object) -> np.generic:
 
 
 def parameter_sizes(described: dict) -> list[int]:
-    """Bytes of the kernel parameters that one argument becomes (numba-cuda's `_prepare_args`)."""
+    """Return the bytes of the kernel parameters for one argument (numba-cuda's `_prepare_args`)."""
     if "form" in described:
         return [8] * AWKWARD_PARAMETERS
     if described["ndim"]:

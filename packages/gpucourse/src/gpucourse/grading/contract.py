@@ -26,7 +26,7 @@ class PropertyFailed(AssertionError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
 
     def _render_traceback_(self) -> list[str]:
-        """Shown by IPython in place of the frames of the check itself."""
+        """Return the lines that IPython shows in place of the frames of the check itself."""
         return [f"Not yet: {self}"]
 
 
@@ -78,7 +78,7 @@ class Launch:
 
 
 def seed_words(*parts: bytes) -> np.ndarray:
-    """Eight 32-bit words that depend on every byte of `parts`."""
+    """Return eight 32-bit words that depend on every byte of `parts`."""
     running = hashlib.sha256()
     for part in parts:
         running.update(len(part).to_bytes(8, "little") + part)

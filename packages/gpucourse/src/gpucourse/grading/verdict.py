@@ -60,7 +60,7 @@ def clamp(score: object, points: float) -> float:
 
 
 def as_text(text: str) -> str:
-    """`text` with a mark in place of every character that does something where it is shown.
+    """Return `text` with a mark in place of every character that has an effect when shown.
 
     What a verdict says passes through here when it is recorded, so it can be printed, written
     and put on a page whatever a student's file, error or PTX held.
@@ -69,12 +69,12 @@ def as_text(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most ``LONGEST`` characters of `text`: PTX may hold a name of megabytes."""
+    """Return at most ``LONGEST`` characters of `text`, because PTX may hold huge names."""
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def digest(*parts: str | bytes) -> str:
-    """SHA-256 of `parts`, each preceded by its length so that no two lists run together."""
+    """Return SHA-256 of `parts`, each preceded by its length to keep lists apart."""
     running = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")

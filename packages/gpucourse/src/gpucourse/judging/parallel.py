@@ -63,7 +63,7 @@ class Uneven(NamedTuple):
 
 
 def share(items: int, threads: int, rounds: int) -> int:
-    """Elements that are one thread's, and the rounds of a tree: what is fair."""
+    """Return the fair share of one thread: its elements, and the rounds of a tree."""
     return math.ceil(items / threads) + rounds
 
 

@@ -100,7 +100,7 @@ def save(path: str | Path | None = None) -> Saved:
 
 
 def changed_notebooks(root: Path) -> Iterator[tuple[str, bytes]]:
-    """(path from ``root``, bytes) of each notebook that is not as the course released it."""
+    """Yield (path from ``root``, bytes) of each notebook that differs from the release."""
     for folder, below, files in os.walk(root):
         below[:] = [name for name in below if name not in _NOT_WORK and name[0] not in "._"]
         for name in files:

@@ -53,7 +53,7 @@ class Records:
         return self.points.get(record["lesson"]) == (record["points"], record["of"])
 
     def take(self, record: dict) -> None:
-        """One record more; of points the latest count, of guesses the first."""
+        """Add one record; the latest count of points and the first guess count."""
         if "done" in record:
             self.exercises.setdefault(record["lesson"], set()).add(record["done"])
         elif "asked" in record:
@@ -81,7 +81,7 @@ def read(path: Path | None = None) -> Records:
 
 
 def lines(path: Path | None = None) -> list[dict]:
-    """Every record of the file that can be read, in order; none where there is no file."""
+    """Yield every readable record of the file, in order; none where there is no file."""
     try:
         with open(path or place(), "rb") as file:
             return parse(file.read(MOST_BYTES))
@@ -150,7 +150,7 @@ def trouble(path: Path | None = None) -> str | None:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """In one write, so that the lines of two kernels do not mix."""
+    """Append in one write, so that the lines of two kernels do not mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:

@@ -144,7 +144,7 @@ def imported(wanted: Iterable[str]) -> list[str]:
 
 
 def name_cells(compiler: Any) -> None:
-    """Teach IPython 7, which Colab keeps, what IPython 8 knows: the number of a cell's code.
+    """Give cells' code its number in IPython 7, which Colab keeps, as IPython 8 does.
 
     Adds ``format_code_name(filename)`` to a shell's compiler where it lacks it.
     """

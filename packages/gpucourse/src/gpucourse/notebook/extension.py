@@ -72,7 +72,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def make_ready(shell: InteractiveShell) -> list[str]:
-    """All of that which prints nothing; returns what :func:`prepare_virtual` does."""
+    """Do the silent part of loading, and return what :func:`prepare_virtual` returns."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if os.environ.get("NBGRADER_EXECUTION") == "autograde":
@@ -123,7 +123,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def gpu_report(line: str, cell: str) -> None:
-    """%%gpu_report: run the cell and show what each of its launches did."""
+    """Run the cell and show a card for each launch (``%%gpu_report``)."""
     from gpucourse.notebook.magics import gpu_report
 
     __tracebackhide__ = True
@@ -131,7 +131,7 @@ def gpu_report(line: str, cell: str) -> None:
 
 
 def needs(line: str, cell: str) -> None:
-    """%%needs torch: run the cell where PyTorch is installed, and say that it was not elsewhere."""
+    """Run the cell if a library is installed, or print one sentence (``%%needs torch``)."""
     from gpucourse.notebook.magics import needs
 
     __tracebackhide__ = True
@@ -192,7 +192,7 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
 
 
 def rebind(names: dict[str, object]) -> None:
-    """Names that hold a module set aside for its stand-in hold the stand-in's module instead."""
+    """Replace modules that were set aside by their stand-ins under every name that holds them."""
     from virtualgpu.api import is_replaced
 
     for name, value in list(names.items()):
@@ -251,7 +251,7 @@ def _follow_theme(info: object = None) -> None:
 
 
 def _show_jax_device(its: Any, printer: Any, cycle: bool) -> None:
-    """JAX's only device where there is no GPU, beside the one that kernels run on."""
+    """Show JAX's only device where there is no GPU, beside the one for kernels."""
     printer.text(repr(its))
     found = device()
     if found.virtual and its.platform == "cpu" and len(its.client.devices()) == 1:

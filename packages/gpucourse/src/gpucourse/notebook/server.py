@@ -147,7 +147,7 @@ def said(cell: NotebookNode) -> list[str]:
 def keep_as_it_was(
     model: dict[str, Any], path: str, contents_manager: ContentsManager, **_: object
 ) -> None:
-    """Jupyter's hook before each save; it logs what goes wrong here and saves all the same."""
+    """Handle Jupyter's hook before each save; errors here are logged and stop no save."""
     if model.get("type") != "notebook" or not hasattr(contents_manager, "_get_os_path"):
         return
     file, now = Path(contents_manager._get_os_path(path.strip("/"))), model["content"]

@@ -29,7 +29,7 @@ def gpu() -> str | None:
 
 
 def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
-    """Median milliseconds of the kernel's launch in the size that is timed; None without a GPU.
+    """Return the median milliseconds of the kernel's launch in the timed size; None without a GPU.
 
     Fails the check if the results of this launch are wrong: a kernel that leaves work out in this
     size alone would be quick.
@@ -72,7 +72,7 @@ def timed(puzzle: Puzzle) -> Case:
 
 
 def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[np.ndarray]]:
-    """Milliseconds of ``repeats`` launches, and what the arrays hold after the last.
+    """Return the milliseconds of ``repeats`` launches, and the arrays after the last.
 
     Before each, outside of its time, every array that the kernel may change is set back: a ticket
     that was drawn once must not be drawn on.

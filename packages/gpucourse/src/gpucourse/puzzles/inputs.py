@@ -36,7 +36,7 @@ class Case:
         return math.prod(size for name, size in self.sizes.items() if name != "T")
 
     def arguments(self, **others: Any) -> list:
-        """In the kernel's order; ``others`` in place of some."""
+        """Return the arguments in the kernel's order, with ``others`` in place of some."""
         return [{**self.values, **others}[name] for name in self.puzzle.parameters]
 
     def __str__(self) -> str:
@@ -200,7 +200,7 @@ class _Counted(np.ndarray):
 
 
 def library_bytes(case: Case) -> int:
-    """Bytes that CuPy's lines move; each operation is a kernel that reads arrays and writes one."""
+    """Return the bytes that CuPy's lines move, with a kernel for each operation."""
     _moved.clear()
     scope = {
         name: value.view(_Counted) if isinstance(value, np.ndarray) else value

@@ -81,7 +81,7 @@ def _exercise(puzzle: Puzzle) -> Exercise:
 
 
 def praise(judged: Judged) -> str:
-    """One line: what it was given, and what it moved."""
+    """Return one line about the size of the task and the bytes that the kernel moved."""
     sizes = len(judged.puzzle.sizes)
     return _(
         "right in {sizes} sizes, no race, no bad address. It moves {bytes:,} bytes {case}"
@@ -89,7 +89,7 @@ def praise(judged: Judged) -> str:
 
 
 def moved(counters: Counters) -> int:
-    """Bytes of global memory that a launch moves: 32 a sector, and 32 an atomic."""
+    """Return the bytes of global memory that a launch moves: 32 a sector, and 32 an atomic."""
     return SECTOR * (counters.global_sectors + counters.global_atomics)
 
 
@@ -391,7 +391,7 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
 
 
 def _demand_better(puzzle: Puzzle, ms: float | None, mine: int, library: int) -> None:
-    """Fewer bytes than the library's, or, on a GPU, less time."""
+    """Require fewer bytes than the library's, or, on a GPU, less time."""
     if mine < library:
         return
     message = _("right, but the library moves {library:,} bytes, and this {mine:,}").format(

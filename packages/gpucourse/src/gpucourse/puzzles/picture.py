@@ -96,7 +96,7 @@ def _sources(case: Case) -> Sources:
 
 
 def _others(array: np.ndarray, place: Index) -> Iterator[Any]:
-    """Numbers to put in the place of one: small, large, and those of its neighbours."""
+    """Return replacements for a number: small, large, and its neighbours'."""
     if array.dtype.kind == "f":
         yield from (array[place] + 1, 1000, -1000)
     else:
@@ -132,7 +132,7 @@ def _layout(case: Case) -> tuple[dict[tuple[str, str], tuple[float, np.ndarray]]
 
 
 def _shape(array: np.ndarray) -> tuple[int, int]:
-    """Rows and columns of cells; an array in one dimension that is long is drawn in rows."""
+    """Return rows and columns of cells; a long array in one dimension is drawn in rows."""
     if array.ndim == 2:
         return array.shape[0], array.shape[1]
     return (1, array.size) if array.size <= _LONGEST else (-(-array.size // _ROW), _ROW)

@@ -38,7 +38,7 @@ def find_puzzles(id: str) -> dict[str, Puzzle]:
 
 
 def puzzles(id: str) -> Shelf:
-    """``check, hint, predict, picture, replay, board`` of a lesson."""
+    """Return ``check, hint, predict, picture, replay, board`` of a lesson."""
     id = renamed.today(id)
     known, lesson = find_puzzles(id), load_lesson(id)
 
@@ -65,7 +65,7 @@ def puzzles(id: str) -> Shelf:
 
 
 def replayed(puzzle: Puzzle, kernel: Any) -> View:
-    """Replay the race of a broken kernel; if it ends in an error, that is raised."""
+    """Replay the race of a broken kernel; raise the error if it ends in one."""
     case = judge.pictured(puzzle)
     if puzzle.raises:
         import virtualgpu

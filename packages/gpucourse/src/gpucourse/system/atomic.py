@@ -11,7 +11,7 @@ PRIVATE = 0o600
 
 
 def free_path(wanted: Path) -> Path:
-    """``wanted``, or with -2, -3… behind its name where something is there already."""
+    """Return ``wanted``, or the name with -2, -3… if that exists already."""
     path, number = wanted, 2
     while os.path.lexists(path):
         path, number = wanted.with_stem(f"{wanted.stem}-{number}"), number + 1

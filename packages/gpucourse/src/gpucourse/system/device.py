@@ -135,7 +135,7 @@ def _explain(status: str) -> str:
 
 
 def _driver_version() -> str | None:
-    """``570.86.15`` from the kernel module's banner, or None where there is none (WSL, Windows)."""
+    """Return ``570.86.15`` from the kernel module's banner, or None (WSL, Windows)."""
     try:
         banner = _KERNEL_MODULE.read_text()
     except OSError:

@@ -40,7 +40,7 @@ class Recorder(gettext.NullTranslations):
 
 
 def language() -> str:
-    """Two or three letters, as ``de``; nothing for English. ``de_AT.UTF-8`` is ``de``."""
+    """Return two or three letters, as ``de``; empty for English. ``de_AT.UTF-8`` is ``de``."""
     code = re.split(r"[_.@-]", os.environ.get(SETTING, ""))[0].lower()
     return code if re.fullmatch("[a-z]{2,3}", code) and code != "en" else ""
 

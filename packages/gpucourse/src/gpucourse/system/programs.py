@@ -7,5 +7,5 @@ import sysconfig
 
 
 def search_path() -> str:
-    """PATH with this environment's own programs first: nbgrader calls ``alembic``, for one."""
+    """Return PATH with this environment's programs first: nbgrader calls ``alembic``."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])

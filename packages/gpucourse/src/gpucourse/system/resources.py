@@ -55,7 +55,7 @@ def memory_kills(cgroup: Path = CGROUP, proc: Path = PROC) -> int | None:
 
 
 def gigabytes(count: float) -> str:
-    """``1.5 GB`` (10⁹ bytes), to two digits; ``3 MB`` below a tenth of one."""
+    """Return ``1.5 GB`` (10⁹ bytes), to two digits; ``3 MB`` below a tenth of one."""
     if 0 < count < 1e8:
         return f"{count / 1e6:.0f} MB"
     value = count / 1e9

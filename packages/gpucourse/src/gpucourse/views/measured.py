@@ -229,7 +229,7 @@ ON_THE_ROOFLINE = (
 
 @_from_the_record
 def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_ROOFLINE) -> Picture:
-    """Measured operations per second under the measured slope and ceilings.
+    """Draw measured operations per second under the measured slope and ceilings.
 
     The intensity of a point is its operations over the *least* bytes that the work needs, so that
     two ways of doing one thing stand above each other.

@@ -69,7 +69,7 @@ class PaperGPU:
         return Event()
 
     def buffer(self, size: int) -> np.ndarray:
-        """Device memory for ``size`` float64; what it holds is garbage (NaN)."""
+        """Allocate device memory for ``size`` float64; it contains garbage (NaN)."""
         self.buffers.append(np.full(size, np.nan))
         return self.buffers[-1]
 

@@ -76,7 +76,7 @@ class Row:
         return tuple(clock for clock in CLOCKS if self.samples(clock))
 
     def samples(self, clock: str) -> tuple[float, ...]:
-        """All times by one clock [ms]."""
+        """Return all times by one clock [ms]."""
         return getattr(self, f"{clock}_ms")
 
     def median(self, clock: str) -> float:
@@ -92,7 +92,7 @@ class Row:
         return low, high
 
     def bandwidth(self, clock: str) -> float:
-        """Bytes that the work needs, per second."""
+        """Return the bytes that the work needs, per second."""
         return self.bytes / (1e-3 * self.median(clock))
 
 
@@ -133,7 +133,7 @@ class Results:
         return [row for row in rows if row.size == size]
 
     def row(self, group: str, contender: str, size: int | None = None) -> Row:
-        """One measured row. Raises :class:`NotMeasured`, with its error if it ended in one."""
+        """Return one measured row. Raises :class:`NotMeasured`, with its error if it has one."""
         found = [
             row
             for row in self.rows.values()
@@ -146,7 +146,7 @@ class Results:
         raise NotMeasured(f"the recorded run has no times of {group}/{contender}{why}")
 
     def copy_bandwidth(self) -> float:
-        """Bytes read and written per second by the fastest copy on the device."""
+        """Return the bytes read and written per second by the fastest copy on the device."""
         return max(row.bandwidth("device") for row in self.of("copy"))
 
     def times_as_fast(self, one: Row, other: Row) -> float:

@@ -166,7 +166,7 @@ def _sectors(count: float) -> str:
 
 
 def number(value: float) -> str:
-    """``32``, ``4.5``, ``12,345``: one decimal at most, none where it says nothing."""
+    """Return ``32``, ``4.5``, ``12,345``: at most one decimal."""
     if not math.isfinite(value):
         return "–"
     if value >= 1000:
@@ -183,7 +183,7 @@ def share(part: float) -> str:
 
 
 def size(nbytes: int) -> str:
-    """``400 kB``; units are powers of ten."""
+    """Return ``400 kB``; units are powers of ten."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if nbytes >= factor:
             return f"{number(nbytes / factor)} {unit}"
@@ -191,7 +191,7 @@ def size(nbytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``1.5 ms``, to three digits, in s, ms, µs or ns."""
+    """Return ``1.5 ms``, to three digits, in s, ms, µs or ns."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"

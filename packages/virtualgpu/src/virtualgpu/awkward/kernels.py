@@ -52,12 +52,12 @@ def is_awkward(value: object) -> bool:
 
 
 def to_device(value: Any) -> Any:
-    """``value``, an Awkward Array, on Awkward's CUDA backend; anything else as it is."""
+    """Copy an Awkward Array to Awkward's CUDA backend; return any other ``value`` as it is."""
     return sys.modules["awkward"].to_backend(value, "cuda") if is_awkward(value) else value
 
 
 def as_argument(value: Any, store: Callable[[np.ndarray], int]) -> tuple[Any, list[bytes]]:
-    """Numba's type of an Awkward Array and its parameters: see :func:`parameters`."""
+    """Return Numba's type of an Awkward Array and its parameters: see :func:`parameters`."""
     host = sys.modules["awkward"].to_backend(value, "cpu")
     return host.numba_type, parameters(host, store)
 

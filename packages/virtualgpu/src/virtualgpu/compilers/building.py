@@ -71,7 +71,7 @@ def while_(build: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[N
 
 @contextmanager
 def count_to(build: ir.IRBuilder, end: ir.Value) -> Iterator[ir.Value]:
-    """For the numbers from 0 to below ``end``: each."""
+    """Build a loop over the numbers from 0 to below ``end``."""
     place = variable(build, end.type(0))
     with while_(build, lambda: build.icmp_unsigned("<", build.load(place), end)):
         number = build.load(place)
@@ -81,7 +81,7 @@ def count_to(build: ir.IRBuilder, end: ir.Value) -> Iterator[ir.Value]:
 
 @contextmanager
 def each_bit(build: ir.IRBuilder, word: ir.Value) -> Iterator[ir.Value]:
-    """For each bit that is set, the lowest first: its number, as 64 bits."""
+    """Build a loop over the set bits, the lowest first, with each bit's number (64 bits)."""
     left = variable(build, word)
     with while_(build, lambda: build.icmp_unsigned("!=", build.load(left), word.type(0))):
         some = build.load(left)

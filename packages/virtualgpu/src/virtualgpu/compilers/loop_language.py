@@ -58,7 +58,7 @@ def copy(target: int, origin: int, nbytes: int) -> None:
 
 
 def atomic_add(array: np.ndarray, index: int, value: int) -> None:
-    """``array[index] += value``, as the processor does it while other cores do the same."""
+    """Compute ``array[index] += value`` atomically, as other cores may do the same."""
     array[index] += value
 
 

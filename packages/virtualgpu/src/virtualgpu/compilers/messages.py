@@ -85,7 +85,7 @@ def of_the_source(log: str, folders: Sequence[str]) -> str:
 
 
 def _errors(log: str) -> Iterator[str]:
-    """Each error: file, line, words, the code as the compiler shows it and its caret."""
+    """Yield each error: file, line, words, and the code as the compiler shows it."""
     lines, last = log.splitlines(), None
     for at, line in enumerate(lines):
         match = re.match(r"(.+?)\((\d+)\): (?:catastrophic )?error[^:]*: (.*)", line)

@@ -323,7 +323,7 @@ class DriverAPI(InterprocessAPI):
     cuEventQuery = cuEventSynchronize  # it says "done", and the program may rely on it
 
     def cuEventElapsedTime(self, start, end):
-        """NaN: no GPU ran, so there is no time of one."""
+        """Return NaN: no GPU ran, so there is no time of one."""
         if self._events.get(int(start)) is None or self._events.get(int(end)) is None:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuEventElapsedTime")
         if not self._warned:

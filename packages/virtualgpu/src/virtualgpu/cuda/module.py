@@ -147,7 +147,7 @@ class Module:
         return known
 
     def sizes(self, entry: str) -> list[int]:
-        """Bytes of each of a kernel's parameters."""
+        """Return the bytes of each of a kernel's parameters."""
         return [variable.size for variable in self.function(entry).parameters]
 
     def signature(self, entry: str) -> tuple[ParameterType, ...] | None:

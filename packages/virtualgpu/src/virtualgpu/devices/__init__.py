@@ -53,7 +53,7 @@ def every() -> list[Device]:
 
 
 def living() -> list[Device]:
-    """:func:`every`, and those that come back when a :func:`use` ends."""
+    """Return :func:`every` device, and those that come back when a :func:`use` ends."""
     return [*every(), *(device for devices in _aside for device in devices)]
 
 
@@ -109,7 +109,7 @@ def device_address(address: int) -> int:
 
 
 def copy(target: int, origin: int, nbytes: int) -> None:
-    """Device to device, from one to another too (a peer copy)."""
+    """Copy from device to device, also between different ones (a peer copy)."""
     there, here = owner(target), owner(origin)
     if there is here:
         there.copy(target, origin, nbytes)
@@ -118,7 +118,7 @@ def copy(target: int, origin: int, nbytes: int) -> None:
 
 
 def current_shared(library: str) -> SharedDevice:
-    """:func:`current`, for the stand-in of ``library``, whose array work is NumPy's in place.
+    """Return :func:`current` for a stand-in of ``library`` that works on its memory in place.
 
     Raises VirtualGPUError where this process does not reach the device's memory.
     """
@@ -139,7 +139,7 @@ def set_current(device: Device | None) -> None:
 
 @contextmanager
 def use(device: Device) -> Iterator[Device]:
-    """Frontends talk to ``device`` inside the ``with``, which is number 0 of one."""
+    """Make ``device`` the current and only one inside the ``with``."""
     global _devices
     before, _devices = _devices, [device]
     _aside.append(before)

@@ -50,7 +50,7 @@ def send(stream: BinaryIO, told: dict[str, Any], arrays: Sequence[np.ndarray] = 
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """One message, its arrays uint8 with shape (n,); None where the stream has ended."""
+    """Return one message with its arrays as uint8, shape (n,); None at the end of the stream."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None

@@ -83,7 +83,7 @@ def compare(
     got: list[np.ndarray],
     new_device: Callable[[], VirtualDevice] = VirtualDevice,
 ) -> Agreement:
-    """``got``, as :func:`~virtualgpu.devices.recorded.play` gave it, against the record.
+    """Compare ``got``, from :func:`~virtualgpu.devices.recorded.play`, with the record.
 
     A launch that differs is played again, on what ``new_device`` makes.
     """
@@ -144,7 +144,7 @@ def _compare_piece(piece: Piece, got: np.ndarray, again: _Again, result: Agreeme
 
 
 def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
-    """Types as which the bytes may be compared with a tolerance: those that the kernel stores."""
+    """Return the types for a comparison with a tolerance: those that the kernel stores."""
     codes = [code for name, code in (("f64", "f8"), ("f32", "f4"), ("f16", "f2")) if name in types]
     return [code for code in codes if len(got) % int(code[1]) == 0]
 
@@ -152,7 +152,8 @@ def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
 def close(a: np.ndarray, b: np.ndarray, least: int = 8) -> tuple[np.ndarray, float]:
     """Return the mask of elements within the grader's tolerance, and their worst difference.
 
-    ``least``: bytes of the least exact type that they were computed with, if it is not their own.
+    ``least`` is the size in bytes of the least exact type in the computation, where that is less
+    than the size of the arrays' own type.
     """
     same = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
     same |= np.isnan(a) & np.isnan(b)

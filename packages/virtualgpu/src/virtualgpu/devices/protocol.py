@@ -44,16 +44,16 @@ class Device(Protocol):
         """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Host to device: the bytes of ``data``, of any shape, in C order.
+        """Copy the bytes of ``data``, of any shape, in C order, from host to device.
 
         Raises TypeError for a dtype with Python objects (:mod:`virtualgpu.memory.plain_dtypes`).
         """
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Device to host: a new array, uint8, shape (nbytes,)."""
+        """Copy from device to host: a new array, uint8, shape (nbytes,)."""
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
-        """Device to device: ``nbytes`` bytes from ``origin`` to ``target``."""
+        """Copy ``nbytes`` bytes from ``origin`` to ``target`` on the device."""
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         """Set ``nbytes`` bytes to ``byte`` (0 to 255)."""
@@ -69,7 +69,7 @@ class Device(Protocol):
         """Give the memory of a module's variables back."""
 
     def symbol(self, module: Any, name: str) -> tuple[int, int]:
-        """Address and bytes of a module's variable. Raises LinkError for unknown names."""
+        """Return address and bytes of a module's variable. Raises LinkError for unknown names."""
 
     def launch(
         self,
@@ -145,7 +145,7 @@ class SharedDevice(Device, Protocol):
         """Hand out a retired allocation again, with as many bytes as fit in its place."""
 
     def extent(self, address: int) -> tuple[int, int] | None:
-        """``(start, end)`` of the live allocation that holds ``address``, or None."""
+        """Return ``(start, end)`` of the live allocation that holds ``address``, or None."""
 
     def demand(self, address: int, nbytes: int, what: str) -> None:
         """Raise VirtualGPUError unless the bytes from ``address`` lie in one live allocation.
@@ -175,9 +175,9 @@ class SharedDevice(Device, Protocol):
         """Return the device address of what lies at the host address ``host``, inside a view."""
 
     def wrote(self, address: int, nbytes: int) -> None:
-        """Through a view, the host wrote ``nbytes`` from ``address``: who watches is told."""
+        """Tell observers that the host wrote ``nbytes`` from ``address`` through a view."""
 
 
 def shared(device: Device) -> SharedDevice | None:
-    """``device`` itself where this process reaches its memory, else None."""
+    """Return ``device`` itself if this process reaches its memory, else None."""
     return cast(SharedDevice, device) if device.shares_memory else None

@@ -141,7 +141,7 @@ class RecordedLaunch:
 
 
 def shorter(dimensions: Triple) -> str:
-    """``(4, 1, 1)`` as ``4``."""
+    """Return ``(4, 1, 1)`` as ``4``."""
     x, y, z = dimensions
     return str(x) if (y, z) == (1, 1) else f"({x}, {y})" if z == 1 else str(tuple(dimensions))
 

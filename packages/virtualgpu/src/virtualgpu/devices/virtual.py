@@ -104,17 +104,17 @@ class VirtualDevice:
         self.memory.revive(address, nbytes, poison=poison)
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Host to device: the bytes of ``data`` in C order."""
+        """Copy the bytes of ``data``, in C order, from host to device."""
         self._used.write(address, data)
         for observer in instruments.observers():
             observer.host_wrote(address, data.nbytes)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Device to host: a new uint8 array, shape (nbytes,)."""
+        """Copy from device to host: a new uint8 array, shape (nbytes,)."""
         return self.memory.read(address, nbytes)
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
-        """Device to device."""
+        """Copy from device to device."""
         self._used.copy(target, origin, nbytes)
         for observer in instruments.observers():
             observer.host_copied(target, origin, nbytes)
@@ -219,7 +219,7 @@ class VirtualDevice:
             run(conditions)
 
     def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
-        """Address and bytes of a module's variable."""
+        """Return address and bytes of a module's variable."""
         return module.address(name), module.size(name)
 
     def launch(
@@ -261,7 +261,7 @@ class VirtualDevice:
 
 
 def several(count: int) -> list[VirtualDevice]:
-    """``count`` virtual GPUs in this process, which share out the memory that one would have.
+    """Return ``count`` virtual GPUs in this process, which share the memory of one.
 
     Each has addresses of its own, so a pointer says whose it is.
     """

@@ -33,7 +33,7 @@ forward(
 
 
 def device(number: int) -> devices.Device:
-    """By number. Raises DriverFailure."""
+    """Return a device by its number. Raises DriverFailure."""
     if not 0 <= number < len(devices.every()):
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_DEVICE, "cuDeviceGet", devices.no_device(number)

@@ -42,7 +42,7 @@ class Words:
 
 
 def adapt(core: ModuleType) -> None:
-    """Change ``cuda.core``, just imported. Doing it twice changes nothing."""
+    """Change ``cuda.core``, just imported. A second call changes nothing."""
     if _saved:
         return
     from cuda.bindings import runtime

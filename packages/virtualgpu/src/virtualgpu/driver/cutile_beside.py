@@ -25,7 +25,7 @@ _NUMBERS = {bool: np.bool_, int: np.int32, float: np.float32}
 
 @contextmanager
 def reroute() -> Iterator[None]:
-    """``cuda.tile.launch`` inside the ``with`` runs its kernel on the virtual GPU.
+    """Run kernels of ``cuda.tile.launch`` on the virtual GPU inside the ``with``.
 
     Arguments are arrays of NumPy, numba.cuda, CuPy and JAX, and Python's numbers; raises
     :class:`TypeError` for others. Where the virtual GPU is active anyway, nothing changes.

@@ -126,7 +126,7 @@ _NEXT = "\n// virtualgpu: the next text\n"
 
 
 def joined(ptx: list[str]) -> str:
-    """Texts that are linked with one another, as one image."""
+    """Return texts that are linked with one another as one image."""
     return _NEXT.join(ptx)
 
 
@@ -280,7 +280,7 @@ def cuFuncGetParamInfo(function: int, index: int) -> tuple[int, int]:
 
 
 def _places(function: CudaFunction | TileFunction) -> list[tuple[int, int]]:
-    """Offset and bytes of each parameter, one behind the other as they are aligned."""
+    """Return offset and bytes of each parameter, in order and aligned."""
     if isinstance(function, TileFunction):
         return function.places
     found, offset = [], 0

@@ -45,7 +45,7 @@ def on_device(address: int) -> bool:
 
 
 def allocate(nbytes: int, function: str) -> int:
-    """On the current device."""
+    """Allocate memory on the current device."""
     if nbytes == 0:
         raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, function, "no bytes asked for")
     return devices.current().allocate(nbytes)

@@ -28,7 +28,7 @@ _BASE = np.uint64(BASE)
 
 
 def load(site: Site, group: Group, address: np.ndarray) -> Any:
-    """Values at ``address`` (uint64, shape (1,) or (n,)): one array, or a tuple of ``width``."""
+    """Load values at ``address`` (uint64, shape (1,) or (n,)): one array, or ``width`` of them."""
     space, address = place(site, group, address)
     if space is None:
         return _mixed(site, group, address)
@@ -68,7 +68,7 @@ def _has(view: np.ndarray, index: np.ndarray, values: tuple[np.ndarray, ...]) ->
 
 
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> Any:
-    """Read-modify-write, one lane after the other in lane order; the old values, shape (n,).
+    """Read, modify and write, lane after lane; return the old values, shape (n,).
 
     Of a vector, ``values`` are its elements, each of which is an atomic of its own (PTX ISA,
     "atom"): a tuple of ``width`` arrays.
@@ -185,7 +185,7 @@ def _mixed(
 
 
 def checked(site: Site, group: Group, address: np.ndarray, tell: bool = True) -> np.ndarray:
-    """Addresses within the site's space once they are known to be good, shape (1,) or (n,).
+    """Return the addresses within the site's space after a check, shape (1,) or (n,).
 
     Observers are told of the access, unless it is to come later.
     """
@@ -197,7 +197,7 @@ def checked(site: Site, group: Group, address: np.ndarray, tell: bool = True) ->
 
 
 def some_lanes(wave: Wave, lanes: np.ndarray) -> Group:
-    """Lanes without registers, for what happens to them while others run."""
+    """Return lanes without registers, for events while others run."""
     return Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
 
 

@@ -89,7 +89,7 @@ def atomic_kind(operation: str, dtype: np.dtype) -> str:
 
 @cache
 def _atomic(operation: str, dtype: np.dtype) -> Callable[..., int]:
-    """``(memory, index, values, compares, olds, count)`` → whether any element changed."""
+    """Build ``(memory, index, values, compares, olds, count)``, which returns True for a change."""
     name = f"atomic_{operation}_{dtype.kind}{dtype.itemsize}"
     kind, bits = atomic_kind(operation, dtype), f"u{8 * dtype.itemsize}"
     element, word = llvm_type(kind, None), ir.IntType(64)

@@ -17,7 +17,7 @@ WIDE = np.dtype("V16")
 
 
 def join(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Two arrays of uint64, shape (n,) or (1,), as one of 16 bytes an element."""
+    """Join two arrays of uint64, shape (n,) or (1,), to one of 16 bytes an element."""
     halves = np.stack(np.broadcast_arrays(low, high), axis=-1)
     return np.ascontiguousarray(halves).view(WIDE)[:, 0]
 

@@ -188,7 +188,7 @@ def _announce(
 
 
 def _reduce(wave: Wave, groups: list[Group], predicates: list[np.ndarray | None]) -> None:
-    """``bar.red``: popc, and, or of the predicate over each block's arrivals."""
+    """Compute ``bar.red``: popc, and, or of the predicate over each block's arrivals."""
     program = wave.launch.program
     ones = np.zeros(wave.blocks, np.int64)
     total = np.zeros(wave.blocks, np.int64)

@@ -104,7 +104,7 @@ class Access(NamedTuple):
     wanted: np.ndarray | None = None
 
     def by_the_program(self) -> Access | None:
-        """Without the lanes whose value is thrown away; None where no lane is left."""
+        """Return the event without lanes whose value is unused; None if no lane is left."""
         if self.wanted is None:
             return self
         kept = np.broadcast_to(self.wanted, self.lanes.shape)
@@ -138,7 +138,7 @@ class Observer:
     watches_host = False
 
     def launch_started(self, launch: WatchedLaunch) -> None:
-        """Before the first block runs."""
+        """Handle the start of a launch, before the first block runs."""
 
     def counts(self, kernel: Any, first: int) -> Any:
         """Return tables for native code that runs and counts the blocks from ``first`` on.
@@ -148,7 +148,7 @@ class Observer:
         return None
 
     def counted(self, kernel: Any, counts: Any) -> None:
-        """Native code has counted into the tables."""
+        """Handle the counts that native code has added to the tables."""
 
     def has_found(self) -> bool | None:
         """Return True if there is something to report of this launch so far.
@@ -176,16 +176,16 @@ class Observer:
         return ()
 
     def launch_finished(self, launch: WatchedLaunch) -> None:
-        """After the last block ran, or an error stopped the launch."""
+        """Handle the end of a launch, after the last block or an error."""
 
     def failed(self, launch: WatchedLaunch, error: VirtualGPUError) -> None:
         """Handle an error that stopped the launch; it is raised after ``launch_finished``."""
 
     def host_wrote(self, address: int, nbytes: int) -> None:
-        """Between launches, the host copied or filled ``nbytes`` bytes from ``address``."""
+        """Handle a host copy or fill of ``nbytes`` bytes from ``address`` between launches."""
 
     def host_copied(self, target: int, origin: int, nbytes: int) -> None:
-        """Between launches, ``nbytes`` bytes were copied on the device."""
+        """Handle a copy of ``nbytes`` bytes on the device between launches."""
 
     def commanded(self, command: Any) -> None:
         """Handle a command of the host to a stream, or a wait for one.
@@ -194,7 +194,7 @@ class Observer:
         """
 
     def accessed(self, access: Access) -> None:
-        """Memory is read or written by one instruction: told just before or just after."""
+        """Handle one instruction's reads or writes, just before or just after them."""
 
     def executed(self, group: Group, instructions: list[Instruction]) -> None:
         """Handle a basic block that the lanes of ``group`` are about to run."""
@@ -280,7 +280,7 @@ class Observer:
         """``barrier.cluster.wait`` lets these lanes go on."""
 
     def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
-        """``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""
+        """Handle a ``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""
 
     def exited(self, group: Group) -> None:
         """Handle the end of the group's lanes."""

@@ -100,7 +100,7 @@ class Group:
         return whole.take(self.lanes)
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """``values`` with one element per lane."""
+        """Return ``values`` with one element per lane."""
         return values if len(values) == self.count else np.broadcast_to(values, (self.count,))
 
     def subset(self, chosen: np.ndarray, block: int, live: Collection[int] | None = None) -> Group:
@@ -120,7 +120,7 @@ class Group:
 
 
 def merge(groups: list[Group], live: Collection[int] | None, dtypes: Sequence[np.dtype]) -> Group:
-    """One group of all the lanes of ``groups``, which stand at one block with one stack.
+    """Merge ``groups`` at one basic block with one stack into one group.
 
     ``live`` are the register slots that are live there, ``dtypes`` their declared types: a
     register that no path has written yet reads as zero.

@@ -207,7 +207,7 @@ def assertfail(
 
 
 def malloc(group: Group, size: np.ndarray) -> np.ndarray:
-    """Memory from the device's heap, one allocation a lane; a null pointer when it is full."""
+    """Allocate from the device's heap, once for each lane; a null pointer when it is full."""
     return np.array(
         [group.wave.launch.memory.heap_allocate(int(n)) for n in group.spread(size)], np.uint64
     )

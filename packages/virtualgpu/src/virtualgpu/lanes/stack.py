@@ -97,7 +97,7 @@ def restore(at: Location, group: Group, saved: np.ndarray) -> None:
 
 
 def at_entry(group: Group) -> np.ndarray:
-    """Bytes of stack that were in use when the running function began: int64, shape (n,)."""
+    """Return the stack bytes in use when the running function began: int64, shape (n,)."""
     program = group.wave.launch.program
     none = np.zeros(1, np.int64)
     value = group.stack[-1][2].get(program.stack_slot, none) if group.stack else none
@@ -105,14 +105,14 @@ def at_entry(group: Group) -> np.ndarray:
 
 
 def entering(group: Group) -> None:
-    """Before a call: remember with the caller's registers how much it has allocated."""
+    """Store with the caller's registers how much stack it has allocated, before a call."""
     slot = group.wave.launch.program.stack_slot
     if slot is not None:
         group.registers = group.registers.updated({slot: group.wave.stack_used[group.lanes]})
 
 
 def leaving(group: Group) -> None:
-    """Before a return: what the function allocated is given back."""
+    """Free the stack that the function allocated, before a return."""
     if group.wave.launch.program.stack_slot is not None:
         group.wave.stack_used[group.lanes] = at_entry(group)
 

@@ -24,7 +24,7 @@ def lane_ids(group: Group) -> np.ndarray:
 
 
 def teams(group: Group, mask: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """Lanes that take part together: those of one warp that name the same member mask.
+    """Return the lanes that take part together: one warp, the same member mask.
 
     Returns an order of the group's lanes that puts teams side by side (None: they stand so
     already), where each team starts in it, and how many lanes each has.

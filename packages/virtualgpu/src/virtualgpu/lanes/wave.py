@@ -69,7 +69,7 @@ geometry = lru_cache(maxsize=8)(Geometry)
 
 
 def indices(launch: Any, thread: int) -> tuple[Index, Index]:
-    """``(block index, thread index)`` of a thread's number in the grid of a launch."""
+    """Return ``(block index, thread index)`` for a thread's number in the grid."""
     block, thread = divmod(thread, launch.threads)
     bx, by, _ = launch.block
     return (
@@ -167,7 +167,7 @@ class Wave:
         return np.repeat(index, self.threads)
 
     def where(self, lane: int) -> tuple[Index, Index]:
-        """``(block index, thread index)`` of a lane."""
+        """Return ``(block index, thread index)`` of a lane."""
         return indices(self.launch, self.first * self.threads + int(lane))
 
     # -- memories of the wave ------------------------------------------------------------------

@@ -451,7 +451,7 @@ class Launch:
             self._run_resident()
 
     def _run_resident(self) -> None:
-        """Each wave that is there once; those that have ended leave."""
+        """Run every resident wave once, and remove those that have ended."""
         for wave in list(self.resident):
             if simt.run(wave):
                 self.resident.remove(wave)

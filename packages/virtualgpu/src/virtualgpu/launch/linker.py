@@ -78,7 +78,7 @@ class LoadedModule:
         return self._order[index] if not rest and 0 <= index < len(self._order) else None
 
     def functions_in_tables(self) -> list[str]:
-        """Functions whose addresses stand in initialised variables (virtual tables)."""
+        """Return functions whose addresses are in initialised variables (virtual tables)."""
         if self._tables is None:
             self._tables = [
                 value.name

@@ -68,7 +68,7 @@ def _line(group: Group) -> object:
 
 
 def until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
-    """``wait for flag[0] of 1, which stays 0``."""
+    """Return ``wait for flag[0] of 1, which stays 0``."""
     wave, blocks = group.wave, None
     if space == "shared":
         addresses, blocks, _ = clusters.split(group, addresses)

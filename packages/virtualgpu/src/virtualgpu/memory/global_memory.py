@@ -243,7 +243,7 @@ class GlobalMemory:
             self._bytes[address - BASE : address - BASE + nbytes] = POISON
 
     def heap_allocate(self, nbytes: int) -> int:
-        """``malloc`` in a kernel: an address, or 0 where the heap is full."""
+        """Allocate for a kernel's ``malloc``: an address, or 0 where the heap is full."""
         with self._lock:
             if nbytes > HEAP - self.heap_used:
                 return 0
@@ -256,7 +256,7 @@ class GlobalMemory:
             return address
 
     def heap_free(self, address: int) -> None:
-        """``free`` in a kernel. Raises VirtualGPUError for what ``malloc`` never gave."""
+        """Free for a kernel's ``free``. Raises VirtualGPUError if not from ``malloc``."""
         with self._lock:
             nbytes = self.heap.pop(address, None)
             if nbytes is None:
@@ -268,7 +268,7 @@ class GlobalMemory:
             self.free(address)
 
     def extent(self, address: int) -> tuple[int, int] | None:
-        """``(start, end)`` of the live allocation that holds ``address``, or None."""
+        """Return ``(start, end)`` of the live allocation that holds ``address``, or None."""
         starts, ends = self.starts, self.ends
         at = bisect.bisect(starts, address) - 1
         if at >= 0 and (address < ends[at] or address == starts[at]):

@@ -76,7 +76,7 @@ class Mapping:
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        """Device memory as an array of the host that shares it; strides in bytes."""
+        """Return device memory as an array of the host that shares it; strides in bytes."""
         demand_plain(dtype)
         return np.ndarray(shape, dtype, self.raw, address - BASE, strides)
 

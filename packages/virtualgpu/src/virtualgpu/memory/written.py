@@ -35,7 +35,7 @@ class Written:
                 self.map()
 
     def map(self) -> np.ndarray:
-        """uint8, one element per byte and padded to a whole word: 1 where written."""
+        """Return uint8, one element per byte and padded to a whole word: 1 where written."""
         if self._map is None:
             self._map = zeros(-(-self.nbytes // 4) * 4 + 4)
             spans, self.spans = self.spans, []
@@ -66,7 +66,7 @@ class Written:
         return twin
 
     def copy_from(self, other: Written | None, start: int, origin: int, nbytes: int) -> None:
-        """Bytes copied on the device bring along whether they were written."""
+        """Copy the marks of written bytes together with the bytes."""
         if other is None or other.left == 0:
             self.add(start, start + nbytes)
             return

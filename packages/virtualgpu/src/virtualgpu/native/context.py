@@ -172,5 +172,5 @@ def site_at(number: int) -> int:
 
 
 def size(sites: int) -> int:
-    """Words of a context for so many memory instructions."""
+    """Return the words of a context for this number of memory instructions."""
     return site_at(sites)

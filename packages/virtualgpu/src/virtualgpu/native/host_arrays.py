@@ -26,7 +26,7 @@ class HostArrays:
         return pointer(array)
 
     def words(self, count: int) -> np.ndarray:
-        """int64, zero, aligned to 64 bytes."""
+        """Return int64 zeros, aligned to 64 bytes."""
         raw = np.zeros(count + 8, np.int64)
         self.kept.append(raw)
         return raw[(-pointer(raw) // WORD) % 8 :][:count]

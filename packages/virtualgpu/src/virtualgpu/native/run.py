@@ -151,7 +151,7 @@ def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKern
 
 
 def _code(program: Program, variant: str) -> NativeKernel | str:
-    """Native code, or why there is none."""
+    """Return the native code, or the reason why there is none."""
     collects = gc.isenabled()
     try:
         known = record.fetch(program, variant)

@@ -34,7 +34,7 @@ def _constant_vector(numbers: tuple[int, ...], bits: int) -> ir.Constant:
 
 
 def splat(build: ir.IRBuilder, node: ir.Value, lanes: int = LANES) -> ir.Value:
-    """One number in every lane."""
+    """Return one number in every lane."""
     if isinstance(node, ir.Constant):
         return Splat(node, lanes)
     vector = ir.VectorType(node.type, lanes)

@@ -70,7 +70,7 @@ def is_active() -> bool:
 
 
 def activate() -> None:
-    """Point numba-cuda at :func:`virtualgpu.devices.current`. Doing it twice changes nothing."""
+    """Point numba-cuda at :func:`virtualgpu.devices.current`. A second call changes nothing."""
     if _saved:
         return
     from numba import cuda

@@ -39,7 +39,7 @@ now = _Now()
 
 
 def replacements() -> Iterator[tuple[Any, str, Any]]:
-    """Owner, name and replacement of each."""
+    """Return owner, name and replacement of each method."""
     from numba.cuda import dispatcher, lowering
     from numba.cuda.target import CUDATargetContext
 

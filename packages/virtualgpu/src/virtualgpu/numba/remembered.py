@@ -17,7 +17,7 @@ from typing import Any
 
 
 def replacements() -> Iterator[tuple[type, str, Callable]]:
-    """Owner, name and replacement of each method."""
+    """Return owner, name and replacement of each method."""
     from llvmlite.ir.values import DIValue
     from numba.cuda.core.targetconfig import TargetConfig
     from numba.cuda.target import CUDATargetContext

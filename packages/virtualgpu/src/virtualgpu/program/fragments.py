@@ -56,7 +56,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> Shape | None:
-        """``m16n8k16``; None where it is no shape."""
+        """Return the shape named ``m16n8k16``; None where it is no shape."""
         found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", name)
         return found and cls(*map(int, found.groups()))
 

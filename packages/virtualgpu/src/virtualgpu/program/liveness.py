@@ -15,7 +15,7 @@ def solve(program: Program) -> None:
 
 
 def successors(block: Block) -> tuple[int, ...]:
-    """Blocks that may come next."""
+    """Return the blocks that may come next."""
     after: tuple[int, ...] = (block.index + 1,)
     onward: tuple[int, ...]
     if block.kind == "goto":

@@ -240,7 +240,7 @@ class Program:
         self.parameter_bytes = offset
 
     def frame_limit(self, block: int) -> int:
-        """Bytes of local memory above a frame that the function of a block may touch."""
+        """Return the bytes of local memory above a frame that a block's function may touch."""
         return self.blocks[block].function.frame_size
 
     # -- blocks --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from virtualgpu.ptx.opcodes import traits
 
 
 def shared_accesses(body: Iterable[Instruction]) -> set[int]:
-    """Their places in the body of a function.
+    """Return the positions of such instructions in the body of a function.
 
     Left out are local memory, constants and parameters by name, and addresses on the thread's own
     stack: code for a debugger keeps each variable there, and reaches it by a generic address.

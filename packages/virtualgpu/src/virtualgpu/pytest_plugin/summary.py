@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d[\d,]*")
 
 
 def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
-    """``race at kernels.py:10 (turned)``, and how many more there are. Errors need no place."""
+    """Return ``race at kernels.py:10 (turned)``, and how many more there are."""
     first, more = findings[0], len(findings) - 1
     place = f" at {_path(first, config)}:{first.line}" if first.line else ""
     kernel = f" ({first.kernel})" if first.kernel else ""
@@ -146,7 +146,7 @@ class Summary:
 
 
 def github_annotations(findings: Sequence[Sequence], root: Path) -> list[str]:
-    """GitHub's workflow commands that mark the kernels' lines; none elsewhere.
+    """Return GitHub's workflow commands that mark the kernels' lines; none elsewhere.
 
     https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
     """

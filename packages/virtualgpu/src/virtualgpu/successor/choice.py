@@ -26,7 +26,7 @@ _PLACES = ("numba_cuda_mlir.cuda", "numba_cuda_mlir.numba_cuda")
 
 
 def chosen() -> str:
-    """:data:`NUMBA_CUDA` or :data:`SUCCESSOR`. Raises ValueError where the variable has another."""
+    """Return :data:`NUMBA_CUDA` or :data:`SUCCESSOR`. Raises ValueError for another value."""
     asked = os.environ.get(VARIABLE, "").strip()
     if asked:
         if asked not in (NUMBA_CUDA, SUCCESSOR):

@@ -34,7 +34,7 @@ MODULE = f"{PACKAGE}.cuda"
 
 
 def _item_size(kind: Any) -> int | None:
-    """Bytes of an array's element; a boolean, a date, text and records have no ``bitwidth``."""
+    """Return an element's bytes; booleans, dates, text and records have no ``bitwidth``."""
     from numba_cuda_mlir.numba_cuda.core.errors import NumbaNotImplementedError
     from numba_cuda_mlir.numba_cuda.np.numpy_support import as_dtype
 

@@ -36,7 +36,7 @@ def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
 
 
 def pack(types: Iterable[Any], arguments: Iterable[Any]) -> list[bytes]:
-    """One entry for each parameter of the kernel, in its own size.
+    """Return one entry for each parameter of the kernel, in its own size.
 
     Parameters
     ----------

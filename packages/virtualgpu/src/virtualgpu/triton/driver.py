@@ -190,7 +190,7 @@ class VirtualDriver(DriverBase):
 
 
 def untimed(kernel_call, *, quantiles=None, **_):
-    """In place of ``triton.testing.do_bench``: runs once, and every time is NaN."""
+    """Replace ``triton.testing.do_bench``: run once, with NaN for every time."""
     warnings.warn(
         "the virtual GPU is not a GPU, so nothing is timed. Each function runs once, "
         "every time is NaN, and the first of an autotuned kernel's configurations is used",

@@ -11,7 +11,7 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
 
 def mended(text: str) -> str:
-    """``text`` without the places that LLVM makes up, and with :data:`ONE_STORE` for its kernel.
+    """Return ``text`` without LLVM's invented places, and with :data:`ONE_STORE` in its kernel.
 
     Triton loads and stores by inline assembly, in which LLVM counts on: the load of line 33 would
     be line 37's. What messages call things in its files is Triton's from then on.

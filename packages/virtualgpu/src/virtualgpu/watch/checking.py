@@ -34,7 +34,7 @@ class Recorder(Observer):
         """Do nothing: the launch is counted already."""
 
     def close(self) -> None:
-        """No launch will follow: give back records of native code that take much memory."""
+        """Free large records of native code, because no launch will follow."""
         memory = self._memory
         if memory is not None and (memory.allocated > LARGE or memory.huge):
             memory.records = None

@@ -323,7 +323,7 @@ def class_of(instruction) -> str:
 
 
 def flops_of(instruction) -> int:
-    """Floating point operations of one lane."""
+    """Return the floating point operations of one lane."""
     opcode = traits(instruction)
     if opcode.counted == "tensor":
         return _product_flops(instruction)

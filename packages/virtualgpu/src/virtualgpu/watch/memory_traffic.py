@@ -195,7 +195,7 @@ def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32, wa
 
 @compiled
 def divergent(taken: U32, lanes: I64, warp_of: I64, count: int, result: I64) -> int:
-    """Branches (one a warp) and those of them at which lanes of the warp part.
+    """Return branches (one a warp), and those at which lanes of the warp diverge.
 
     ``taken`` is 0 or 1 for each lane.
     """

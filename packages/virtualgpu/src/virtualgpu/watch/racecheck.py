@@ -125,7 +125,7 @@ class Racecheck(RaceOrder):
             self.states.pop(wave).close()
 
     def close(self) -> None:
-        """No launch will follow: let the next check use the shadow memory."""
+        """Leave the shadow memory to the next check, because no launch will follow."""
         for area in self.areas.values():
             area.close()
         self.areas = {}

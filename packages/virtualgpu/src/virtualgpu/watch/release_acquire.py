@@ -286,7 +286,7 @@ class Messages:
         return _reaches(known, wave.first + block, thread, wave.threads, time)
 
     def _who(self, state, access, area, granule: int, kind: int, lane: int):
-        """``(thread, time, site)`` of the accesses that one record stands for."""
+        """Return ``(thread, time, site)`` of the accesses that one record stands for."""
         key = (id(area), area.shift, granule, kind)
         entry = self._readers.setdefault(key, [0, []])
         low = area.start + (granule << area.shift)

@@ -115,7 +115,7 @@ class Shadow:
                 yield part.start, tuple(masks)
 
     def refine(self, granule: int) -> None:
-        """Smaller granules, each with the records of the one it was part of."""
+        """Split granules, and give each part the records of the whole."""
         times = (1 << self.shift) // granule
         if times <= 1:
             return

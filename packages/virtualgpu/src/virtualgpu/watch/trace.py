@@ -280,7 +280,7 @@ class Tracer(Observer):
 
 
 def _ranges(threads: np.ndarray) -> str:
-    """``0-31, 40`` for the threads in a step."""
+    """Return ``0-31, 40`` for the threads in a step."""
     ordered = np.sort(threads)
     breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
     parts = [

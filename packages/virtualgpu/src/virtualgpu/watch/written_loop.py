@@ -56,7 +56,7 @@ def mark_words(
     written: U32,
     result: I64,
 ) -> int:
-    """:func:`mark_bytes` for sizes that are multiples of four."""
+    """Mark as :func:`mark_bytes` does, for sizes that are multiples of four."""
     for i in range(count):
         at = addresses[i] - base
         if at < 0 or at >= span:
@@ -117,7 +117,7 @@ def find_words(
     written: U32,
     result: I64,
 ) -> int:
-    """:func:`find_bytes` for sizes that are multiples of four."""
+    """Find as :func:`find_bytes` does, for sizes that are multiples of four."""
     for i in range(count):
         at = addresses[i] - base
         if at < 0 or at >= span:

@@ -264,7 +264,7 @@ class Grader:
         jobs: Iterable[Job],
         on_verdict: Callable[[Job, Verdict], None] = lambda job, verdict: None,
     ) -> list[Verdict]:
-        """Verdicts in the order of `jobs`; `on_verdict` is called as each one arrives.
+        """Grade `jobs` and return their verdicts in order; call `on_verdict` for each one.
 
         Identical work is run once and its verdict copied.
         """

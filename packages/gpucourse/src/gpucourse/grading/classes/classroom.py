@@ -205,7 +205,7 @@ class Classroom:
         limits: Limits | None,
         versions: dict[str, list[Version]],
     ) -> list[Ingested]:
-        """One submission, rebuilt; what was taken of it for each of the notebooks."""
+        """Rebuild one submission, and record what was taken from each of its notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []
@@ -263,5 +263,5 @@ class Classroom:
         return Verdict.read(self.verdict_path(job.student, assignment, job.source.stem))
 
     def missing(self, assignment: str, jobs: list[Job]) -> list[Job]:
-        """Jobs without a usable verdict."""
+        """Return the jobs without a usable verdict."""
         return [job for job in jobs if self.verdict(assignment, job) is None]

@@ -209,6 +209,6 @@ def _short(text: str) -> str:
 
 
 def _text(text: str, most: int = 0) -> str:
-    """Inert, bounded (by `most` characters where it is given), line by line."""
+    """Make text inert and bounded (to `most` characters, if given), line by line."""
     lines = as_text(text[: most or (REASONS + 1) * LENGTH]).split("\n")
     return "<br>".join(html.escape(line, quote=True) for line in lines)

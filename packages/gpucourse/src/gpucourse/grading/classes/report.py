@@ -127,7 +127,7 @@ def write(
 
 
 def as_csv(verdicts: Sequence[Verdict]) -> str:
-    """One row for each notebook: student, kind, points, each test's points, reason."""
+    """Return one row for each notebook: student, kind, points, points of each test, reason."""
     tests = list(dict.fromkeys(o.test for verdict in verdicts for o in verdict.tests))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -165,7 +165,7 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
 
 
 def pairs_as_csv(pairs: Sequence[Pair]) -> str:
-    """One row for each student on the right of a pair: with whom, and the share in common."""
+    """Return one row for each student of a pair: the other student, and the share in common."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["student", "with", "in_common"])
@@ -176,7 +176,7 @@ def pairs_as_csv(pairs: Sequence[Pair]) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` as a spreadsheet shows it and does not run it as a formula."""
+    """Return `text` so that a spreadsheet shows it and does not run it as a formula."""
     return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 

@@ -178,7 +178,7 @@ def mismatch(
 
 
 def patterns(names: list[str]) -> list[str]:
-    """Patterns that split a class by first letters into two of about the same size.
+    """Return patterns that split a class by first letters into two halves.
 
     A second nbgrader costs 4 s before it begins, so a small class is left whole.
     """
@@ -313,7 +313,7 @@ class Demo:
             task.result()
 
     def scores(self, name: str) -> dict[str, float]:
-        """Each student's points as they stand in the gradebook."""
+        """Return each student's points from the gradebook."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:

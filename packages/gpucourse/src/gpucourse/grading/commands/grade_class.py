@@ -180,7 +180,7 @@ class Class:
         return [verdicts[number] for number in sorted(verdicts)]
 
     def _on_file(self, assignment: str, jobs: list[Job]) -> dict[int, Verdict]:
-        """Usable verdicts by the job's number: its own or, of identical work, a classmate's."""
+        """Return usable verdicts by job number: its own, or a classmate's for identical work."""
         found: dict[int, Verdict] = {}
         for numbers in identical(jobs):
             own = {
@@ -231,7 +231,7 @@ class Class:
                     running.grade(list(waiting.values()), keep)
 
     def _write(self, book: GradebookWriter, assignment: str, job: Job, verdict: Verdict) -> None:
-        """One submission's row and files; what hinders them is said, and hinders no other's."""
+        """Write one submission's row and files; report an error without stopping the others."""
         try:
             book.write(assignment, job, verdict)
         except Exception as error:

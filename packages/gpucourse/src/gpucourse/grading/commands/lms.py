@@ -333,7 +333,7 @@ def _column(heads: list[str], name: str, table: Path, option: str) -> int:
 
 
 def _only_grade(heads: list[str]) -> str:
-    """Canvas ends an assignment's column with its number; empty where there is not just one."""
+    """Return Canvas's column of an assignment, which ends in its number; empty if not unique."""
     found = [head for head in heads if re.search(r"\(\d+\)$", head)]
     return found[0] if len(found) == 1 else ""
 

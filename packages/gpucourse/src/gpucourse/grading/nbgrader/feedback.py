@@ -42,7 +42,7 @@ def visible_part(source: str) -> str:
 
 
 def as_plain_text(source: str) -> str:
-    """Markdown that shows `source` letter by letter: no HTML, no links, no images."""
+    """Return Markdown that shows `source` literally, without HTML, links or images."""
     return "<pre>" + html.escape(source).replace("\n", "&#10;") + "</pre>"
 
 

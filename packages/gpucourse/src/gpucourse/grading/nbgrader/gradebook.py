@@ -58,7 +58,7 @@ def configuration(root: Path) -> Config:
 
 @contextlib.contextmanager
 def one_transaction(gradebook: Gradebook) -> Iterator[None]:
-    """Commit what nbgrader does inside the context together at the end, or not at all.
+    """Commit nbgrader's changes inside the context together at the end, or not at all.
 
     Its calls commit for themselves, at 20 ms each on a disk that is told to keep it.
     """
@@ -181,7 +181,7 @@ class GradebookWriter:
             self.gradebook.db.commit()
 
     def write(self, assignment: str, job: Job, verdict: Verdict) -> None:
-        """Points into the gradebook, the graded notebook into ``autograded/``.
+        """Write points into the gradebook, and the graded notebook into ``autograded/``.
 
         A verdict that is the grader's own fault leaves no trace: it is no grade.
         """
@@ -238,7 +238,7 @@ class GradebookWriter:
         return submission
 
     def _assign_penalty(self, assignment: str, student: str, notebook: str) -> None:
-        """By the plug-in that the course has configured; nbgrader's own takes nothing."""
+        """Assign the penalty by the course's plug-in; nbgrader's default takes nothing."""
         step = AssignLatePenalties(config=self.config)
         step.preprocess(
             NotebookNode(cells=[], metadata={}),

@@ -34,7 +34,7 @@ def _highlighter() -> Any:
 
 
 def coloured(source: str) -> str:
-    """Python in colours. Takes quadratic time on some text: call it through :func:`highlighted`."""
+    """Return Python in colours. Takes quadratic time on some text: use :func:`highlighted`."""
     return str(_highlighter()(source))
 
 

@@ -73,7 +73,7 @@ def configure(c: Config) -> None:
 
 
 def _running(c: Config, name: str) -> tuple[Path, str, str] | None:
-    """Course directory, assignment and student if this is nbgrader's command `name`, else None."""
+    """Return directory, assignment and student if nbgrader runs command `name`, else None."""
     from nbgrader import apps
     from traitlets.config import Application
 

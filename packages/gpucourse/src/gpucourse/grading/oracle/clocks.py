@@ -120,7 +120,7 @@ def stalled(*resources: str) -> float | None:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Memory that a process, by default this one, holds now; 0 where the system does not tell."""
+    """Return the memory that a process holds now, by default this one; 0 if unknown."""
     try:
         with open(f"/proc/{process}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -180,7 +180,7 @@ class Moment:
         return cls(time.monotonic(), stalled("cpu", "io", "memory"))
 
     def passed(self) -> float:
-        """Seconds since then."""
+        """Return the seconds since then."""
         return time.monotonic() - self.at
 
     def held_up(self) -> bool:
@@ -223,7 +223,7 @@ class SubmissionClock:
         self._began = Moment.now()
 
     def spent(self) -> float:
-        """Charged seconds so far."""
+        """Return the seconds charged so far."""
         now = time.process_time() if self._aside is None else self._aside
         return now - self._processor + self.waiting
 
@@ -316,7 +316,7 @@ class WorkerClock:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Request]:
-        """While the worker serves one request."""
+        """Charge the worker for the time of one request, inside the context."""
         self.run()
         try:
             yield Request(self, self.submission.waiting, self.waited, Moment.now())
@@ -365,7 +365,7 @@ class Request:
     began: Moment
 
     def left(self) -> float:
-        """Seconds that the worker still has for it. Raises InfrastructureFault."""
+        """Return the seconds that the worker has left. Raises InfrastructureFault."""
         self.clock.charge()
         submission = self.clock.submission
         limits = submission.limits

@@ -62,7 +62,7 @@ class Conversation:
             self.service = None
 
     def request(self, header: dict, arrays: list[np.ndarray], what: str) -> tuple[dict, list]:
-        """Ask, serve the device until the answer comes, return the answer.
+        """Send a request, serve the device until the answer comes, and return the answer.
 
         Raises PropertyFailed, without a worker any more, if none comes.
         """

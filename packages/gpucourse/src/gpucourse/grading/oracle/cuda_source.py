@@ -16,7 +16,7 @@ from gpucourse.grading.testing.watching import COMPILES_NOT
 def compile_source(
     conversation: Conversation, source: str, kernel: str, limits: Limits, *, told: bool
 ) -> str:
-    """PTX of CUDA C++. Raises PropertyFailed, with the compiler's words if they may be `told`."""
+    """Return the PTX of CUDA C++. Raises PropertyFailed, with the compiler's words if `told`."""
     if len(source) > limits.ptx_bytes:
         raise PropertyFailed(f"the source of the kernel '{kernel}' is larger than any should be")
     if conversation.worker is None:

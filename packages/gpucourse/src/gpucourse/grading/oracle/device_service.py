@@ -182,7 +182,7 @@ class DeviceService:
         return {}, []
 
     def read(self, address: int, nbytes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes of the student's device memory, and which of them a kernel made."""
+        """Return bytes of the student's device memory, and which of them a kernel made."""
         if nbytes > self.limits.array_bytes:
             raise errors.OutOfMemory(f"a copy of {nbytes:,} bytes to the host is too large")
         data = self.device.read(address, nbytes)

@@ -55,12 +55,12 @@ _LIBRARIES = frozenset(
 
 
 def words(texts: Iterable[str]) -> frozenset[str]:
-    """Every word of some texts."""
+    """Return every word of some texts."""
     return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 def error_name(name: str) -> str:
-    """`name` if it is an exception's of Python, of a library or of the virtual GPU."""
+    """Return `name` if it is an exception of Python, of a library or of the virtual GPU."""
     for known in (getattr(builtins, name, None), getattr(errors, name, None)):
         if isinstance(known, type) and issubclass(known, BaseException):
             return name
@@ -68,7 +68,7 @@ def error_name(name: str) -> str:
 
 
 def type_name(name: str) -> str:
-    """`name` if it is that of a type which a student hands in by mistake."""
+    """Return `name` if it is a type that students return by mistake."""
     known = getattr(builtins, name, None)
     return (
         name
@@ -80,7 +80,7 @@ def type_name(name: str) -> str:
 
 
 def kernel_name(name: str, known: frozenset[str]) -> str:
-    """`name` if it is one of the submission's own words."""
+    """Return `name` if it is one of the submission's own words."""
     return name if name in known and not keyword.iskeyword(name) else "kernel"
 
 

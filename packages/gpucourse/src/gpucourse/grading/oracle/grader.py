@@ -149,7 +149,7 @@ def run_setup(assignment: Assignment) -> dict:
 def run_test(
     cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits, detailed: bool = False
 ) -> TestOutcome:
-    """One test cell, in a copy of the set-up's namespace."""
+    """Run one test cell, in a copy of the set-up's namespace."""
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
     judge.begin(cell.grade_id)

@@ -84,7 +84,7 @@ class JaxRunner:
     def run(
         self, program: Program, values: list[np.ndarray], squeezed: float | None = None
     ) -> object:
-        """Its result for these inputs, arrays as NumPy's. Raises PropertyFailed.
+        """Return the program's result for these inputs, as NumPy arrays. Raises PropertyFailed.
 
         `squeezed` as of :func:`gpucourse.grading.testing.verbs.call`.
         """

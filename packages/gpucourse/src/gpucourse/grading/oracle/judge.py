@@ -275,7 +275,7 @@ class OracleJudge(Judge):
         return self.note(asked, watched(run, asked.kernel, asked.args, asked.schedules, seed))
 
     def _module(self, source: str, kernel: str, pointers: int) -> Any:
-        """CUDA C++ as a module whose `kernel` takes so many pointers."""
+        """Compile CUDA C++ to a module whose `kernel` takes this number of pointers."""
         ptx = compile_source(
             self._side.apart, source, kernel, self.limits, told=not self.student.knows_inputs
         )
@@ -330,7 +330,7 @@ class OracleJudge(Judge):
         cooperative: bool = False,
         pointers: bool = False,
     ) -> None:
-        """One launch on fresh memory; arrays in `arguments` are updated in place.
+        """Launch once on fresh memory, and update the arrays in `arguments` in place.
 
         With `pointers` an array is its address alone, as in C++.
         """

@@ -35,7 +35,7 @@ COMMON = {
 
 
 def add_up(values: np.ndarray, totals: np.ndarray) -> None:
-    """Touches what most kernels need: memory, arithmetic, atomics, shared memory, a barrier."""
+    """Use what most kernels need: memory, arithmetic, atomics, shared memory, a barrier."""
     own = cuda.shared.array(64, types.float64)
     i = cuda.grid(1)
     own[cuda.threadIdx.x] = values[i] if i < values.size else 0.0

@@ -83,7 +83,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_numbers(values: Sequence, copies: Sequence[Copied]) -> list:
-    """Numbers as one array, each in the type that it has."""
+    """Return numbers as one array, each in its own type."""
     whole = all(isinstance(value, (int, np.integer)) for value in values)
     try:
         array = np.array(values, np.int64 if whole else np.float64)
@@ -117,7 +117,7 @@ def _array(value: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
 
 
 def _converted(wanted: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
-    """Flat numbers found in copies converted to their type, as they stand on the device.
+    """Return the flat numbers that were found in copies converted to their type.
 
     Numbers that occur several times are taken from the likeliest place: together from one copy,
     from whole copies in their order, and only then from wherever most of them stand together.
@@ -242,7 +242,7 @@ OTHER = CHARACTERS.stop
 
 
 def _comparable(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Values of another type as bits of this one: one zero, one NaN."""
+    """Return values of another type as bits of this one, with one zero and one NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         converted = values.astype(dtype)  # a copy
     if dtype.kind == "f":

@@ -213,7 +213,7 @@ class Student:
         return program_of(name, reply.get("done"), received)
 
     def compile(self, name: str, types: list[dict]) -> dict:
-        """PTX of the student's kernel `name` for `types`: keys texts, entry, cooperative."""
+        """Return the PTX of the student's kernel `name` for `types`: texts, entry, cooperative."""
         self.ready()
         reply, _ = self._talk.request(
             {"do": "compile", "name": name, "types": types}, [], f"compiling '{name}'"
@@ -464,7 +464,7 @@ def _unusable(name: str, kind: str) -> str:
 
 
 def _clean(text: str, length: int) -> str:
-    """Plain text of limited length: no control characters, no colours, few lines."""
+    """Return plain text of limited length, without control characters and colours."""
     text = CONTROL.sub("", text[: 20 * length])
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     text = "\n".join(lines[:6])

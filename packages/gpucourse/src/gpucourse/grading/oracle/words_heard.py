@@ -56,7 +56,7 @@ class Heard:
         self.forget()
 
     def forget(self) -> None:
-        """Another test begins, which knows nothing of what this one heard."""
+        """Forget the previous test's output, because another test begins."""
         self._texts: set[str] = set()
         self._room = ROOM
 
@@ -75,7 +75,7 @@ class Heard:
                 self.note(item)
 
     def told(self, reason: str) -> str:
-        """`reason` without what only the submission can have put there."""
+        """Return `reason` without the words that only the submission can have put there."""
         if not self._texts or not reason:
             return reason
         if self._room < 0:
@@ -101,7 +101,7 @@ class Heard:
         return text in self._words or text in self._sentences or text in _primitives()
 
     def _without_pieces(self, told: str) -> str:
-        """`told` without what two neighbouring pieces of a long text have in common with it."""
+        """Return `told` without pieces that it shares with neighbouring parts of a long text."""
         long = [
             text for text in self._texts if len(text) >= 2 * PIECE and text not in self._sentences
         ]
@@ -143,7 +143,7 @@ def _nodes(source: str) -> Iterable[ast.AST]:
 
 
 def _primitives() -> frozenset[str]:
-    """Names of JAX's operations; none where no test has imported JAX."""
+    """Return the names of JAX's operations; none if no test has imported JAX."""
     if "jax" not in sys.modules:
         return frozenset()
     from jax.extend.core import primitives

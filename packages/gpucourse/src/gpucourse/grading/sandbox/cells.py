@@ -45,7 +45,7 @@ def namer(filename: str) -> str | None:
 
 
 def without_magics(source: str) -> tuple[str, list[str]]:
-    """`source` with IPython's own lines made harmless, and those lines.
+    """Return `source` with IPython's own lines made harmless, and those lines.
 
     The grader runs Python, not IPython: ``%magic``, ``!command`` and ``name?`` do nothing in it,
     and a cell below ``%%magic`` is not run unless the magic only wraps it (:func:`wraps`); nor is

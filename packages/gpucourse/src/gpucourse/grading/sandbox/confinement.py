@@ -370,7 +370,7 @@ def _read_only() -> bool:
 
 
 def mapped_bytes() -> int:
-    """Address space that this process has now; 0 where that cannot be known."""
+    """Return the address space of this process; 0 where that cannot be known."""
     try:
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[0]) * resource.getpagesize()
@@ -379,7 +379,7 @@ def mapped_bytes() -> int:
 
 
 def bound_resources(memory: int | None, file: int, cpu: int, threads: int) -> None:
-    """Limits on address space, if any, size of a written file, CPU time and threads."""
+    """Limit address space (if given), size of written files, CPU time and threads."""
     for what, amount in (
         *([] if memory is None else [(resource.RLIMIT_AS, memory)]),
         (resource.RLIMIT_FSIZE, file),
@@ -403,13 +403,13 @@ def drop_capabilities() -> bool:
 
 
 def die_with_parent() -> None:
-    """Be killed when the process that forked this one ends."""
+    """Have the kernel kill this process when its parent ends."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def become_nobody(readable: list[str]) -> bool:
-    """Be a user who owns nothing, where root runs this and everybody may read `readable`."""
+    """Change to a user who owns nothing, if root runs this and all may read `readable`."""
     if _libc is None or os.getuid() != 0 or not all(map(open_to_all, readable)):
         return False
     try:
@@ -463,7 +463,7 @@ def refuse_system_calls(others: bool = False, allowed: tuple[str, ...] = ()) -> 
 
 
 def _filter(architecture: int, refused: list[int], special: dict[str, int], pid: int) -> bytes:
-    """Classic BPF over struct seccomp_data (nr at 0, arch at 4, args[0] at 16, args[1] at 24)."""
+    """Return classic BPF over seccomp_data (nr at 0, arch at 4, args[0] at 16, args[1] at 24)."""
     load, jump_equal, jump_set, jump_ge, answer = 0x20, 0x15, 0x45, 0x35, 0x06
     allow, kill, refuse = 0x7FFF0000, 0x80000000, 0x00050000
 

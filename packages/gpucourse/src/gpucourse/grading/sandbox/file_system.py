@@ -81,7 +81,7 @@ def library_folders() -> tuple[str, ...]:
 
 
 def needed_paths() -> list[str]:
-    """Paths that a worker must be able to read: Python, its packages, and ours."""
+    """Return the paths that a worker must read: Python, its packages, and ours."""
     folders = {
         sys.prefix,
         sys.base_prefix,

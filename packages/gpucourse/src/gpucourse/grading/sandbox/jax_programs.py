@@ -105,7 +105,7 @@ def operation_in(refusal: str) -> str:
 
 
 def _type(aval: Any) -> list:
-    """``["float64", [3, 4]]``; keys of random numbers are ``key<fry>`` and so on."""
+    """Return a type as ``["float64", [3, 4]]``; keys of random numbers are ``key<fry>``."""
     return [str(aval.dtype), [int(length) for length in aval.shape]]
 
 
@@ -272,7 +272,7 @@ def _dtype(name: str) -> Any:
 
 @cache
 def _generators() -> dict[str, Any]:
-    """JAX's generators of random numbers by the type of their keys."""
+    """Return JAX's generators of random numbers by the type of their keys."""
     import jax.extend.random as known
 
     return {
@@ -283,7 +283,7 @@ def _generators() -> dict[str, Any]:
 
 @cache
 def _primitives() -> dict[str, Any]:
-    """JAX's primitives by name, without those that leave the program or make new calls of it."""
+    """Return JAX's primitives by name, except those that call or leave the program."""
     import jax
     import jax.extend
 

@@ -81,7 +81,7 @@ class WorkerProcess:
         self.life.close()
 
     def how_it_ended(self, seconds: float = 1.0, numbers: bool = True) -> str:
-        """In words for the student, after the connection broke; the numbers only with `numbers`."""
+        """Describe for the student how the process ended; with `numbers`, include the numbers."""
         try:
             self.life.settimeout(seconds)
             told = json.loads(self.life.recv(1000) or b"{}")

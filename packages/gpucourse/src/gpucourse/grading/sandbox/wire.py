@@ -57,7 +57,7 @@ def describe_array(array: np.ndarray) -> dict:
 
 
 def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
-    """Type, shape and size in bytes of an array that is to come, or ProtocolError."""
+    """Return type, shape and bytes of an announced array. Raises ProtocolError."""
     if not isinstance(described, dict) or set(described) != {"dtype", "shape"}:
         raise ProtocolError("an array without a type and a shape")
     name, shape = described["dtype"], described["shape"]
@@ -79,7 +79,7 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
 
 
 def numbers(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Bytes as an array of plain numbers, read-only; a truth value that is neither 0 nor 1 is 1."""
+    """Return bytes as a read-only array of plain numbers; a bool other than 0 and 1 becomes 1."""
     if dtype.kind != "b":
         return raw.view(dtype).reshape(shape)
     truths = raw.astype(bool).reshape(shape)
@@ -213,7 +213,7 @@ T = TypeVar("T")
 
 
 def within(seconds: float) -> Left:
-    """So many seconds from now, on the wall's clock."""
+    """Return the wall-clock time that many seconds from now."""
     end = time.monotonic() + seconds
     return lambda: end - time.monotonic()
 
@@ -236,7 +236,7 @@ class Wire:
             self._write(array.tobytes(), left)
 
     def receive(self, left: Left | None = None) -> tuple[dict, list[np.ndarray]]:
-        """One message. Raises Closed, ProtocolError or OutOfTime."""
+        """Receive one message. Raises Closed, ProtocolError or OutOfTime."""
         magic, length = HEAD.unpack(self._read(HEAD.size, left))
         if magic != MAGIC or length > self.header_bytes:
             raise ProtocolError("something that is not a message")

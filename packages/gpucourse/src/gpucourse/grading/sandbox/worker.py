@@ -439,7 +439,7 @@ def free_memory() -> None:
 
 
 def describe_device_array(value: Any) -> dict | None:
-    """Address, shape, strides and type of an array in device memory; None for anything else."""
+    """Return address, shape, strides and type of a device array; None for anything else."""
     interface = getattr(type(value), "__cuda_array_interface__", None)
     if interface is None:
         return None

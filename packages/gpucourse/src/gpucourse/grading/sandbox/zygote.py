@@ -176,7 +176,7 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
 
 
 def main() -> None:
-    """Serve.
+    """Serve requests until the connection closes.
 
     Standard input is the listening socket, standard output tells when the server is ready.
 

@@ -89,7 +89,7 @@ _rendered = Bounded(__name__, "rendered")
 
 
 def _words(text: str) -> str:
-    """Text or mathematics outside code, where MathJax looks for its commands."""
+    """Return text or mathematics outside code, where MathJax looks for its commands."""
     return html.escape(_TEX.sub(lambda _: _BACKSLASH, text))
 
 

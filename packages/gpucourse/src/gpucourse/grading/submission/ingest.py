@@ -67,14 +67,14 @@ class Ingested:
     failed: str | None = None
 
     def digest(self, assignment: Assignment) -> str:
-        """Equal for submissions that must get the same verdict under the same seed."""
+        """Return a digest that is equal for submissions that must get the same verdict."""
         parts = [self.failed or self.fault or "", json.dumps(self.strays, sort_keys=True)]
         for cell in assignment.solutions:
             parts += [cell.grade_id, self.sources[cell.grade_id]]
         return digest(*parts)
 
     def unchanged(self, assignment: Assignment) -> list[str]:
-        """grade_ids of code cells that are still as they were released."""
+        """Return the grade_ids of code cells that are still as they were released."""
         return [
             cell.grade_id
             for cell in assignment.solutions
@@ -195,7 +195,7 @@ def _pictures(name: str, there: list[str], source: str, notices: list[str]) -> l
 
 
 def _readable(name: str, source: str, notices: list[str]) -> str:
-    """`source`; with a notice where it may read differently from how it runs."""
+    """Return `source`, with a notice if it may look different from the code that runs."""
     if BIDIRECTIONAL & set(source):
         notices.append(
             f"The cell '{name}' holds characters that change the reading direction, so it may "

@@ -149,7 +149,7 @@ def _inner(value: Any) -> list:
 
 
 def without_jax(value: Any) -> Any:
-    """`value` with JAX arrays as NumPy arrays, in lists, tuples and dicts too.
+    """Convert JAX arrays in `value` to NumPy arrays, also in lists, tuples and dicts.
 
     Keys made by ``jax.random.key`` are no numbers and stay what they are.
     """

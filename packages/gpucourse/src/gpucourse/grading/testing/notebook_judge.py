@@ -172,7 +172,7 @@ class NotebookJudge(Judge):
 
 
 def to_host(value: Any) -> Any:
-    """`value` with arrays in device memory copied to NumPy."""
+    """Return `value` with arrays in device memory copied to NumPy."""
     if hasattr(value, "copy_to_host"):
         return value.copy_to_host()
     if isinstance(value, (list, tuple)):

@@ -201,14 +201,14 @@ def expect(condition: object, otherwise: str) -> None:
 
 
 def expect_equal(actual: Any, expected: Any, otherwise: str) -> None:
-    """`actual` must have the shape and exactly the values of `expected`; NaN equals NaN."""
+    """Require the shape and exactly the values of `expected`; NaN equals NaN."""
     _compare(actual, expected, otherwise, lambda a, b: (a == b) | ((a != a) & (b != b)))
 
 
 def expect_close(
     actual: Any, expected: Any, otherwise: str, rtol: float = 1e-6, atol: float = 0.0
 ) -> None:
-    """Like :func:`expect_equal`, to within ``atol + rtol * abs(expected)``."""
+    """Require equality as :func:`expect_equal` does, within ``atol + rtol * abs(expected)``."""
     _compare(
         actual,
         expected,
@@ -299,7 +299,7 @@ def _met() -> None:
 
 
 def dimensions(size: int | Sequence[int]) -> tuple[int, int, int]:
-    """Grid or block as three numbers."""
+    """Return grid or block as three numbers."""
     given = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
     x, y, z = (*(int(n) for n in given), 1, 1, 1)[:3]
     return x, y, z

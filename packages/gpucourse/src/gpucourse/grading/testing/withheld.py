@@ -38,7 +38,7 @@ def withheld_in(function: Any, _seen: frozenset[str] = frozenset()) -> str | Non
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Names that a function reads, those in the functions inside of it too."""
+    """Return the names that a function reads, including functions inside of it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

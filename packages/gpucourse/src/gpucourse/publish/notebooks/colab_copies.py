@@ -65,7 +65,7 @@ def colab_copies(released: dict[Path, NotebookNode], repository: str) -> dict[Pa
 
 
 def copy_path(path: Path) -> Path:
-    """``lectures/ID.ipynb`` → ``lectures/colab/ID.ipynb``; a project's name gets ``project_``."""
+    """Return ``lectures/colab/ID.ipynb`` for ``lectures/ID.ipynb``; projects get ``project_``."""
     name = path.name if path.parts[0] == "lectures" else f"project_{path.name}"
     return FOLDER / name
 
@@ -99,7 +99,7 @@ def _copy(notebook: NotebookNode, path: Path, repository: str, paths: dict) -> N
 
 
 def _relinked(text: str, path: Path, repository: str, paths: dict) -> str:
-    """Markdown whose relative links lead to Colab's copies, or to the repository on the web."""
+    """Point relative links in Markdown to Colab's copies, or to the repository on the web."""
 
     def moved(target: str) -> str:
         if re.match(r"[a-z][a-z+.-]*:|#", target):

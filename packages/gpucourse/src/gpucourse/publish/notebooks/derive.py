@@ -257,7 +257,7 @@ def _nbgrader_metadata(cell: Cell) -> dict:
 
 
 def fold(summary: str, body: str) -> str:
-    """Markdown that a reader opens with a click."""
+    """Return Markdown that a reader opens with a click."""
     return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 

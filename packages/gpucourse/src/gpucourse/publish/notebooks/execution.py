@@ -122,7 +122,7 @@ def _run_and_keep(course, source, notebook, kept, judge, notice) -> None:
 
 
 def _forget_machine(notebook: NotebookNode, root: Path) -> None:
-    """Tracebacks name files: shown as seen from the course's folder, not from this machine's."""
+    """Shorten file names in tracebacks to paths from the course's folder."""
     prefixes = {str(root): ".", sys.prefix: ".venv", sys.base_prefix: "python"}
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):

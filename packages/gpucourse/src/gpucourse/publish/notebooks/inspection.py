@@ -52,7 +52,7 @@ Mistakes = Iterator[tuple[Cell, str]]
 
 
 def inspect(course: Course, source: Source) -> list[Problem]:
-    """Every mistake of one lesson that is to be seen without running it."""
+    """Return every mistake of one lesson that can be found without running it."""
     path = source.path.relative_to(course.root)
     rules = (_pictures, _links, _names, _timetable, _minutes, questions.mistakes)
     return [Problem(path, cell.line, text) for rule in rules for cell, text in rule(course, source)]
@@ -85,7 +85,7 @@ def _pictures(course: Course, source: Source) -> Mistakes:
 
 
 def _links(course: Course, source: Source) -> Mistakes:
-    """Links to other lessons and documents; pictures have a rule of their own."""
+    """Check links to other lessons and documents; another rule checks pictures."""
     own = {
         slug(heading)
         for _, text in _prose(source)
@@ -150,7 +150,7 @@ def _minutes(course: Course, source: Source) -> Mistakes:
 
 
 def _names(course: Course, source: Source) -> Mistakes:
-    """Names that nothing defines, in the released notebook or in the solved one."""
+    """Report names that are undefined in the released or in the solved notebook."""
     told: set[tuple[str, str]] = set()
     for solved in (True, False):
         cells = [(cell, code_of(cell, solved)) for cell in source.cells if cell.kind == "code"]
@@ -171,7 +171,7 @@ def code_of(cell: Cell, solved: bool) -> str:
 
 
 def unknown_names(cells: list[tuple[Cell, str]]) -> Iterator[tuple[Cell, str]]:
-    """(cell, name) for each name that no cell, import, argument or builtin brings.
+    """Return (cell, name) for each name that no cell, import, argument or builtin defines.
 
     All cells are one module: a function may use what a later cell defines. Text that is no Python,
     such as a deliberate SyntaxError, is left out.

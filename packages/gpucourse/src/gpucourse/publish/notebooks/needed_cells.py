@@ -16,7 +16,7 @@ from gpucourse.publish.source.reader import Cell, Source
 
 
 def set_up(source: Source, chosen: list[Cell]) -> list[Cell]:
-    """Earlier code cells of a lesson that bring names which ``chosen`` ones use, in their order.
+    """Return the earlier code cells that define names used by the ``chosen`` ones, in order.
 
     The first cell is always among them, for what it does when it runs.
     """

@@ -68,7 +68,7 @@ def plan(root: Path, language: str = "") -> Plan:
 
 
 def derive(root: Path) -> dict[Path, str]:
-    """Every generated notebook and page of the course under ``root``: relative path to text."""
+    """Return every generated notebook and page under ``root``: relative path to text."""
     course, sources = read_course(root)
     derived = {}
     for source in sources:

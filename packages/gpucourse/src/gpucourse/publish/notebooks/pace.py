@@ -32,7 +32,7 @@ _NOT_READ = re.compile(r"```.*?```|!\[.*?\]\([^)]*\)|(?<=\])\([^)]*\)", re.DOTAL
 
 
 def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: bool = True) -> float:
-    """Minutes for a lesson, or some ``cells`` of it; without ``answers``, nothing is written."""
+    """Return minutes for a lesson or some ``cells``; without ``answers``, nothing is written."""
     total = 0.0
     for cell in required(source.cells) if cells is None else cells:
         if "room" in cell.tags:

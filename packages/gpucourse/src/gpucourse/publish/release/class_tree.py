@@ -94,7 +94,7 @@ def _known(tree: Path, names: Iterable[str]) -> list[str]:
 
 
 def _identity(tree: Path) -> list[str]:
-    """Options that name an author where git knows none."""
+    """Return options that name an author where git has none."""
     known = subprocess.run(["git", "config", "user.email"], cwd=tree, capture_output=True)
     return (
         []

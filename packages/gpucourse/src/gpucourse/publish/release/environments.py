@@ -119,7 +119,7 @@ def write(root: Path) -> list[str]:
 
 
 def conda_environment(project: Projects) -> str:
-    """``environment.yml``: the course, and the ``gpu`` and ``pycuda`` extras."""
+    """Return ``environment.yml``: the course, and the ``gpu`` and ``pycuda`` extras."""
     wanted: dict[str, set[str]] = {}
     for text in [*project.dependencies, *project.extras["gpu"], *project.groups["pycuda"]]:
         requirement = Requirement(text)
@@ -148,7 +148,7 @@ def conda_environment(project: Projects) -> str:
 
 
 def interval(bounds: Iterable[str]) -> str:
-    """Version bounds as one text, the lower first; of several of a side the narrowest."""
+    """Return the narrowest version bounds as one text, the lower first."""
     ordered = sorted(map(Specifier, bounds), key=lambda bound: Version(bound.version))
     below = [bound for bound in ordered if bound.operator == "<"][1:]
     above = [bound for bound in ordered if bound.operator == ">="][:-1]
@@ -234,7 +234,7 @@ def fenced(commands: Iterable[str]) -> str:
 
 
 def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
-    """``text`` with each marked block replaced; a block without its two markers is an error."""
+    """Replace each marked block of ``text``; a block without its two markers is an error."""
     for name, block in blocks.items():
         opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
         marked = re.compile(rf"^{opening}\n.*?^{closing}$", re.DOTALL | re.MULTILINE)
@@ -289,7 +289,7 @@ def package_pages(root: Path, url: str) -> dict[str, str]:
 
 
 def fill_citation(text: str, url: str, number: str) -> str:
-    """``CITATION.cff`` with the repository's address and the version set."""
+    """Set the repository's address and the version in ``CITATION.cff``."""
     text = re.sub(r"(?m)^repository-code:.*$", f'repository-code: "{url}"', text)
     return re.sub(r"(?m)^version:.*$", f"version: {number}", text)
 

@@ -88,7 +88,7 @@ def css_targets(css: str) -> list[str]:
 
 
 def mistakes(folder: Path) -> list[Problem]:
-    """Every dead link and every load from the network in the pages and styles of ``folder``."""
+    """Return every dead link and network load in the pages and styles of ``folder``."""
     folder = folder.resolve()
     read = {path: _Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
     found: list[Problem] = []

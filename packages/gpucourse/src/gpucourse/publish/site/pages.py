@@ -86,7 +86,7 @@ def lesson_page(
 
 
 def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
-    """One cell of the solved notebook as cells of the page."""
+    """Return one cell of the solved notebook as cells of the page."""
     unsolved = starter(origin)
     if unsolved is None:
         if cell.cell_type == "markdown":

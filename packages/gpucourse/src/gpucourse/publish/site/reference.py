@@ -83,7 +83,8 @@ def page() -> str:
 
 
 def introduction(module: str) -> str:
-    """Return a module's docstring; an empty first line keeps the others' indentation."""
+    """Return a module's docstring as Markdown."""
+    # The empty first line has the indentation of the others kept.
     return markdown(f"\n{_module(module).__doc__}")
 
 

@@ -23,7 +23,7 @@ _FIRST = "How do I choose a GPU?"
 
 
 def questions(source: Source) -> Iterator[tuple[str, str]]:
-    """(question, answer) of one lesson's notes, in their order."""
+    """Return (question, answer) pairs of one lesson's notes, in order."""
     for cell in source.cells:
         if "room" in cell.tags:
             for paragraph in _ASKED.findall(cell.source):

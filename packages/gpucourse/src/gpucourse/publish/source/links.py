@@ -115,7 +115,7 @@ def relinked(text: str, moved: Callable[[str], str]) -> str:
 
 
 def dead_links(root: Path, files: Iterable[Path]) -> list[Problem]:
-    """Every link of ``files`` that leads to a file, or to a place in one, that does not exist."""
+    """Return every link of ``files`` to a missing file, or to a missing heading in one."""
     problems = []
     for path in files:
         for text in texts(path):

@@ -24,7 +24,7 @@ Mistakes = Iterator[tuple[Cell, str]]
 
 
 def asked(cell: Cell | None) -> tuple[str, tuple[str, ...]] | None:
-    """(name, choices) where a cell ends in ``predict("name", "a", "b")``; None for another cell."""
+    """Return (name, choices) of a cell that ends in ``predict("name", "a", "b")``, else None."""
     if cell is None or cell.kind != "code" or "predict(" not in cell.source:
         return None
     try:

@@ -136,7 +136,7 @@ def _kernels(observed: Sequence[Observed]) -> str:
 
 
 def _dimensions(triple: Sequence[int]) -> str:
-    """``4`` or ``(2, 3)``: as it is written in a launch's brackets."""
+    """Return ``4`` or ``(2, 3)``, as in a launch's brackets."""
     parts = list(triple)
     while len(parts) > 1 and parts[-1] == 1:
         parts.pop()

@@ -142,7 +142,7 @@ def _functions(text: list[str], lines: dict) -> Iterator[tuple[str, range]]:
 
 
 def _definitions(text: str) -> list[ast.FunctionDef]:
-    """Functions of a file, a function inside another before the one around it."""
+    """Yield the functions of a file, an inner function before the one around it."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):  # CUDA C++, a cell with magics

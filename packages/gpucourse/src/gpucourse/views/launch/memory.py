@@ -194,7 +194,7 @@ def _code(request: Request) -> str:
 
 
 def _who(request: Request) -> str:
-    """``threads 0-31 at 0, 32, 64, …``: elements in the order of the threads."""
+    """Return ``threads 0-31 at 0, 32, 64, …``, with elements in the order of the threads."""
     elements = request.offsets // request.size
     shown = ", ".join(map(str, elements[:6].tolist())) + (", …" if len(elements) > 6 else "")
     return f"threads {ranges(request.threads)} at elements {shown}"

@@ -116,7 +116,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
 
 
 def _name(block: tuple, thread: tuple, other: tuple) -> str:
-    """``thread 3``, with its block where the other thread is of another one."""
+    """Return ``thread 3``, with its block if the other thread is in another one."""
     where = "" if block == other else f" of block {block}"
     return f"thread {thread}{where}"
 

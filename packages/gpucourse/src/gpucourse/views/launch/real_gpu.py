@@ -37,7 +37,7 @@ def sentence(launch: Launch, observed: Observed) -> str:
 
 
 def milliseconds(launch: Launch) -> float:
-    """Median time of a launch on the device at hand, between two CUDA events.
+    """Return the median time of a launch on the current device, between two CUDA events.
 
     All launches work on one set of copies, so a kernel that changes its input sees it changed.
     """

@@ -77,7 +77,7 @@ class Replay:
 
 
 def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
-    """One recording in which an update is lost; or else two that differ in the order."""
+    """Return one recording in which an update is lost, or else two in different orders."""
     pair = np.array(
         [
             _number(observed, found.block, found.thread),

@@ -84,7 +84,7 @@ def _gemmStridedBatched(
     A: int, lda: int, strideA: int, B: int, ldb: int, strideB: int, beta: int, C: int, ldc: int,
     strideC: int, batchCount: int,
 ) -> None:  # fmt: skip
-    """``gemm`` of `batchCount` matrices, of which the next lies `strideA` … elements further on."""
+    """Multiply `batchCount` pairs of matrices, which are `strideA`, … elements apart."""
     _batched(kind, "gemmStridedBatched", handle, transa, transb, m, n, k, alpha, A, lda, strideA,
              B, ldb, strideB, beta, C, ldc, strideC, batchCount)  # fmt: skip
 

@@ -29,7 +29,7 @@ _TIMEOUT = 120.0  # seconds; the largest kernel of the course takes one
 
 @lru_cache(maxsize=512)
 def link(texts: tuple[str, ...], architecture: str = "sm_90", *, contract: bool = True) -> bytes:
-    """Machine code (a cubin) of PTX texts that belong together.
+    """Return the machine code (a cubin) of PTX texts that belong together.
 
     Parameters
     ----------

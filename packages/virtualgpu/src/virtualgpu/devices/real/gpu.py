@@ -94,7 +94,7 @@ class GPUDevice:
         self.total_memory = int(self._call("cuDeviceTotalMem", self._device))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """One call of the driver. Its value, or a tuple of them, or None."""
+        """Call the driver, and return its value, a tuple of values, or None."""
         status, *values = getattr(self._driver, name)(*arguments)
         if int(status):
             kind = OutOfMemory if status.name == "CUDA_ERROR_OUT_OF_MEMORY" else None
@@ -117,21 +117,21 @@ class GPUDevice:
             self._call("cuMemFree", address)
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Host to device: the bytes of ``data`` in C order."""
+        """Copy the bytes of ``data``, in C order, from host to device."""
         demand_plain(data.dtype)
         data = np.ascontiguousarray(data)
         if data.nbytes:
             self._call("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Device to host: a new uint8 array, shape (nbytes,)."""
+        """Copy from device to host: a new uint8 array, shape (nbytes,)."""
         data = np.empty(nbytes, np.uint8)
         if nbytes:
             self._call("cuMemcpyDtoH", data.ctypes.data, address, nbytes)
         return data
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
-        """Device to device."""
+        """Copy from device to device."""
         if nbytes:
             self._call("cuMemcpyDtoD", target, origin, nbytes)
 
@@ -158,7 +158,7 @@ class GPUDevice:
         self._call("cuModuleUnload", module.handle)
 
     def symbol(self, module: GPUModule, name: str) -> tuple[int, int]:
-        """Address and bytes of a module's variable. Raises LinkError for one it does not show."""
+        """Return address and bytes of a module's variable. Raises LinkError for a hidden one."""
         try:
             address, nbytes = self._call("cuModuleGetGlobal", module.handle, name.encode())
         except GPUError as error:

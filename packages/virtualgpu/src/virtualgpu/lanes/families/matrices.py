@@ -78,7 +78,7 @@ class Tile:
 
 
 def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``mma``: registers of A, B and C to registers of D."""
+    """Compute ``mma``: registers of A, B and C to registers of D."""
     check_warps(product.site, group)
     held = iter(words)
     a, b, c = (
@@ -305,7 +305,7 @@ def _moved(group: Group, part: Group) -> None:
 
 
 def check_warps(site: Site, group: Group) -> None:
-    """All 32 lanes of each warp must be here."""
+    """Require that all 32 lanes of each warp are here."""
     if group.full and group.wave.threads % WARP == 0:
         return
     warps, counts = np.unique(group.take(group.wave.warp_of), return_counts=True)

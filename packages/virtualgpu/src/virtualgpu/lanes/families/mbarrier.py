@@ -61,7 +61,7 @@ def of(wave: Wave) -> Barriers:
 
 
 def unpack(words: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Arrivals to come, arrivals expected, bytes to come, phase: int64, shape (n,)."""
+    """Return pending arrivals, expected arrivals, pending bytes, phase: int64, shape (n,)."""
     nbytes = (words >> _BYTES & np.uint64(2 * _SIGN - 1)).astype(np.int64)
     return (
         (words & _COUNT).astype(np.int64),

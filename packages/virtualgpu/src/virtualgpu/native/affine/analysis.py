@@ -38,9 +38,13 @@ def row_length(steps: list[list[Step]]) -> int:
 def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
     """Return the stride of a step's result from the strides of its operands.
 
-    Also returns the condition on the first operand: none, that a row of it does not wrap
-    (``extends``), that it has one sign (``sign``), or that all rows choose the same (``yes``,
-    ``no``). None where nothing is known.
+    Also returns the condition on the first operand, if there is one:
+
+    - ``extends``: no row of it wraps,
+    - ``sign``: all its values have the same sign,
+    - ``yes`` or ``no``: all rows choose the same side.
+
+    Returns None where nothing is known.
     """
     name = step.instruction.opcode
     if isinstance(step, Data):

@@ -79,7 +79,7 @@ class FirstLanes:
         return self.build.load(self.word, typ=I64)
 
     def _value(self, slot: int) -> Value:
-        """All lanes of a register that may be stale."""
+        """Return all lanes of a register that may be stale."""
         build, affine = self.build, self.affine
         fresh = spread(affine.whole(affine.load(slot).start, affine.strides[slot]))
         stale = build.icmp_unsigned("!=", build.and_(self._load(), I64(self.bits[slot])), I64(0))

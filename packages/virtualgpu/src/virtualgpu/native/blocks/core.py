@@ -353,7 +353,7 @@ class Core:
         self._exited()[:] = self.launch.threads
 
     def _exited(self) -> np.ndarray:
-        """Threads of each block that have ended: int64, shape (blocks,), a view."""
+        """Return the threads of each block that have ended: int64, shape (blocks,), a view."""
         whole = (ctypes.c_int64 * (self.width * TABLE)).from_address(self.word("tables"))
         return np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
 

@@ -70,7 +70,7 @@ class Place:
 
 
 def places(program: Program) -> list[Place]:
-    """All places that a kernel can come to, in their order; the first need not be its entry.
+    """Return all places that a kernel can come to, in order; the first may not be its entry.
 
     Raises Refused where functions call themselves.
     """
@@ -241,7 +241,7 @@ def members(numbers: int) -> Iterable[int]:
 
 
 def above(index: int) -> int:
-    """All places after ``index``."""
+    """Return all places after ``index``."""
     return -1 << (index + 1)
 
 
@@ -268,7 +268,7 @@ def _only_ends(place: Place, gone: set[int]) -> bool:
 
 
 def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]) -> list[int]:
-    """For each place: where other lanes of the warp may wait while it runs.
+    """Return for each place where other lanes of the warp may wait while it runs.
 
     Parameters
     ----------
