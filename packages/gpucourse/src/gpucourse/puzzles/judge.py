@@ -368,7 +368,7 @@ def _demand_no_knowledge(
             "right, but it moves {mine:,} bytes for the numbers that are counted, "
             "and {other:,} for others of the same size"
         ).format(mine=moved(mine), other=moved(counters)),
-        look=_("what does the kernel know of its numbers before it has read them?"),
+        look=_("does the kernel assume values that it has not read yet?"),
     )
 
 
