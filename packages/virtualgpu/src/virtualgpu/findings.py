@@ -10,7 +10,10 @@ from typing import Any
 from virtualgpu.errors import Index, Location, VirtualGPUError
 from virtualgpu.wording import many
 
-KINDS = ("race", "barrier", "uninitialised", "memory", "deadlock", "arguments", "stream", "other")
+KINDS = (
+    *("race", "barrier", "uninitialised", "memory", "overflow", "deadlock", "arguments", "stream"),
+    "other",
+)
 
 _NUMBER = re.compile(r"\d[\d,]*")
 
@@ -22,7 +25,8 @@ class Finding:
     Attributes
     ----------
     kind : str
-        ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``deadlock``, ``stream``
+        ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``overflow`` (an
+        index that wrapped at 32 bits), ``deadlock``, ``stream``
         (missing synchronisation of streams or the host: the second line is in ``other``),
         ``arguments`` (not what the kernel declares), or ``other`` (any other error that stopped
         the launch).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CPP_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cpp")
+CPP_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cpp", "default_program")  # cuda.core names it so
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Language:
         What is to be known of global memory that was never written.
     guard : str
         What keeps an index inside its array.
+    wide : str
+        A number ``{}`` as one of 64 bits.
     """
 
     barrier: str
@@ -36,6 +38,7 @@ class Language:
     local: str
     fresh: str
     guard: str
+    wide: str
 
 
 NUMBA = Language(
@@ -49,6 +52,7 @@ NUMBA = Language(
     fresh="cuda.device_array gives memory as it is; fill the array before the launch "
     "(cuda.to_device(np.zeros(...)))",
     guard="guard the index (if i < array.size) or launch fewer threads",
+    wide="np.int64({})",
 )
 CPP = Language(
     barrier="__syncthreads()",
@@ -61,6 +65,7 @@ CPP = Language(
     fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
     "launch (cupy.zeros, a copy from the host)",
     guard="guard the index (if (i < n)) or launch fewer threads",
+    wide="(size_t){}",
 )
 TRITON = Language(
     barrier="tl.debug_barrier()",
@@ -73,6 +78,7 @@ TRITON = Language(
     fresh="memory comes as it is (cupy.empty); fill it before the launch (cupy.zeros, a copy from "
     "the host)",
     guard="give tl.load and tl.store a mask (mask=offsets < n), or launch fewer programs",
+    wide="{}.to(tl.int64)",
 )
 triton_files: set[str] = set()  # from which kernels were loaded
 

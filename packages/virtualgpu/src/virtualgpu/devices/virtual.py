@@ -21,6 +21,7 @@ from virtualgpu.memory import part_view, textures
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.textures import Sampler, Texels
 from virtualgpu.watch import instruments, queues
+from virtualgpu.watch.overflowcheck import follows_indices
 
 if TYPE_CHECKING:
     from virtualgpu.tile.module import TileModule
@@ -237,6 +238,8 @@ class VirtualDevice:
 
         def run(conditions: Conditions) -> None:
             program = module.program(entry, conditions.schedule.fine)
+            if conditions.observers and follows_indices(conditions.observers):
+                program = module.following(program, grid, block, parameters)
             Launch(
                 self._used,
                 program,

@@ -6,16 +6,18 @@ from virtualgpu.lanes import emit
 from virtualgpu.program import liveness
 from virtualgpu.program.decode import decode
 from virtualgpu.program.linked_module import LinkedModule
-from virtualgpu.program.program import Program
+from virtualgpu.program.program import Follow, Program
 
 
-def compile_program(module: LinkedModule, entry: str, fine: bool = False) -> Program:
+def compile_program(
+    module: LinkedModule, entry: str, fine: bool = False, follow: Follow | None = None
+) -> Program:
     """Return the program of ``entry``, each of its blocks compiled.
 
     Parameters as of :class:`~virtualgpu.program.program.Program`. Raises what it raises, and
     UnsupportedInstruction for an instruction that the machine does not have.
     """
-    program = Program(module, entry, fine)
+    program = Program(module, entry, fine, follow)
     for block in program.blocks:
         decode(program, block)
     for block in program.blocks:

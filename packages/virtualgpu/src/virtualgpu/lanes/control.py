@@ -19,7 +19,7 @@ from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.intrinsics import INTRINSICS, vprintf, watched_vprintf
 from virtualgpu.lanes.warp_sync import exchange
 from virtualgpu.memory import windows
-from virtualgpu.program.steps import Barrier, Call, Formed, Step
+from virtualgpu.program.steps import Barrier, Call, Exact, Formed, Step
 from virtualgpu.ptx import Immediate, Instruction, Register
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import traits
@@ -96,6 +96,27 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
             observer.fenced(group, instruction, scope)
 
     emitter.lines.append(f" {emitter.put(fence, 'f')}(group)")
+
+
+def exact(emitter: Emitter, step: Exact) -> None:
+    """Tell observers of lanes whose index, or what it decides, is not the exact one."""
+    comparison = step.comparison
+    dtype = U64 if comparison.is_address else BOOL
+    wrapped, true = (emitter.get(one, dtype) for one in (comparison.wrapped, comparison.exact))
+    differ = f"({wrapped} != {true})"
+    if comparison.where is not None:
+        register, negated = comparison.where
+        differ += f" & {'~' * negated}{emitter.get(register, BOOL)}"
+    values = ", ".join(emitter.get(one, np.dtype("i8")) for one in comparison.values)
+
+    def tell(group: Group, differ: np.ndarray, *values: np.ndarray) -> None:
+        for observer in group.wave.launch.observers:
+            observer.wrapped(group, comparison, differ, values)
+
+    emitter.lines += [
+        f" differ = {differ}",
+        f" if differ.any(): {emitter.put(tell, 'f')}(group, differ, {values})",
+    ]
 
 
 def _barrier(emitter: Emitter, step: Formed) -> None:

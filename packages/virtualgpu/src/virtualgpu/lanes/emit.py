@@ -18,7 +18,17 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.decode import decoding
 from virtualgpu.program.program import Block, Program
-from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
+from virtualgpu.program.steps import (
+    WIDE,
+    Barrier,
+    Call,
+    Data,
+    Exact,
+    MemoryAccess,
+    Move,
+    Parameter,
+    Step,
+)
 
 U64 = np.dtype("u8")
 
@@ -64,6 +74,8 @@ def emit(emitter: Emitter, step: Step) -> None:
         control.barrier(emitter, step)
     elif isinstance(step, Call):
         control.provided(emitter, step)
+    elif isinstance(step, Exact):
+        control.exact(emitter, step)
     else:
         control.emit(emitter, step)
 

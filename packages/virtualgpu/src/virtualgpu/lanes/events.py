@@ -12,7 +12,7 @@ memories are laid out (``shared_stride``, ``local_stride``, both in bytes).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -136,6 +136,8 @@ class Observer:
     marks_written = False
     # Wants to hear who reads and writes pinned and mapped memory on the host.
     watches_host = False
+    # Wants to hear of indices that wrap: kernels that may have such compute them exactly as well.
+    follows_indices = False
 
     def launch_started(self, launch: WatchedLaunch) -> None:
         """Handle the start of a launch, before the first block runs."""
@@ -226,6 +228,16 @@ class Observer:
         """Handle lanes that ask for the value of a lane that does not take part.
 
         The instruction is ``shfl.sync.idx`` or ``.bfly``.
+        """
+
+    def wrapped(
+        self, group: Group, comparison: Any, differ: np.ndarray, values: Sequence[np.ndarray]
+    ) -> None:
+        """Handle lanes whose address or branch is another one than without wrapped indices.
+
+        ``comparison`` is of :mod:`virtualgpu.program.exact_indices`, and ``differ`` (bool) and the
+        ``values`` (int64) that it names have shape (n,) or (1,). Only observers that
+        ``follows_indices`` receive this.
         """
 
     def stack_grew(self, group: Group, offsets: np.ndarray, sizes: np.ndarray) -> None:

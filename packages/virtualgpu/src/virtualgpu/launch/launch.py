@@ -228,16 +228,13 @@ class Launch:
                 f"kernel {self.program.display} takes {many(len(variables), 'parameter')}, "
                 f"not {len(parameters)}"
             )
-        raw = bytearray(self.program.parameter_bytes)
         for number, (variable, value) in enumerate(zip(variables, parameters, strict=True)):
             if len(value) != variable.size:
                 raise LaunchError(
                     f"parameter {number} of {self.program.display} "
                     f"has {many(variable.size, 'byte')}, not {len(value)}"
                 )
-            at = self.program.parameter_offsets[variable.name]
-            raw[at : at + variable.size] = value
-        self.parameters = bytes(raw)
+        self.parameters = self.program.packed(parameters) or b""
 
     # -- what the running code asks for --------------------------------------------------------
 

@@ -7,6 +7,7 @@ Symbols resolve as the CUDA linker does it: a definition satisfies declarations,
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from virtualgpu.errors import LinkError
 from virtualgpu.lanes.compile import compile_program
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.operations.types import DTYPES, UNSIGNED
+from virtualgpu.program.comparison import Comparison
+from virtualgpu.program.exact_indices import Follower
+from virtualgpu.program.index_ranges import indices
 from virtualgpu.program.program import CODE_BASE, Program
 from virtualgpu.ptx import Function, Immediate, Module, Symbol, Variable, parse
 
@@ -45,7 +49,7 @@ class LoadedModule:
         self._order = list(self.functions)
         self._addresses: dict[str, int] = {}
         self._constants: set[int] = set()
-        self._programs: dict[tuple[str, bool], Program] = {}
+        self._programs: dict[tuple[str, bool, int], Program] = {}
         self._tables: list[str] | None = None
 
     def _add(self, module: Module) -> None:
@@ -150,13 +154,40 @@ class LoadedModule:
     def program(self, entry: str, fine: bool = False) -> Program:
         """Return the decoded kernel ``entry``. Raises LinkError where there is none."""
         with _lock:
-            if (entry, fine) not in self._programs:
+            if (entry, fine, 0) not in self._programs:
                 function = self.functions.get(entry)
                 if function is None or not function.is_entry:
                     known = ", ".join(self.display_name(e) for e in self.entries()) or "none"
                     raise LinkError(f"no kernel {entry}; the module has: {known}")
-                self._programs[entry, fine] = compile_program(self, entry, fine)
-            return self._programs[entry, fine]
+                self._programs[entry, fine, 0] = compile_program(self, entry, fine)
+            return self._programs[entry, fine, 0]
+
+    def following(
+        self,
+        program: Program,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        parameters: Sequence[bytes],
+    ) -> Program:
+        """Return a program that also computes exactly what may wrap of its indices in a launch.
+
+        It is ``program`` itself where none can.
+        """
+        packed = program.packed(parameters)
+        with _lock:
+            known = indices(program)
+            bits = 0 if packed is None else known.that_may_wrap(grid, block, packed)
+            if not bits:
+                return program
+            key = program.name, program.fine, bits
+            if key not in self._programs:
+
+                def follow(function: Function) -> tuple[Function, dict[int, Comparison]]:
+                    return Follower(function, known.arithmetic, bits).function_and_comparisons()
+
+                made = self._programs[key] = compile_program(self, *key[:2], follow)
+                made.followed = bits
+            return self._programs[key]
 
     def unload(self) -> None:
         """Free the module's variables."""

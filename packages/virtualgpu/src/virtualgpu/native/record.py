@@ -134,6 +134,7 @@ def _key(program: Program, variant: str) -> bytes | None:
         variant,
         program.name,
         str(program.fine),
+        str(program.followed),
         *(_LINES.sub("", text) for text in program.module.texts),
     ]
     digest = blake2b(b"record", digest_size=cache.KEY)

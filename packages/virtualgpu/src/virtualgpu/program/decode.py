@@ -27,6 +27,7 @@ from virtualgpu.program.steps import (
     Barrier,
     Call,
     Data,
+    Exact,
     Formed,
     MemoryAccess,
     Move,
@@ -108,6 +109,8 @@ class _Decoder:
             return self.data()
         if opcode.family == "control":
             return self.control()
+        if (comparison := self.program.comparisons.get(id(instruction))) is not None:
+            return self.made(Exact, (), instruction.operands, comparison=comparison)
         return self.made(Step, (), instruction.operands)  # a fence, or a hint
 
     def made(

@@ -7,6 +7,7 @@ that brings the lanes of a warp together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from virtualgpu.errors import LinkError, Location, PTXSyntaxError
 from virtualgpu.operations.types import REGISTER_DTYPES
 from virtualgpu.program import shared_layout, speculation
+from virtualgpu.program.comparison import Comparison
 from virtualgpu.program.intrinsics import GRID_BARRIER, PROVIDED
 from virtualgpu.program.linked_module import LinkedModule
 from virtualgpu.program.shared_accesses import shared_accesses
@@ -32,6 +34,8 @@ from virtualgpu.ptx.opcodes import BARRIERS, traits, waits_for_warp
 
 CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
 FRAME_ALIGN = 16
+
+Follow = Callable[[Function], tuple[Function, dict[int, Comparison]]]
 
 LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
 
@@ -109,6 +113,9 @@ class Program:
     fine : bool
         End a basic block at each access to memory, so that a schedule can run other lanes
         between any two of them.
+    follow : callable, optional
+        ``follow(function)`` returns the entry to run instead of its own, which computes indices
+        exactly too, and its comparisons (:mod:`virtualgpu.program.exact_indices`).
 
     Raises
     ------
@@ -118,10 +125,16 @@ class Program:
         What is not PTX.
     """
 
-    def __init__(self, module: LinkedModule, entry: str, fine: bool = False):
+    def __init__(
+        self, module: LinkedModule, entry: str, fine: bool = False, follow: Follow | None = None
+    ):
         self.module = module
         self.fine = fine
         self.name = entry
+        self.follow = follow
+        self.followed = 0  # the candidates that `follow` follows, a bit for each
+        self.comparisons: dict[int, Comparison] = {}  # of exact indices, by the instruction's `id`
+        self.indices: Any = None  # see `program.index_ranges`
         self.display = module.display_name(entry)
         self.dtypes: list[np.dtype] = []
         self.functions: dict[str, FunctionCode] = {}
@@ -205,6 +218,8 @@ class Program:
                     f"function {name} is declared but nothing defines it; link the source that "
                     "does (cuda.jit(link=...)) or call another function"
                 )
+            if self.follow is not None and name == entry:
+                function, self.comparisons = self.follow(function)
             code = self.functions[name] = FunctionCode(function)
             self._lay_out_frame(code)
             found = []
@@ -238,6 +253,17 @@ class Program:
             self.parameter_offsets[variable.name] = offset
             offset += variable.size
         self.parameter_bytes = offset
+
+    def packed(self, parameters: Sequence[bytes]) -> bytes | None:
+        """Return the parameters as a launch's bytes; None where one has another size."""
+        variables = self.entry_code.function.parameters
+        if [len(each) for each in parameters] != [variable.size for variable in variables]:
+            return None
+        raw = bytearray(self.parameter_bytes)
+        for variable, value in zip(variables, parameters, strict=True):
+            at = self.parameter_offsets[variable.name]
+            raw[at : at + variable.size] = value
+        return bytes(raw)
 
     def frame_limit(self, block: int) -> int:
         """Return the bytes of local memory above a frame that a block's function may touch."""

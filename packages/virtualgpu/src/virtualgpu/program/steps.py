@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from virtualgpu.operations import Operation
+from virtualgpu.program.comparison import Comparison
 from virtualgpu.program.fragments import Fragment
 from virtualgpu.program.site import Site
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
@@ -125,6 +126,13 @@ class Call(Step):
     """A call of a function that the device provides (:mod:`.intrinsics`)."""
 
     function: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Exact(Step):
+    """Comparison of an index with the exact one, which the machine has put there."""
+
+    comparison: Comparison
 
 
 def registers_in(operands: Iterable[Operand]) -> Iterator[Register]:

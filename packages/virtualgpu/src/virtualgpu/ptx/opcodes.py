@@ -180,6 +180,8 @@ TEXTURES = of_family("texture")
 JUMPS = frozenset(["bra", "brx", "ret", "exit"])
 
 _UNKNOWN = Opcode("", "", "", "other")
+# The machine's own instruction, which no PTX has (virtualgpu.program.exact_indices), and the rest.
+_ALL = OPCODES | {"%exact": Opcode("%exact", "", "exact", "other", result=False)}
 
 
 def traits(instruction: Instruction) -> Opcode:
@@ -187,7 +189,7 @@ def traits(instruction: Instruction) -> Opcode:
 
     An unknown one only writes its first operand.
     """
-    return OPCODES.get(instruction.opcode, _UNKNOWN)
+    return _ALL.get(instruction.opcode, _UNKNOWN)
 
 
 def has_result(instruction: Instruction) -> bool:

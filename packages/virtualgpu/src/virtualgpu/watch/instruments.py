@@ -104,6 +104,7 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
     from virtualgpu.watch.clustercheck import Clustercheck
     from virtualgpu.watch.copycheck import Copycheck
     from virtualgpu.watch.initcheck import Initcheck
+    from virtualgpu.watch.overflowcheck import Overflowcheck
     from virtualgpu.watch.racecheck import Racecheck
     from virtualgpu.watch.synccheck import Synccheck
 
@@ -116,6 +117,7 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
             Synccheck(report),
             Clustercheck(report),
             Initcheck(report),
+            Overflowcheck(report),
         )
     finally:
         races.close()

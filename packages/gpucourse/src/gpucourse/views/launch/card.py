@@ -33,6 +33,7 @@ _KINDS = {
     "barrier": "barrier",
     "uninitialised": "unwritten memory",
     "memory": "bad address",
+    "overflow": "wrapped index",
     "deadlock": "deadlock",
     "stream": "synchronisation",
     "other": "stopped",

@@ -12,7 +12,17 @@ from virtualgpu.native import intrinsics
 from virtualgpu.native.flow.control_flow import Passing, Place, chosen
 from virtualgpu.native.refusal import Refused
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import WIDE, Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
+from virtualgpu.program.steps import (
+    WIDE,
+    Barrier,
+    Call,
+    Data,
+    Exact,
+    MemoryAccess,
+    Move,
+    Parameter,
+    Step,
+)
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.opcodes import traits
 
@@ -93,7 +103,7 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
         return replace(step, targets=() if step.grid else step.targets)
     if isinstance(step, Call):
         return _called(program, step)
-    if isinstance(step, Parameter):
+    if isinstance(step, Parameter | Exact):
         return replace(step)
     family = traits(instruction).family
     if "cluster" in instruction.modifiers and family == "barrier":

@@ -18,16 +18,25 @@ from virtualgpu.native import warp_operations
 from virtualgpu.native.context import site_at
 from virtualgpu.native.divergence import barrier_of
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.operands import Registers
+from virtualgpu.native.operands import BOOL, U64, Registers
 from virtualgpu.native.refusal import Refused
-from virtualgpu.native.values import EVERYONE, I64, Context, bits_of_mask, splat
+from virtualgpu.native.values import (
+    EVERYONE,
+    I64,
+    Context,
+    bits_of_mask,
+    splat,
+    spread,
+    together,
+)
 from virtualgpu.native.watched import accesses, clock, neighbours
 from virtualgpu.native.watched.granules import Kind
 from virtualgpu.native.watched.rules import LARGEST, Grain
 from virtualgpu.operations.expression import Value
+from virtualgpu.program.comparison import Comparison
 from virtualgpu.program.mixed_atomics import mixes_sizes
 from virtualgpu.program.program import Program
-from virtualgpu.program.steps import MemoryAccess, Step
+from virtualgpu.program.steps import Exact, MemoryAccess, Step
 from virtualgpu.program.volatile_uses import volatile_uses
 from virtualgpu.ptx import Immediate, Instruction
 from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
@@ -189,11 +198,32 @@ class Watching:
                 [I64(number), mask, self.context.at(site_at(number))],
             )
 
+    def _exact(
+        self, comparison: Comparison, number: int, mask: ir.Value, registers: Registers
+    ) -> None:
+        """Compare an index with the exact one."""
+        dtype = U64 if comparison.is_address else BOOL
+        wrapped, exact = together(
+            [registers.get(one, dtype) for one in (comparison.wrapped, comparison.exact)]
+        )
+        differ = self.build.and_(self._bits(wrapped != exact), mask)
+        if comparison.where is not None:
+            register, negated = comparison.where
+            holds = self._bits(registers.get(register, BOOL))
+            differ = self.build.and_(differ, self.build.not_(holds) if negated else holds)
+        self._leave_if(number, mask, differ)
+
+    def _bits(self, predicate: Value) -> ir.Value:
+        """Return a word with a bit for each lane where a predicate holds."""
+        return bits_of_mask(self.build, spread(predicate).node)
+
     def step(self, place: Place, step: Step, mask: ir.Value, registers: Registers) -> None:
         """Check an instruction that is no access."""
         instruction, number = step.instruction, -1 - place.index
         if _is_warp_barrier(instruction):
             self._ask(number, mask, clock.warp_meets.symbol, [])
+        if isinstance(step, Exact):
+            self._exact(step.comparison, number, mask, registers)
         if instruction.opcode == "shfl" and {"idx", "bfly"} & set(instruction.modifiers):
             source, _ = warp_operations.sources(registers, step)
             here = Value(self.build, splat(self.build, mask), "u32")
