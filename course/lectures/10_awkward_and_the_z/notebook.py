@@ -728,13 +728,13 @@ recorded_times("zmass")
 # %% [markdown] id="real-text"
 # ## 9. Now the real Z
 #
-# So far the simulation put each Z there. The cell below asks CERN's server for the first 100,000 real events. It downloads only
-# the parts of the file that hold them, some megabytes of its 2,244,449,133 bytes, and keeps them for the next time. Without a
-# network it tells you so, and the lesson is complete all the same. (`gpucourse data fetch` downloads the whole file, and
-# compares it with the checksum that the record publishes, `adler32:1fa61aca`.)
+# So far the simulation put each Z there. The cell below asks CERN's server for the first 100,000 real events. It
+# downloads only the parts of the file that hold them, some megabytes of its 2,244,449,133 bytes, and keeps them for the
+# next time. Without a network it tells you so, and the lesson is complete all the same. `gpucourse data fetch`
+# downloads the whole file, and compares it with the checksum that the record publishes, `adler32:1fa61aca`.
 #
-# Where is a peak? A parabola through the logarithms of the counts around the fullest bin has its top there. The simulated Z,
-# whose mass is known, shows how good that estimate is.
+# We take the position of a peak to be the top of a parabola through the logarithms of the counts around the fullest
+# bin. The simulated Z, whose mass is known, shows how good that estimate is.
 
 # %% id="real"
 from gpucourse.data import Z_MASS, opendata

@@ -8,8 +8,8 @@
 # Millions of independent points suit a GPU well, but the *random numbers* are a problem. A generator makes each number from
 # the previous one. If the numbers of thousands of threads are related, the answer is wrong and nothing shows it.
 #
-# **Steps 1 to 7 are the project** (four hours, 39 points). Steps 8 to 10 go further (11 points): the same in JAX, and a kernel
-# with fewer lanes that wait.
+# **Steps 1 to 7 are the project**, with four hours and 39 points. Steps 8 to 10 go further, with 11 points for the same
+# in JAX, and for a kernel with fewer lanes that wait.
 #
 # | step | you write | idea |
 # |---|---|---|
@@ -90,21 +90,21 @@ print(f"a seed for each thread: π ± {spread(1000, same=False):.4f}")
 print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 
 # %% [markdown] id="same-seed-why" tags=["why"]
-# It is as good as an estimate from 1,000 points, because all threads draw the same ones. The last answer is the dangerous
-# one: the estimate *is* right on average, but an error computed from a million points is thirty times too small. Only the
-# scatter reveals the mistake.
+# It is as good as an estimate from 1,000 points, because all threads draw the same ones. The last answer is the
+# dangerous one, because the estimate *is* right on average, but an error computed from a million points is thirty times
+# too small. Only the scatter reveals the mistake.
 
 # %% [markdown] id="same-seed-then"
 # ## 1. An autopsy of streams
 #
-# A *stream* is the sequence of numbers that one thread draws. It is a row of the array `streams`, of shape (threads, draws).
-# Here are four kinds, in a random order:
+# A *stream* is the sequence of numbers that one thread draws. It is a row of the array `streams`, of shape (threads,
+# draws). Here are four kinds, in a random order.
 #
-# - **same**: every thread began with the same seed.
-# - **weak**: thread t began with the seed t, in a generator that does not mix seeds: the linear congruential
-#   x → 1664525 x + 1013904223 (mod 2³²), whose number is x / 2³².
-# - **overlap**: all threads draw from one long sequence, and each begins a few numbers after the thread before it.
-# - **good**: all numbers are independent.
+# - In **same**, every thread began with the same seed.
+# - In **weak**, thread t began with the seed t, in a generator that does not mix seeds. It is the linear congruential x
+#   → 1664525 x + 1013904223 (mod 2³²), whose number is x / 2³².
+# - In **overlap**, all threads draw from one long sequence, and each begins a few numbers after the thread before it.
+# - In **good**, all numbers are independent.
 
 # %% id="specimens" role="setup"
 def specimen(kind, threads, draws, rng, factor=1664525, summand=1013904223, modulus=2**32):
@@ -296,9 +296,9 @@ print(f"in {np.mean(twice):.0%} of 500 launches some seed occurs twice")
 # - `states[t]["s0"]` to `splitmix64(seed + (2 t + 1) GOLDEN)`,
 # - `states[t]["s1"]` to `splitmix64(seed + (2 t + 2) GOLDEN)`.
 #
-# This is SplitMix64 (Steele, Lea and Flood, 2014), whose outputs go to the threads in pairs, as the
-# authors of xoroshiro128+ advise. Types are the trap: in a kernel, `int64` times `uint64` is `int64`,
-# and `>>` fills a negative number with ones. Convert everything: `uint64(seed)`, `uint64(t)`, `uint64(2)`.
+# This is SplitMix64 (Steele, Lea and Flood, 2014), whose outputs go to the threads in pairs, as the authors of
+# xoroshiro128+ advise. Types are the trap here, because in a kernel `int64` times `uint64` is `int64`, and `>>` fills a
+# negative number with ones. So convert everything, to `uint64(seed)`, `uint64(t)` and `uint64(2)`.
 #
 # The busiest thread's stores are counted, at most 4 for each state of its share.
 #
@@ -365,9 +365,9 @@ for threads, grid, block in ((1, 1, 1), (33, 1, 64), (129, 5, 32), (several, 10,
 # y0 ≤ y < y1, for each t less than `states.size`. It sets `hits[t]` to the number of points that are
 # `inside` the disc. It uses `states[t]` and no other state.
 #
-# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, and
-#   stores the new state in `states[t]`. A point needs two such numbers.
-# - The box is not always centred on 0. How do you get from [0, 1) to [x0, x1)?
+# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, and stores the new state
+#   in `states[t]`. A point needs two such numbers.
+# - The box is not always centred on 0, so find out how to get from [0, 1) to [x0, x1).
 # - **The new state must be in `states[t]` when the kernel ends**, because the next launch continues from
 #   there. If it began where this one began, it would draw the same points.
 # - The busiest thread's instructions are counted, at most 2,500 for each point of its share.
@@ -509,9 +509,9 @@ predict("float-sum", "17000000.0", "16777216.0", "17000000 with a few wrong digi
 print(np.ones(17_000_000, np.float32).cumsum()[-1])
 
 # %% [markdown] id="float-sum-why" tags=["why"]
-# It prints 16,777,216, which is 2²⁴. float32 has 24 bits for the digits. From 2²⁴ on, neighbouring numbers are 2 apart, so
-# adding 1 gives the same number again. The sum stops growing, without any message. (`sum()` would be right,
-# because NumPy adds in pairs, as a tree does.)
+# It prints 16,777,216, which is 2²⁴. float32 has 24 bits for the digits. From 2²⁴ on, neighbouring numbers are 2 apart,
+# so adding 1 gives the same number again. The sum stops growing, without any message. NumPy's `sum()` would be right,
+# because it adds in pairs, as a tree does.
 
 # %% [markdown] id="step-4"
 # ## 4. Adding up
@@ -620,9 +620,9 @@ expect(int(total[0]) == 2**53 + 1 + int(hits.sum(dtype=np.int64)),
 # device, or the states if the host made them, and expects the hits that `count_hits` finds with the new ones. The work of the
 # kernels is counted in instructions.
 #
-# `estimate(hits, n, box_area)` returns the area of the shape and its standard error, as two floats. Each
-# of the n points hits with a probability p, estimated as hits / n, so the number of hits has the
-# variance n p (1 − p). What is the standard deviation of the area?
+# `estimate(hits, n, box_area)` returns the area of the shape and its standard error, as two floats. Each of the n
+# points hits with a probability p, estimated as hits / n, so the number of hits has the variance n p (1 − p). From this
+# you get the standard deviation of the area.
 #
 # Hints: `hint("sample-disc")`, `hint("estimate")`.
 
@@ -726,9 +726,9 @@ for hits, n, box in ((0, 10, 1.0), (10, 10, 2.5), (3 * 10**11, 10**12, 6.25), (1
 # %% [markdown] id="predict-slope" tags=["predict"]
 # ### Predict, then measure
 #
-# The next cell estimates π from 1,000 points, from 4,000, from 16,000 and so on, each 30 times with
-# other seeds. It draws how far off the estimates are (the root of the mean square). How many times more points
-# does one more decimal digit take?
+# The next cell estimates π from 1,000 points, from 4,000, from 16,000 and so on, each 30 times with other seeds. It
+# draws how far off the estimates are, as the root of their mean square. How many times more points does one more
+# decimal digit take?
 
 # %% id="convergence-guess"
 predict("convergence", "10 times as many", "20 times", "100 times as many")
@@ -765,11 +765,10 @@ else:
 # %% [markdown] id="convergence-then"
 # ## 6. No state at all
 #
-# The program has to keep each thread's state and write it back, and the result depends on the launch, because other threads draw
-# other points. A *counter-based* generator has no state. It is a function: number i
-# is `f(i, seed)`, mixed so well that consecutive i give unrelated results. Any thread can make any
-# number at any time. On GPUs, PyTorch uses the generator that you will write here, cuRAND offers it,
-# and JAX uses a similar one.
+# The program has to keep each thread's state and write it back, and the result depends on the launch, because other
+# threads draw other points. A *counter-based* generator has no state. It is a function, and number i is `f(i, seed)`,
+# mixed so well that consecutive i give unrelated results. Any thread can make any number at any time. On GPUs, PyTorch
+# uses the generator that you will write here, cuRAND offers it, and JAX uses a similar one.
 #
 # Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011)
 # turns a counter of four 32-bit words (c0, c1, c2, c3) into four random words, under a key of two
@@ -1038,10 +1037,10 @@ for limit in (0, 3):
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-8b"
-# The set is symmetric about the real axis, so half of it is enough. The upper half lies in the box
-# −2 ≤ x < 0.5, 0 ≤ y < 1.25. (It extends from −2 to about 0.47 and up to about 1.12: K. Mitchell, *A
-# statistical investigation of the area of the Mandelbrot set*, 2001.) So the area of the set is twice
-# the area of that box, 6.25, times the fraction of points inside.
+# The set is symmetric about the real axis, so half of it is enough. The upper half lies in the box −2 ≤ x < 0.5, 0 ≤ y
+# < 1.25. The set extends from −2 to about 0.47 and up to about 1.12, by K. Mitchell, *A statistical investigation of
+# the area of the Mandelbrot set*, 2001. So the area of the set is twice the area of that box, 6.25, times the fraction
+# of points inside.
 #
 # `mandelbrot_hits(seed, first, n, limit, total)` adds to `total[0]` how many of the points number `first`
 # to `first` + n − 1 did **not** escape, including undecided ones. Point number i has the same counter,
@@ -1050,9 +1049,9 @@ for limit in (0, 3):
 # Points differ in the iterations that they take, so here a thread may run 4 times as many instructions as the average. The busiest
 # thread's instructions are counted, at most 40,000 for each point of its share.
 #
-# Is it right to count the undecided points? Nearly all of them are inside, near the edge, where orbits take
-# long to settle. The few that would still escape make the area too large by about 0.003 at `limit` =
-# 500, measured with a million points. That is a seventh of the error of 16,000 points.
+# You may count the undecided points, because nearly all of them are inside, near the edge, where orbits take long to
+# settle. The few that would still escape make the area too large by about 0.003 at `limit` = 500, measured with a
+# million points. That is a seventh of the error of 16,000 points.
 #
 # Hints: `hint("mandelbrot-hits")`.
 
@@ -1193,9 +1192,9 @@ except NotImplementedError:
 # %% [markdown] id="step-7"
 # ## 8. The same in JAX
 #
-# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value.
-# If you draw twice with one key, you get the same numbers twice. So `split` a key into new ones and use each
-# of them once. (JAX uses Threefry, a counter-based generator from the paper of step 6.)
+# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value. If you draw twice with one
+# key, you get the same numbers twice. So `split` a key into new ones and use each of them once. JAX uses Threefry, a
+# counter-based generator from the paper of step 6.
 #
 # `jax_hits(seed, streams, points)` splits `jax.random.key(seed)` into `streams` keys, draws `points`
 # points in the box from −1 to 1 with each of them, and returns how many are in the unit disc, as an array
@@ -1339,9 +1338,9 @@ else:
 # | at most 200 | 3 |
 # | at most 150 | 4 |
 #
-# (The grader also counts for other points and other numbers of points, and there it allows a fifth more.)
+# The grader also counts for other points and other numbers of points, and there it allows a fifth more.
 #
-# There are two ideas, and each brings you a part of the way:
+# There are two ideas, and each brings you a part of the way.
 #
 # - **Do not compute what is known.** Two large pieces of the set have formulas. With q = (x − ¼)² + y²,
 #   a point is in the cardioid if q (q + x − ¼) ≤ y² / 4, and in the disc around −1 if (x + 1)² + y² ≤ 1/16.
@@ -1487,8 +1486,10 @@ if device().virtual:
 report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))
 
 # %% [markdown] id="recorded-text"
-# The next cell shows recorded times of a real GPU for the model answers (rows `mandelbrot.area`), and for random points in a
-# disc with every generator of this project (rows `sampling.disc`). If there are none yet, it says so.
+# The next cell shows recorded times of a real GPU for the model answers, and for random points in a disc with every
+# generator of this project. If there are none yet, it says so.
+#
+# *Recorded rows: `mandelbrot.area`, `sampling.disc`.*
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -1505,8 +1506,8 @@ recorded_times("sampling.disc")
 # of busy lanes falls *too*, from 13% to 7%, because most of the work that they save was work that the lanes did
 # together. So the fraction alone does not measure success. Count what you pay for.
 #
-# Fetching new points while others iterate saves the rest. It has a price: the loop keeps more
-# state, and lanes that fetch keep the others waiting. With iterations in groups of 32, this happens rarely.
+# Fetching new points while others iterate saves the rest. It has a price, because the loop keeps more state, and lanes
+# that fetch keep the others waiting. With iterations in groups of 32, this happens rarely.
 #
 # ## 10. In your own words
 #
@@ -1544,10 +1545,10 @@ recorded_times("sampling.disc")
 #
 # - Related streams give estimates that are right on average, with an error that is wrong. Test the
 #   scatter, not the value.
-# - Each thread needs its own state, seeded through a mixing function, and has to store it
-#   where the next launch finds it.
-# - Count in integers that are wide enough: int32 wraps around at 2³¹ and float32 stops growing at 2²⁴, both without a
-#   message.
+# - Each thread needs its own state, seeded through a mixing function, and has to store it where the next launch finds
+#   it.
+# - Count in integers that are wide enough, because int32 wraps around at 2³¹ and float32 stops growing at 2²⁴, both
+#   without a message.
 # - The error falls as 1/√N, and a limit of six on the z-score, over all tests, separates chance from mistakes.
 # - A counter-based generator makes number i from i alone, so results do not depend on the launch. Lanes
 #   that are done should fetch new work instead of waiting.

@@ -19,7 +19,8 @@
 # | 7 | `expected_counts`, `nll` | a model |
 # | 8 | `uncertainties`, `fit` | mass and width, with errors |
 #
-# **Steps 1 to 8 are the project** (four hours, 36 points). Steps 9 and 10 and a few questions go further (9 points).
+# **Steps 1 to 8 are the project**, with four hours and 36 points. Steps 9 and 10 and a few questions go further, with 9
+# points.
 
 # %% [markdown] id="how-it-works"
 # ## How this works
@@ -160,9 +161,9 @@ def sum_pt(events, sums):
     ### END SOLUTION
 
 # %% [markdown] id="tests-by-hand"
-# The tests also build events by hand. `events_of` makes one event from each list of muons, and
-# `reference` computes with a slow loop on the host what the kernels of the next steps should find. Functions
-# marked NOT FOR ANSWERS are only for comparison: the grader runs your answers without them.
+# The tests also build events by hand. `events_of` makes one event from each list of muons, and `reference` computes
+# with a slow loop on the host what the kernels of the next steps should find. Functions marked NOT FOR ANSWERS are only
+# for comparison, because the grader runs your answers without them.
 
 # %% id="by-hand" role="setup"
 def events_of(*lists):
@@ -294,9 +295,9 @@ for degrees in (0, 90, 180):
 # %% [markdown] id="step-2"
 # ## 2. The mass of two muons
 #
-# A muon is given by its transverse momentum `pt` (GeV), its pseudorapidity `eta` and its azimuth `phi`
-# (radians). Pseudorapidity is a function of the angle to the beam: 0 across the beam, ±∞
-# along it. If the momenta are far above the muon's own mass of 0.106 GeV, the mass of a pair is
+# A muon is given by its transverse momentum `pt` (GeV), its pseudorapidity `eta` and its azimuth `phi` (radians).
+# Pseudorapidity is a function of the angle to the beam, which is 0 across the beam and ±∞ along it. If the momenta are
+# far above the muon's own mass of 0.106 GeV, the mass of a pair is
 #
 # $$ m = \sqrt{2\,p_1\,p_2\,\bigl(\cosh(\eta_1 - \eta_2) - \cos(\varphi_1 - \varphi_2)\bigr)} $$
 #
@@ -304,8 +305,8 @@ for degrees in (0, 90, 180):
 # nearly equal, and the events are in float32, which has seven digits. Leaving the muon's mass out costs 0.3 MeV at the
 # Z, and the statistical error will be seventy times that.
 #
-# `pair_mass` is a *device function*: kernels call it, and it returns a number. Use `math`.
-# Leave `find_masses` below it as it is, because the tests use it to call your function.
+# `pair_mass` is a *device function*, which kernels call and which returns a number. Use the functions of `math`. Leave
+# `find_masses` below it as it is, because the tests use it to call your function.
 #
 # Hints: `hint("pair-mass")`.
 
@@ -365,10 +366,10 @@ expect(math.isnan(masses_of([10.0], math.nan, 0.0, 10.0, 0.0, 1.0)[0]),
 # (1, 2), … If there is no such pair, it sets NaN. From here on NaN means "no pair", because a mass of
 # 0 could be mistaken for a result.
 #
-# You need two nested loops, and the first pair found must end both. A `break` ends one loop. A `return`
-# ends a whole function, so put the loops into a device function `first_mass` that takes an event's muons.
-# (What would a `return` in the kernel itself do to the thread's next event?) The
-# busiest thread's accesses are counted, at most 80 for each event of its share.
+# You need two nested loops, and the first pair found must end both. A `break` ends one loop. A `return` ends a whole
+# function, so put the loops into a device function `first_mass` that takes an event's muons. Think about what a
+# `return` in the kernel itself would do to the thread's next event. The busiest thread's accesses are counted, at most
+# 80 for each event of its share.
 #
 # Hints: `hint("first-pair")`.
 
@@ -731,8 +732,8 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 # %% [markdown] id="step-9"
 # ## 7. What the histogram should look like
 #
-# Which mass and width of the Z make your histogram most likely? First say what
-# any mass $M$ and width $\Gamma$ lead us to expect. The generator's peak has three parts.
+# You want to know which mass and width of the Z make your histogram most likely. First say what any mass $M$ and width
+# $\Gamma$ lead us to expect. The generator's peak has three parts.
 #
 # **The Z.** True masses $m$ follow a relativistic Breit–Wigner, whose cumulative distribution is
 #
@@ -760,10 +761,10 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 #   logarithm of the probability of counting $n_k$ where $\mu_k$ is expected, because counts
 #   follow Poisson's law.
 #
-# Write both on whole arrays, with `jnp` in place of `np`, so that JAX can differentiate them. JAX
-# records each operation in its *jaxpr*, and it would record a Python loop over bins or nodes
-# iteration by iteration. The tests look at that too. (A `TracerArrayConversionError` means that a NumPy function received
-# a value that JAX is tracing. Write `jnp` there.)
+# Write both on whole arrays, with `jnp` in place of `np`, so that JAX can differentiate them. JAX records each
+# operation in its *jaxpr*, and it would record a Python loop over bins or nodes iteration by iteration. The tests look
+# at that too. A `TracerArrayConversionError` means that a NumPy function received a value that JAX is tracing, where
+# you write `jnp` instead.
 #
 # Hints: `hint("expected-counts")`, `hint("nll")`.
 
@@ -873,25 +874,23 @@ for name in ("one", "two"):
 # %% [markdown] id="step-10"
 # ## 8. Mass, width, and how well you know them
 #
-# The parameters that minimise `nll` are the *maximum-likelihood estimate*. There, the
-# gradient is zero, and the second derivatives say how sharp the minimum is. Let $H$ be the 4 × 4 matrix
-# of second derivatives at the estimate. The covariance of the four parameters is $H^{-1}$, and the
-# error of each is the root of *its diagonal element of the inverse*. (One over the root of $H$'s
-# own diagonal element would be the error if the other three were known.)
+# The parameters that minimise `nll` are the *maximum-likelihood estimate*. There, the gradient is zero, and the second
+# derivatives say how sharp the minimum is. Let $H$ be the 4 × 4 matrix of second derivatives at the estimate. The
+# covariance of the four parameters is $H^{-1}$, and the error of each is the root of *its diagonal element of the
+# inverse*. One over the root of $H$'s own diagonal element would be the error if the other three were known.
 #
 # `jax.grad(nll)` and `jax.hessian(nll)` compute the exact derivatives with respect to the first argument, by the chain
-# rule. `jax.jit` compiles them once for each set of shapes, which
-# takes a second. The answer cells make `hessian`, `compiled_nll` and `gradient` outside the
-# functions, so that all calls share them. Use them. They keep the `nll` that they were compiled from: **when you
-# change `nll` or `expected_counts`, run these cells again.**
+# rule. `jax.jit` compiles them once for each set of shapes, which takes a second. The answer cells make `hessian`,
+# `compiled_nll` and `gradient` outside the functions, so that all calls share them. Use these three. They keep the
+# `nll` that they were compiled from, so **when you change `nll` or `expected_counts`, run these cells again.**
 #
 # - `uncertainties(parameters, edges, counts)` returns the four errors.
 # - `fit(edges, counts)` returns the estimate and its errors, a tuple of two arrays of shape (4,).
 #
-# Use Newton's method: with gradient $g$ and matrix $H$, replace `parameters` by `parameters` $- H^{-1} g$, and repeat.
-# The next step would lower `nll` by about $\frac12 g^T H^{-1} g$. Stop when that is below 10⁻⁸, or
-# after 50 steps. Far from the minimum, a whole step may lead uphill. Halve it until
-# `nll` does not rise. `start(edges, counts)` is near enough to begin at.
+# Use Newton's method, that is, with gradient $g$ and matrix $H$, replace `parameters` by `parameters` $- H^{-1} g$, and
+# repeat. The next step would lower `nll` by about $\frac12 g^T H^{-1} g$. Stop when that is below 10⁻⁸, or after 50
+# steps. Far from the minimum, a whole step may lead uphill. Halve it until `nll` does not rise. `start(edges, counts)`
+# is near enough to begin at.
 #
 # Estimates must be within a hundredth of their error from the minimum, for counts
 # of 4,000 to 12,000 Zs. You may use `scipy.optimize` instead of Newton's method.
@@ -1004,7 +1003,7 @@ for name in ("one", "two", "three"):
 # %% [markdown] id="measurement"
 # ## The measurement
 #
-# Now put everything together: the histogram from the device, the fit and the plot.
+# Now put everything together, the histogram from the device, the fit and the plot.
 
 # %% id="the-z"
 def measured(device_events, known):
@@ -1073,13 +1072,13 @@ expect_close(errors[:2], [0.036, 0.076], rtol=0.25, otherwise="the errors are wr
 # %% [markdown] id="real-text"
 # ## Now the real Z
 #
-# Your analysis is finished, so you can apply it to real collisions. The cell below downloads the first 100,000 events of the
-# [real file](https://opendata.cern.ch/record/12341) from CERN's server, some megabytes of its 2,244,449,133 bytes, and keeps
-# them. Without a network it says so, and no point depends on it. (`gpucourse data fetch` downloads the whole file, 2.2 GB, and
-# compares it with the checksum that the record publishes, `adler32:1fa61aca`.)
+# Your analysis is finished, so you can apply it to real collisions. The cell below downloads the first 100,000 events
+# of the [real file](https://opendata.cern.ch/record/12341) from CERN's server, some megabytes of its 2,244,449,133
+# bytes, and keeps them. Without a network it says so, and no point depends on it. `gpucourse data fetch` downloads the
+# whole file, 2.2 GB, and compares it with the checksum that the record publishes, `adler32:1fa61aca`.
 #
-# Before you run it: the model includes neither the photons that muons radiate nor the detector's sides, where it measures muons
-# less precisely than to 1%. What will that do to the mass, to the width, and to the pulls?
+# Before you run it, note that the model includes neither the photons that muons radiate nor the detector's sides, where
+# it measures muons less precisely than to 1%. What will that do to the mass, to the width, and to the pulls?
 
 # %% id="the-real-z"
 from gpucourse.data import opendata
@@ -1199,10 +1198,10 @@ if all(traffic.values()) and traffic and written(break_even):
                 f"{traffic['refill']:,} for each. A dotted line marks {even:.2f} histograms.")
 
 # %% [markdown] id="traffic-why"
-# One histogram costs about the same either way: both ways read the muons, and a mass has 8 bytes while an
+# One histogram costs about the same either way, because both ways read the muons, and a mass has 8 bytes while an
 # event's muons have about 22. Once the masses are stored, the second histogram is nearly free. So the question is not
-# only "compute or store" but **how often the result is read again**. A mass that is hard to
-# compute from little data would be a different case, so count before you decide.
+# only "compute or store" but **how often the result is read again**. A mass that is hard to compute from little data
+# would be a different case, so count before you decide.
 
 # %% [markdown] id="step-8-arrays"
 # ## 10. The same, array-at-a-time
@@ -1280,9 +1279,8 @@ if written(best_mass, nearest_on_cpu):
 # %% [markdown] id="report-text"
 # ## What your kernel did
 #
-# The card below counts what `fill_events` does to 2,000 events. Look at two things: which of your lines
-# reads most sectors, and how many lanes are idle. The 32 threads of a warp wait for the one whose
-# event has the most pairs.
+# The card below counts what `fill_events` does to 2,000 events. Look at which of your lines reads most sectors, and how
+# many lanes are idle. The 32 threads of a warp wait for the one whose event has the most pairs.
 
 # %% id="report"
 if written(best_mass, fill_events):

@@ -15,8 +15,8 @@
 # | 6 | `jit` | trees of arrays, a cache, derivatives |
 # | 7 | nothing | the density of sea water in one launch |
 #
-# **Steps 1 to 7 are the project** (three and a half hours, 39 points). Steps 8 to 10 go further (21 points): windows and loops in a kernel, and
-# two larger programs of the ocean.
+# **Steps 1 to 7 are the project**, with three and a half hours and 39 points. Steps 8 to 10 go further, with 21 points
+# for windows and loops in a kernel, and for two larger programs of the ocean.
 
 # %% [markdown] id="how-it-works"
 # ## How this works
@@ -76,7 +76,7 @@ for equation in closed.jaxpr.eqns:
 # parameters. An operand is a variable or a *literal*, a number written in the equation itself. For a literal,
 # `isinstance(operand, Literal)` is true and `operand.val` is the value.
 #
-# - `jnp.where` is an equation `jit`, a call: its parameter is another jaxpr, with its own variables.
+# - `jnp.where` is an equation `jit`, which is a call, so its parameter is another jaxpr, with its own variables.
 # - The function's results, `jaxpr.outvars`, may be computed values, unchanged inputs, or literals.
 # - A result that is never used is called `_`. It is a variable like the others.
 
@@ -502,11 +502,11 @@ expect_formulas([
 #   Thread n computes the n-th element of each result, if there is one. There are more threads
 #   than elements.
 #
-# `stored("in0", aval)` is the Array in memory at the pointer `in0`. `unravel("thread", shape)`
-# is the index of the n-th element, and `ravel(index, shape)` is its inverse. You choose the names of pointers, but do not use
-# JAX's own names for variables: after `dn`, `ie` and `oq` they continue with `do`, `if` and `or`.
+# `stored("in0", aval)` is the Array in memory at the pointer `in0`. `unravel("thread", shape)` is the index of the n-th
+# element, and `ravel(index, shape)` is its inverse. You choose the names of pointers, but do not use JAX's own names
+# for variables, because after `dn`, `ie` and `oq` they continue with `do`, `if` and `or`.
 #
-# The work of the busiest thread is counted: with one array in and one out, it may make at most 4 loads and stores.
+# The work of the busiest thread is counted. With one array in and one out, it may make at most 4 loads and stores.
 #
 # <details>
 # <summary>What the tests count</summary>
@@ -947,8 +947,8 @@ same("def f(x, y): return jnp.roll(x, 5, axis=0) - jnp.concatenate([y[:, None], 
 # at these axes. `REDUCTIONS` has the starting value and the formula that combines two elements. Use your own
 # `formula`, which keeps NaN in `max`.
 #
-# (Each thread sums alone. A few long sums would be faster with the tree of “Trees and barriers”. For the sum of each row of
-# a matrix, a thread for each row is the usual choice.)
+# Each thread sums alone. A few long sums would be faster with the tree of “Trees and barriers”, but for the sum of each
+# row of a matrix, a thread for each row is the usual choice.
 #
 # Hints: `hint("reduction")`.
 
@@ -1038,8 +1038,8 @@ for x in (np.ones(3), 2 * np.ones(3), np.ones(4), np.ones(3, np.float32), np.one
 # %% [markdown] id="step-8"
 # ## 6. `jit`
 #
-# The decorator remains. `jit(function)` returns a function that takes and returns *trees*, which are tuples,
-# lists and dictionaries of arrays. `jax.tree.flatten` takes a tree apart and `jax.tree.unflatten` puts it
+# Only the decorator is missing now. `jit(function)` returns a function that takes and returns *trees*, which are
+# tuples, lists and dictionaries of arrays. `jax.tree.flatten` takes a tree apart and `jax.tree.unflatten` puts it
 # together.
 #
 # - The first call traces (`jax.make_jaxpr(function, return_shape=True)(*args)`), compiles with `kernel_of`
@@ -1247,22 +1247,20 @@ except NotImplementedError:
 # %% [markdown] id="step-5"
 # ## 8. Windows
 #
-# `x[i:i + 3]`, with an `i` that is known at run time, is a `dynamic_slice`. Its operands are the array and, for each axis, a
-# scalar that says where the window begins. If a window would extend beyond the end, it is **moved back**
-# until it fits: JAX clamps the beginning to `0 … length - size`. (The sizes, `slice_sizes`, are those of
-# the result.)
+# `x[i:i + 3]`, with an `i` that is known at run time, is a `dynamic_slice`. Its operands are the array and, for each
+# axis, a scalar that says where the window begins. If a window would extend beyond the end, it is **moved back** until
+# it fits, because JAX clamps the beginning to `0 … length - size`. The sizes, `slice_sizes`, are those of the result.
 #
-# `x.at[i].set(y)` and `x.at[i].add(y)` are `scatter` and `scatter-add`. They take an array of beginnings and an
-# array of updates, one window for each beginning. JAX's arrays never change, so the result is another
-# array, whose element is that of the operand unless a window covers it. **Start from the element of the result**, so that
-# no two threads ever write to the same place, even if an index is repeated. Loop over all windows,
-# and if one covers the element, take the update or add it. Ignore a window that is not inside the array *as a
-# whole*: here JAX does not move it.
+# `x.at[i].set(y)` and `x.at[i].add(y)` are `scatter` and `scatter-add`. They take an array of beginnings and an array
+# of updates, one window for each beginning. JAX's arrays never change, so the result is another array, whose element is
+# that of the operand unless a window covers it. **Start from the element of the result**, so that no two threads ever
+# write to the same place, even if an index is repeated. Loop over all windows, and if one covers the element, take the
+# update or add it. Ignore a window that is not inside the array *as a whole*, because here JAX does not move it.
 #
-# `windows(equation, operand, indices, updates)` unpacks JAX's arguments. It has `count` (the number of
-# windows), `sizes` (a number for each axis of the operand), `start(code, number)` (where window `number`
-# begins, an expression for each axis) and `update(code, number, offsets)` (the element of the updates
-# at these offsets in the window).
+# `windows(equation, operand, indices, updates)` unpacks JAX's arguments. `count` is the number of windows, and `sizes`
+# has a number for each axis of the operand. `start(code, number)` returns where window `number` begins, as an
+# expression for each axis, and `update(code, number, offsets)` returns the element of the updates at these offsets in
+# the window.
 #
 # Hints: `hint("dynamic-slice")`, `hint("scatter")`.
 
@@ -1607,14 +1605,14 @@ same("def f(x, n, s): return lax.while_loop(lambda c: c[0] * s < n, lambda c: (c
 # %% [markdown] id="step-10"
 # ## 10. Columns of the ocean
 #
-# The first program solves a tridiagonal system for each column of the ocean: forward with one scan,
-# backward with another that needs the first one's rows. (Written like this, your kernel repeats the first
-# loop for every row of the second. The result is right, but what would you change?)
+# The first program solves a tridiagonal system for each column of the ocean, forward with one scan and backward with
+# another that needs the first one's rows. Written like this, your kernel repeats the first loop for every row of the
+# second. The result is right, but think about what you would change.
 #
-# The second program is a step of *turbulent kinetic energy*, the energy of the small eddies that mix the
-# upper ocean. Each column gains energy from shear and wind, loses it to dissipation, and passes it up and down. The
-# levels below the ground keep their energy. The scheme is a smaller version of that of Gaspar, Grégoris and Lefevre (1990).
-# It uses everything that you have written at once: views, a choice, a scatter and two loops.
+# The second program is a step of *turbulent kinetic energy*, the energy of the small eddies that mix the upper ocean.
+# Each column gains energy from shear and wind, loses it to dissipation, and passes it up and down. The levels below the
+# ground keep their energy. The scheme is a smaller version of that of Gaspar, Grégoris and Lefevre (1990). It uses
+# views, a choice, a scatter and two loops, which is everything that you have written, at once.
 #
 # There is nothing to write here. If a test fails, its message names the step to correct.
 
@@ -1724,9 +1722,9 @@ same(ENERGY, *basin(rng, 5, 9, np.float32), otherwise="a step of turbulent energ
 #    stores its row of results in each iteration, needs only T. The result is then not a function of an index but
 #    a statement that writes a whole column, so the compiler needs a second kind of value.
 #
-# 3. A program whose shapes change with each call (batches of events of different length) traces and
-#    compiles every time and keeps everything. It is slow, and its memory grows without end. `jax.jit`
-#    behaves in the same way, and the cure is the same: pad to a few sizes, or bound the cache.
+# 3. A program whose shapes change with each call (batches of events of different length) traces and compiles every time
+#    and keeps everything. It is slow, and its memory grows without end. `jax.jit` behaves in the same way, and the cure
+#    is the same, which is to pad to a few sizes, or to bound the cache.
 # ### END SOLUTION
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
@@ -1734,10 +1732,8 @@ same(ENERGY, *basin(rng, 5, 9, np.float32), otherwise="a step of turbulent energ
 #
 # - A tracer runs your Python once and leaves a list of equations. An interpreter of that list
 #   whose values are text is a compiler.
-# - An array as a function of its index needs no memory. Operations and views compose, and one kernel
-#   computes them all.
-# - Repeated work is what costs. Name a value once where it is used, and keep it in memory if other threads
-#   need it.
+# - An array as a function of its index needs no memory. Operations and views compose, and one kernel computes them all.
+# - Repeated work costs most, so name a value once where it is used, and keep it in memory if other threads need it.
 # - Every rule makes a promise about special cases: NaN, negative powers, windows beyond the end, loops without an
 #   iteration.
 # - A cache is right if its key has everything that the code depends on, and nothing else.
