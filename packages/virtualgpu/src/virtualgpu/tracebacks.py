@@ -96,7 +96,7 @@ def _is_place(value: Any) -> bool:
 
 
 def _show(kind: type[BaseException], error: BaseException, whole: TracebackType | None) -> None:
-    """In place of Python's hook, for errors that come through one of the packages."""
+    """Replace Python's hook for errors that come through one of the packages."""
     kept = own(whole)
     if kept is None or not any(
         frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL

@@ -98,7 +98,7 @@ def remove_regions(source: str, kind: str) -> str:
 
 
 def unwrap_regions(source: str, kind: str) -> str:
-    """Keep what stands in each region of this kind, and drop the markers."""
+    """Keep the contents of each region of this kind, and drop the markers."""
     return _rewrite(source, kind, lambda region, body: body)
 
 

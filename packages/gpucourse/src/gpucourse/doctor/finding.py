@@ -40,7 +40,7 @@ def uninstall(*names: str) -> str:
 
 
 def reinstall() -> str:
-    """Return the command that reinstalls all that the course needs, whatever is broken."""
+    """Return the command that reinstalls all requirements of the course."""
     try:
         root = course_folder()
     except NotInTheCourse:

@@ -103,7 +103,7 @@ def predictions(id: str) -> Callable[..., None]:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The choices, each folded over its reason; ``live``: the widget that stands in their place."""
+    """The choices, each folded over its reason; ``live`` is the widget that replaces them."""
 
     asked: Prediction
     choices: tuple[str, ...]
@@ -157,7 +157,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Every choice with its reason, for those who ask to be shown."""
+    """Every choice with its reason, for learners who ask for them."""
 
     question: Question
 

@@ -125,7 +125,7 @@ class CourseMap:
         return next(iter([*begun, *open_]), None)
 
     def _missing(self, lesson: LessonProgress) -> list[LessonProgress]:
-        """Return the lessons that ``lesson`` needs and of which nothing is done."""
+        """Return the lessons that ``lesson`` needs and that are not begun."""
         return [one for one in self.lessons if one.id in lesson.needs and one.untouched]
 
     def sum(self) -> str:

@@ -65,7 +65,7 @@ def _load_jupyter_server_extension(app: ServerApp) -> None:
 def keep_before_save(
     model: dict[str, Any], path: str, contents_manager: ContentsManager, **_: object
 ) -> None:
-    """Jupyter's hook before each save; it logs what goes wrong here and saves all the same."""
+    """Handle Jupyter's hook before each save; errors here are logged and stop no save."""
     if model.get("type") == "notebook" and hasattr(contents_manager, "_get_os_path"):
         keep(Path(contents_manager._get_os_path(path.strip("/"))), model["content"])
 

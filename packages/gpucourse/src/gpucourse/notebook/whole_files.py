@@ -69,7 +69,7 @@ def _may_be_renamed(target: Path) -> bool:
 
 
 def _like(old: Path, new: str) -> None:
-    """Give the new file the owner, permissions and attributes of the old one, as far as may be."""
+    """Give the new file the owner, permissions and attributes of the old one, where possible."""
     status = os.stat(old)
     if hasattr(os, "chown"):
         with contextlib.suppress(OSError):

@@ -170,7 +170,7 @@ def release(wave: Wave, barrier: int | str) -> list[Group]:
 
 
 def _onward(group: Group) -> None:
-    """Past the barrier, where all have waited for those who did."""
+    """Move a group past a barrier at which all its lanes have arrived."""
     group.block += 1
     if group.waited:
         group.waited = ALL

@@ -81,7 +81,7 @@ def emit(emitter: Emitter, step: Step) -> None:
 
 
 def _data(emitter: Emitter, step: Data) -> None:
-    """Arithmetic, logic, comparison, conversion: what the table of operations has."""
+    """Emit arithmetic, logic, comparison or conversion, from the table of operations."""
     operation = step.operation
     arguments = [emitter.get(s, d) for s, d in zip(step.sources, operation.sources, strict=True)]
     if operation.carry_in:

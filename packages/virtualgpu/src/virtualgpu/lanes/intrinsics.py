@@ -30,7 +30,7 @@ _MAX_WIDTH = 4096  # characters of one number: a kernel must not fill the host's
 
 
 def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
-    """Device bytes as one lane sees them: global, or its own local memory."""
+    """Return device bytes as one lane sees them: global, or its own local memory."""
     if address >= BASE:
         memory: GlobalMemory = group.wave.launch.memory
         extent = memory.extent(address)
@@ -71,7 +71,7 @@ def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray
 def watched_vprintf(
     instruction: Instruction | None, group: Group, text: np.ndarray, arguments: np.ndarray
 ) -> np.ndarray:
-    """:func:`vprintf`, of which observers hear what it reads of the lanes' local memory."""
+    """Print as :func:`vprintf` does, and report its reads of local memory to observers."""
     observers = group.wave.launch.observers if instruction else ()
 
     def read(address: int, size: int, conversion: str) -> None:

@@ -64,7 +64,7 @@ class Registers:
         return self.base.get if len(self.lanes) == self.whole else self.get
 
     def carry(self, kept: tuple[int, ...], made: Values) -> Registers:
-        """After a block: the slots ``kept`` as they were, and what the block has made."""
+        """Return the registers after a block: the slots ``kept``, and the block's results."""
         full = len(self.lanes) == self.whole
         old = self.base if full else self.own
         if old:

@@ -102,7 +102,7 @@ def interrupted(stop: BaseException) -> Location | None:
 
 
 def _spins(group: Group, head: int) -> bool:
-    """At a branch back to ``head``: whether the group only waits, and long enough to yield.
+    """Return True if the group only waits, at a branch back to ``head``, and should yield.
 
     A round that looked at memory (volatile, atomic) and changed nothing waits for another
     lane: without a turn for that lane it would wait for ever.

@@ -90,7 +90,7 @@ def elect(group: Group, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _square(
     group: Group, mask: np.ndarray, values: np.ndarray, fill: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values as (teams, 32), which places hold a lane of the team, and each lane's row."""
+    """Return values as (teams, 32), the places with a lane of the team, and each lane's row."""
     order, starts, counts = teams(group, mask)
     row = np.repeat(np.arange(len(starts)), counts)
     if order is not None:

@@ -88,7 +88,7 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
 
 
 def _elsewhere(wave: Wave, block: Block) -> list[Group]:
-    """Lanes that wait at other instructions with the same qualifiers; they are parked no more."""
+    """Unpark and return the groups that wait at other instructions with the same qualifiers."""
     blocks, this = wave.launch.program.blocks, block.instructions[0]
     found = []
     for key, groups in list(wave.parked.items()):
@@ -113,7 +113,7 @@ def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
 
 
 def _tell(wave: Wave, going: list[Group], block: Block) -> None:
-    """Observers hear once of all the lanes that met, before any of them goes on."""
+    """Tell observers once of all the lanes that met, before any of them goes on."""
     if not wave.launch.observers or not going:
         return
     blocks = wave.launch.program.blocks

@@ -245,7 +245,7 @@ class Wave:
         return np.where(addresses > np.uint64(STACK_TOP >> 1), addresses - moved, addresses)
 
     def freshen(self, lanes: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> None:
-        """Bytes of the lanes' stacks, from local addresses on, hold what fresh memory does."""
+        """Fill the lanes' stacks, from local addresses on, as fresh memory is filled."""
         rows = self.local.reshape(self.lanes, self.local_stride)
         for lane, start, size in zip(
             lanes, starts - STACK_TOP + self.local_stride, sizes, strict=True

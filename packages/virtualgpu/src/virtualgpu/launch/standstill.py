@@ -106,7 +106,7 @@ class Standstill:
     def looked(
         self, site: Site, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None
     ) -> None:
-        """Lanes look at memory: where, if it decides how a loop goes on."""
+        """Record that lanes load from memory that decides how a loop goes on."""
         if id(site.instruction) not in self.looks:
             return
         if (site, space) not in self.sites:
@@ -127,7 +127,7 @@ class Standstill:
     def wrote(
         self, group: Group, space: str, address: np.ndarray, before: np.ndarray, after: np.ndarray
     ) -> None:
-        """Lanes have stored: what lay there, and what does now."""
+        """Record that lanes have stored: the old values and the new ones."""
         bits = f"u{after.itemsize}"
         differs = before.view(bits) != after.view(bits)
         if self.before is not None and space == "global" and differs.any():
@@ -150,7 +150,7 @@ class Standstill:
     def _words(
         self, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None = None
     ) -> np.ndarray:
-        """Numbers for the words of 8 bytes at addresses: int64, shape (1,) or (n,)."""
+        """Return numbers for the words of 8 bytes at addresses: int64, shape (1,) or (n,)."""
         if space == "shared" and blocks is None:
             address, blocks, _ = clusters.split(group, address)
         words: np.ndarray = (address >> np.uint64(3)).astype(np.int64)

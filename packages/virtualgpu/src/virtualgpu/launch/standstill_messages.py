@@ -16,7 +16,7 @@ from virtualgpu.wording import many
 
 
 def goes_round(group: Group) -> EndlessError:
-    """Lanes at the end of a round that is like an earlier one."""
+    """Describe lanes at the end of a round that is like an earlier one."""
     return EndlessError(
         "the kernel never ends: the thread repeats this loop for ever, because nothing "
         "that ends it changes from iteration to iteration. Does its counter step by "
@@ -28,7 +28,7 @@ def goes_round(group: Group) -> EndlessError:
 def all_wait(
     wave: Wave, resident: Sequence[Wave], turning: list[tuple[Group, str]]
 ) -> EndlessError:
-    """Lanes of which each waits for what none of the others will do.
+    """Describe lanes that all wait for something that none of the others will do.
 
     Those of ``wave`` in ``turning`` go in circles.
     """

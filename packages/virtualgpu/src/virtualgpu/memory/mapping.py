@@ -85,7 +85,7 @@ class Mapping:
         return host - self.host + BASE
 
     def use_huge_pages(self, start: int, end: int) -> None:
-        """For an array that is worth pages of 2 MiB, from device address ``start`` to ``end``."""
+        """Use pages of 2 MiB for an array that is large enough, from ``start`` to ``end``."""
         self._advise("MADV_HUGEPAGE", start, end)
 
     def forget(self, start: int, end: int) -> None:
@@ -155,7 +155,7 @@ def _reserve(apart: bool) -> np.ndarray:
 
 
 def _drawn() -> Iterator[int]:
-    """Random addresses, of which most are free: of 2**46 bytes a process uses some 2**40."""
+    """Draw random addresses, most of which are free: a process uses some 2**40 of 2**46 bytes."""
     for _ in range(DRAWS):
         yield LOWEST + secrets.randbelow((HIGHEST - LOWEST) // PAGE) * PAGE
 

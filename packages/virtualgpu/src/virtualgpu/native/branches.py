@@ -81,7 +81,7 @@ class Branches:
     def guard(
         self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
     ) -> ir.Value:
-        """Lanes whose predicate is false go on behind; the others' mask."""
+        """Let lanes whose predicate is false go on behind; return the mask of the others."""
         build, after = self.build, place.after
         slot, negated = guard
         predicate = self.registers.read(slot)[0]
@@ -207,7 +207,7 @@ class Branches:
         self._rest(pending)
 
     def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
-        """Lanes that go different ways: those of the lowest at once, the others wait."""
+        """Send lanes different ways: the lowest target runs at once, the others wait."""
         ways = [way for way in ways if way[0] not in self.warp.ending]
         for target, lanes in ways[1:]:
             self._wait(target, lanes)
@@ -218,7 +218,7 @@ class Branches:
             self._rest(pending)
 
     def _go(self, place: Place, target: int, mask: ir.Value, pending: int) -> None:
-        """Lanes in ``mask`` go to ``target``; others may wait at the places in ``pending``."""
+        """Send the lanes in ``mask`` to ``target``; others may wait at places in ``pending``."""
         build = self.build
         if target in self.warp.ending:
             self._rest(pending)
@@ -257,7 +257,7 @@ class Branches:
         build.branch(self.warp.entries[target])
 
     def _wait(self, target: int, lanes: ir.Value) -> None:
-        """Lanes wait at a place until all lower ones are done."""
+        """Let lanes wait at a place until all lower ones are done."""
         if self.parked is not None:
             self.parked.move(target, lanes)
             return

@@ -184,7 +184,7 @@ class Counting:
         )
 
     def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
-        """All lanes of ``mask`` reach one address."""
+        """Count an access in which all lanes of ``mask`` reach one address."""
         build, site = self.build, step.site
         if _is_silent(site):
             return
@@ -198,7 +198,7 @@ class Counting:
         self._site(I64(len(SPACES) * number + space), (self._lanes(mask), 1, turns, turns))
 
     def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
-        """Lanes reach the addresses that lie in the context."""
+        """Count an access of lanes to the addresses that lie in the context."""
         build, site = self.build, step.site
         if _is_silent(site):
             return

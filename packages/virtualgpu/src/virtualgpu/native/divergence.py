@@ -130,7 +130,7 @@ class ParkedLanes:
         return [*self.parked.values(), *self.yielded.values(), *(w for w, _ in self.waiting)]
 
     def move(self, place: int, lanes: ir.Value) -> None:
-        """Lanes wait at a place for their turn."""
+        """Let lanes wait at a place for their turn."""
         build, warp = self.build, self.warp
         if place in warp.ending:
             return
@@ -144,7 +144,7 @@ class ParkedLanes:
         self.build.branch(warp.checks[warp.waiting_places[0]] if waiting else warp.finish)
 
     def leave(self, lanes: ir.Value) -> None:
-        """Lanes that waited for their turn run now."""
+        """Run the lanes that waited for their turn."""
         build = self.build
         build.store(build.and_(build.load(self.others), build.not_(lanes)), self.others)
 
@@ -174,7 +174,7 @@ class ParkedLanes:
         return team
 
     def _partners(self, place: Place) -> list[Place]:
-        """Other ``bar.warp.sync`` that name the same lanes."""
+        """Return the other ``bar.warp.sync`` that name the same lanes."""
         if not _is_warp_barrier(place):
             return []
         return [
@@ -233,7 +233,7 @@ class ParkedLanes:
     # -- barriers of the block, loops that wait --------------------------------------------------
 
     def arrive(self, place: Place, mask: ir.Value) -> None:
-        """Lanes come to a barrier of the block or the grid, and are parked."""
+        """Park lanes that come to a barrier of the block or the grid."""
         build, registers = self.build, self.warp.registers
         number = self.warp.barriers.index(place)
         arrival, (word, predicates) = self.arrivals[number], self.waiting[number]
@@ -254,7 +254,7 @@ class ParkedLanes:
         self.to_the_next(place)
 
     def tire(self, place: Place, target: int, mask: ir.Value) -> None:
-        """After many rounds of a loop that may wait, lanes let others run."""
+        """Let others run after many rounds of a loop that may wait."""
         if target > place.index or place.index not in self.spinning or (target not in self.yielded):
             return
         build = self.build
@@ -272,7 +272,7 @@ class ParkedLanes:
     # -- leaving the warp and coming back --------------------------------------------------------
 
     def finish(self) -> None:
-        """No lane can run: companions may have ended meanwhile; else keep all, and leave."""
+        """If no lane can run, resume lanes whose companions have ended, or save all and leave."""
         build, warp, state = self.build, self.warp, self.state
         for place in self.meets:
             lanes = build.load(self.parked[place.index])

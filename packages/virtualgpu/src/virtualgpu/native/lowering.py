@@ -136,7 +136,7 @@ class Lowering:
         return self.affine.row_length if self.affine else 1
 
     def _companions(self, places: list[Place]) -> list[int]:
-        """For each place: where lanes may wait for whom a meeting has to wait."""
+        """Return for each place the places of waiting lanes that a meeting has to wait for."""
         alone = sum(1 << place for place in self.counted_out)
         return [
             waiting & ~alone if ends_others(places[index]) else waiting

@@ -51,7 +51,7 @@ def spread(value: Value) -> Value:
 
 
 def together(values: list[Value]) -> list[Value]:
-    """All values as numbers where all are, else all with one element per lane."""
+    """Return all values as numbers if all are, else all with one element per lane."""
     if all(value.lanes is None for value in values):
         return values
     return [spread(value) for value in values]

@@ -53,7 +53,7 @@ def reroute() -> Iterator[None]:
 
 @contextmanager
 def without_reroute() -> Iterator[None]:
-    """Inside :func:`reroute`, launches go to the real GPU all the same: those that are timed."""
+    """Launch on the real GPU even inside :func:`reroute`, for launches that are timed."""
     if not _before:
         yield
         return
@@ -77,7 +77,7 @@ def _calling(call: Any) -> Iterator[None]:
 
 
 def _call(dispatcher, arguments: tuple, configuration) -> None:
-    """In place of ``CUDADispatcher.call``."""
+    """Replace ``CUDADispatcher.call``."""
     machine = devices.current()
     converted = _Arguments(machine)
     try:

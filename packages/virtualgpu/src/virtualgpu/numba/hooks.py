@@ -135,7 +135,7 @@ def _with(module, **others):
 
 
 def _watched(make):
-    """Arrays of the host that report who touches them, while streams are watched."""
+    """Return host arrays that report their accesses, while streams are watched."""
 
     @functools.wraps(make)
     def make_watched(*arguments, **named):
@@ -147,7 +147,7 @@ def _watched(make):
 
 
 def _plain_init(init):
-    """``DeviceNDArrayBase.__init__`` that refuses arrays of Python objects."""
+    """Call ``DeviceNDArrayBase.__init__`` after a check that refuses arrays of Python objects."""
 
     @functools.wraps(init)
     def plain_init(self, shape, strides, dtype, *more, **named):
@@ -199,7 +199,7 @@ def _replace(owner: object, name: str, value: object) -> None:
 
 
 def _forget_devices(driver, devices) -> None:
-    """Devices and contexts made through the other driver must not be met again."""
+    """Forget devices and contexts that were made through the other driver."""
     driver.devices.clear()
     devices._runtime.gpus.__class__.lst.fget.cache_clear()
     devices._runtime._tls.__dict__.clear()
@@ -231,7 +231,7 @@ def _numba_call(module, function):
 
 
 def _add_callback(self, callback, arg=None) -> None:
-    """All work of the stream is done already: call at once."""
+    """Call at once, because all work of the stream is done already."""
     queues.tell("synchronize", self.handle)
     callback(self, 0, arg)
 

@@ -331,7 +331,7 @@ class _Decoder:
         return self.made(MemoryAccess, targets, (base, *values), site=site)
 
     def check_values(self, site: Site, targets: list[Operand], given: list[Operand]) -> None:
-        """Memory is checked for ``width`` elements, so there must be as many values."""
+        """Require as many values as the ``width`` for which memory is checked."""
         instruction = self.instruction
         wanted = {"load": 0, "store": 1}.get(site.kind, 1 + (site.operation == "cas"))
         if site.whole:

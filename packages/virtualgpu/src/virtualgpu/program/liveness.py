@@ -32,7 +32,7 @@ def successors(block: Block) -> tuple[int, ...]:
 
 
 def _solve(code: FunctionCode) -> None:
-    """By iteration to the fixed point, from the last block back."""
+    """Iterate to the fixed point, from the last block back."""
     returned = frozenset(code.slots[v.name] for v in code.function.returns if v.name in code.slots)
     live_in: dict[int, frozenset[int]] = {b.index: frozenset() for b in code.blocks}
     again = True

@@ -165,7 +165,7 @@ class Body:
             function.labels[unique] = len(function.body)
 
     def find_labels(self) -> None:
-        """Once all labels are known: the label that each jump means, from its scope outwards."""
+        """Resolve the label of each jump, from its scope outwards, once all labels are known."""
         function = self.function
         targets = function.branch_targets
 

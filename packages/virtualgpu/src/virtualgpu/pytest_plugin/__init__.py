@@ -31,7 +31,7 @@ _RUN = "virtualgpu-run"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Activate first: a conftest.py may ask ``cuda.is_available()`` and launch kernels."""
+    """Activate first, because a conftest.py may ask ``cuda.is_available()`` or launch kernels."""
     if not options.known_options(early_config).virtual_gpu:
         return (yield)
     with _start(early_config).around_conftests():

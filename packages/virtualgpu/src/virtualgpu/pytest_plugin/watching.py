@@ -57,7 +57,7 @@ class Watching:
     def pytest_make_collect_report(
         self,
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Kernels that a module launches when it is imported are watched like a test's."""
+        """Watch kernels that a module launches when it is imported, like a test's."""
         with self._watched(self._run, self._streams(self._run)):
             report = yield
         found = self._take()

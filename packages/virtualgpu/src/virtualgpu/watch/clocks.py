@@ -139,7 +139,7 @@ class Knowledge:
         return np.flatnonzero(whole)
 
     def arrive(self, barrier, lanes: np.ndarray, time: int) -> None:
-        """``bar.arrive``: those who wait will know these lanes up to now."""
+        """Handle ``bar.arrive``: lanes that wait will know these lanes up to now."""
         self.refine()
         wave = self.wave
         for lane in lanes:
@@ -170,7 +170,7 @@ class Knowledge:
         return min(WARP, self.wave.threads - int(warp) * WARP)
 
     def warp_barrier(self, lanes: np.ndarray, mask: np.ndarray, time: int) -> None:
-        """``bar.warp.sync``: lanes of each warp that share a mask met."""
+        """Handle ``bar.warp.sync``: lanes of each warp that share a mask met."""
         wave = self.wave
         if len(mask) == 1 and len(lanes) == wave.lanes and mask[0] == 0xFFFF_FFFF:
             self.warp_time[:] = time

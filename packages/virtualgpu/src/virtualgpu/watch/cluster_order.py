@@ -43,7 +43,7 @@ class ClusterOrder:
         self.behind[lanes] = True
 
     def passed(self, lanes: np.ndarray) -> None:
-        """Blocks of which all have waited know each other as after a barrier of the block."""
+        """Order the threads of blocks that have all waited, as after a barrier of the block."""
         self.behind[lanes] = False
         wave, knowledge = self.state.wave, self.state.knowledge
         blocks = np.unique(wave.block_of[lanes])

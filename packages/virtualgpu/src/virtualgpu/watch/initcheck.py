@@ -140,7 +140,7 @@ class Initcheck(Checker):
         )
 
     def _grow(self, key, wave, stride: int) -> None:
-        """Local memory may grow while a wave runs."""
+        """Grow the map of local memory, which may grow while a wave runs."""
         known = self.maps.get(key)
         have = 0 if known is None else (len(known) - 4) // wave.lanes
         frames, stack = self.parts.get(key, (0, 0))

@@ -94,7 +94,7 @@ def count_apart(
     atomic: int,
     block: int,
 ) -> int:
-    """One access of a warp's lanes to addresses of their own."""
+    """Count one access of a warp's lanes to separate addresses."""
     count = 0
     for lane in range(LANES):
         if (mask >> lane) & 1:
@@ -219,7 +219,7 @@ def _words_of_memory(
 
 
 def executed(kernel: NativeKernel, counts: Counts) -> Iterable[tuple[Any, int, int]]:
-    """Each place's instructions, and how many warps and lanes ran them."""
+    """Yield each place's instructions, and how many warps and lanes ran them."""
     for place, row in zip(kernel.places, counts.places, strict=True):
         if row[WARPS]:
             yield place.block.instructions, int(row[WARPS]), int(row[HERE])

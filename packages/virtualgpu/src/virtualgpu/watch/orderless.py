@@ -54,7 +54,7 @@ class Orderless(Observer):
 
 
 def _known(program: Program) -> bool:
-    """:func:`is_orderless`, looked up once for all launches of a program."""
+    """Look up :func:`is_orderless` once for all launches of a program."""
     if program.orderless is None:
         program.orderless = is_orderless(program)
     return program.orderless

@@ -132,7 +132,7 @@ def copying(stream: int, target: int, origin: int, nbytes: int) -> Iterator[None
 
 @contextmanager
 def copying_from(stream: int, origin: int, host: np.ndarray, waits: bool) -> Iterator[None]:
-    """Around a copy from a device to an array of the host."""
+    """Watch a copy from a device to a host array inside the context."""
     with copying(stream, host.__array_interface__["data"][0], origin, host.nbytes):
         yield
     if waits:

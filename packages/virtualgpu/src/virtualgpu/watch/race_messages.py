@@ -317,7 +317,7 @@ def other_thread(
     area: Shadow,
     granule: int,
 ) -> int | None:
-    """One of the several threads that a record stands for, which ``me`` is in conflict with.
+    """Return one of a record's threads that is in conflict with ``me``.
 
     ``latest`` is the last access of the record's instruction with its addresses, ``example``
     the thread that the record names, ``several`` its group (:mod:`.race_loop`, bits 28 and 29),

@@ -55,7 +55,7 @@ class Messages:
         self._readers: dict[tuple, list] = {}
 
     def forget(self) -> None:
-        """All threads know all: a barrier of the grid."""
+        """Let all threads know all, after a barrier of the grid."""
         self.logs, self.history, self._readers = {}, [], {}
         self.remembered = 0
         for state in self.check.states.values():
@@ -112,7 +112,7 @@ class Messages:
                     )
 
     def barrier(self, state, lanes: np.ndarray, whole: np.ndarray | None) -> None:
-        """Lanes met; ``whole`` are the blocks that met as a whole (None: all)."""
+        """Handle lanes that met; ``whole`` are the blocks that met as a whole (None: all)."""
         fences, wave = state.fences, state.wave
         if fences is None:
             return

@@ -65,7 +65,7 @@ class Synccheck(Checker):
         self.add(("missing", site.source), message, at, gone, count)
 
     def _apart(self, wave, groups, sites) -> None:
-        """Threads of one block met at barriers of different lines."""
+        """Report threads of one block that met at barriers of different lines."""
         here: dict = {}
         for group, site in zip(groups, sites, strict=True):
             for block in np.unique(wave.block_of[group.lanes]).tolist():
@@ -139,7 +139,7 @@ class Synccheck(Checker):
             )
 
     def _ended(self, wave, lanes, instruction, mask) -> None:
-        """Lanes that a mask names and that ended without taking part."""
+        """Report lanes that a mask names and that ended without taking part."""
         ended = np.flatnonzero(wave.has_exited)
         named = np.zeros(wave.warps, np.uint32)
         np.bitwise_or.at(named, wave.warp_of[lanes], mask)

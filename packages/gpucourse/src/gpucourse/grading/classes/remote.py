@@ -47,7 +47,7 @@ def order(source: str, described: str) -> str:
 
 
 class Station:
-    """Grades what it is told, one submission at a time, with the sandbox kept warm."""
+    """Grades the submissions that it receives, one at a time, with a warm sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

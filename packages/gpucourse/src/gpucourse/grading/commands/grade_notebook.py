@@ -88,7 +88,7 @@ def _texts(source: Path) -> list[Path]:
 def show(verdict: Verdict, console: Console, *texts: Path) -> None:
     """Show the verdict as a table, with one line for each test cell.
 
-    Reasons are in the learner's language, as far as a catalogue in the folders ``texts`` has them.
+    Reasons are in the learner's language if a catalogue in the folders ``texts`` has them.
     """
     if verdict.kind == INFRASTRUCTURE_FAULT:
         console.print("The grader failed, not your notebook:", style="red")

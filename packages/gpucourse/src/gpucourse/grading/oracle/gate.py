@@ -27,7 +27,7 @@ LEAST, MOST = -(1 << 63), (1 << 64) - 1
 
 
 class Refused(Exception):
-    """A value that may not enter; its text names the kind of value and is told to the student."""
+    """A value that may not enter; its text, which the student sees, names the kind of value."""
 
 
 def value(

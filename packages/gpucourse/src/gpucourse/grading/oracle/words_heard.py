@@ -120,7 +120,7 @@ class Heard:
 
 
 def _common(pairs: set[str], text: str) -> set[str]:
-    """Return those of `pairs`, each as long as two pieces, that stand in `text`.
+    """Return those of `pairs`, each as long as two pieces, that `text` contains.
 
     Only each 13th place of it is looked at: in whatever 24 characters, a piece of 12 begins at one.
     """

@@ -231,7 +231,7 @@ class Worker:
         return {"done": {}}, []
 
     def define(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Run one cell; say which of its lines are not Python, whatever becomes of it."""
+        """Run one cell, and return those of its lines that are not Python, even after an error."""
         source = request["source"]
         magics = cells.magics(source)[:MAGICS]
         told: dict = {"magics": [line[:MESSAGE_LENGTH] for line in magics]}

@@ -49,7 +49,7 @@ class RanCell:
 def rehearse(
     course: Course, source: Source, notice: Callable[[str], object] = str
 ) -> list[Problem]:
-    """Run a lesson's two notebooks. ``notice`` is told what is being run."""
+    """Run a lesson's two notebooks, and report each to ``notice``."""
     path = source.path.relative_to(course.root)
     exercises = read_exercises(course.checks(source.lesson))
     starter = _starter_lecture if isinstance(source.lesson, Lecture) else _starter_project

@@ -73,7 +73,7 @@ class Comparison(View):
         super().__init__(_markup(results, recorded), _text(results, recorded))
 
     def save(self, path: str | Path) -> None:
-        """Keep the times of this machine's GPU for those who have none.
+        """Save the times of this machine's GPU for learners who have none.
 
         Raises RuntimeError where there is no GPU: its times would not be a GPU's.
         """

@@ -1,7 +1,7 @@
 """The levels of a reduction inside one block, from what its threads read and wrote.
 
-A value that a thread writes into the array stands one level above the highest of those that it read
-from there since it last wrote: nothing is assumed of how the kernel goes about it.
+A value that a thread writes into the array is one level above the highest value that the thread
+read from there since it last wrote. This assumes nothing about the method of the kernel.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _by_chance(replay: Replay, names: tuple[str, str], found: Finding) -> str:
 
 
 def _alike(replays: Sequence[Replay]) -> int:
-    """Events that two orders begin with alike; 0 for one order, and for two of equal events."""
+    """Return how many events two orders have in common at the start; 0 for equal orders."""
     if len(replays) != 2:
         return 0
     pairs = zip(replays[0].events, replays[1].events, strict=False)

@@ -44,7 +44,7 @@ class Copy:
     waiting: np.ndarray
 
     def write(self, wave: Wave, chosen: np.ndarray) -> Access:
-        """Its write at some positions, as observers hear of it."""
+        """Report its write at some positions to observers."""
         lanes = self.lanes[chosen]
         return Access(
             "store",
@@ -192,7 +192,7 @@ def bulk(
 def _places(
     to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both addresses of each lane, the constant parts of the operands added."""
+    """Return both addresses of each lane, with the constant parts of the operands added."""
     offsets = (np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF) for site in (to, source))
     there, here = (
         group.spread(one + offset) for one, offset in zip((target, origin), offsets, strict=True)
@@ -225,7 +225,7 @@ def _begin(source: Site, group: Group, copy: Copy) -> Copy:
 
 
 def _rows(lanes: np.ndarray) -> list[np.ndarray]:
-    """Positions in groups that have a lane once at most: a bulk copy has many parts of one."""
+    """Yield positions in groups with each lane at most once; a bulk copy has many parts of one."""
     if len(lanes) < 2 or (np.diff(lanes) > 0).all():
         return [np.arange(len(lanes))]
     rank = np.arange(len(lanes)) - np.searchsorted(lanes, lanes)

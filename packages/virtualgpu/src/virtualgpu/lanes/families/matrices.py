@@ -222,7 +222,7 @@ def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Gr
 def _pieces(
     tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
 ) -> list[tuple[Group, np.ndarray]]:
-    """Lanes and addresses, in turns: neighbouring lanes take neighbouring pieces of a line.
+    """Yield lanes and addresses, so that neighbouring lanes take neighbouring pieces of a line.
 
     The last lane takes the first piece. The ISA does not say which lane moves what, so no
     program may rely on it; a warp that filled the tile in the natural order and did not wait is

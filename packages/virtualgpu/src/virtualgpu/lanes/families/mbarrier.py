@@ -129,7 +129,7 @@ def arrive(
     count: np.ndarray,
     nbytes: np.ndarray | None = None,
 ) -> np.ndarray:
-    """``mbarrier.arrive`` and ``arrive_drop``: the states before, uint64, shape (n,).
+    """Handle ``mbarrier.arrive`` and ``arrive_drop``; return the states before, uint64, (n,).
 
     Where lanes arrive at one object, they do so in lane order. ``completes`` is False for
     ``.noComplete``, ``nbytes`` are those of ``.expect_tx``.
@@ -160,7 +160,7 @@ def _arrive_at(
     drop: bool,
     completes: bool,
 ) -> np.ndarray:
-    """Arrivals at one object, one after the other; the states before."""
+    """Arrive at one object, one after the other, and return the states before."""
     states = np.empty(len(positions), np.uint64)
     done = 0
     while done < len(positions):

@@ -25,7 +25,7 @@ SMALL = 1 << 20  # strides of which a row spans less than half of what 32 bits h
 
 
 def row_length(steps: list[list[Step]]) -> int:
-    """Lanes of a row: see above."""
+    """Return the number of lanes in a row: see above."""
     several = any(
         isinstance(source, Register) and source.name in ("%tid.y", "%tid.z")
         for some in steps
@@ -171,7 +171,7 @@ class Strides:
                     self.strides[slot], changed = 0, True
 
     def rule(self, step: Step, strides: list[int]) -> tuple[int, str] | None:
-        """:func:`rule`, of results that fill their register."""
+        """Apply :func:`rule` to results that fill their register."""
         dtype = (
             step.operation.destinations[0]
             if isinstance(step, Data)

@@ -143,7 +143,7 @@ class AffineRegisters(Strides):
         return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
 
     def whole(self, start: Value, stride: int) -> Value:
-        """All lanes, from the first of each row; one number where it serves all."""
+        """Return all lanes from the first of each row; one number if it serves all."""
         build = self.build
         if self.rows is None and not stride:
             return start

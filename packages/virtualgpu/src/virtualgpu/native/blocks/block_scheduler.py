@@ -93,14 +93,14 @@ class Resident:
 
     @contextmanager
     def _each_block(self) -> Iterator[tuple[ir.Value, ir.Value]]:
-        """Each block's number among those here, and its table."""
+        """Build a loop over the blocks here: each block's number and its table."""
         with count_to(self.build, self.count) as number:
             at = self.build.add(self.context.load("tables"), self.build.mul(number, I64(8 * TABLE)))
             yield number, pointer_to(self.build, at)
 
     @contextmanager
     def _each_warp(self, number: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
-        """Each warp of a block, and its state."""
+        """Build a loop over the warps of a block, with the state of each."""
         build, context = self.build, self.context
         start = build.add(
             context.load("states_all"), build.mul(number, context.load("states_room"))
@@ -309,7 +309,7 @@ class Resident:
     def _fill_up(
         self, number: ir.Value, table: ir.Value, barrier: ir.Value, more: ir.Value
     ) -> None:
-        """Lanes that count though they never come (``lanes.barriers.Waiting.filling``)."""
+        """Count lanes that will never come (``lanes.barriers.Waiting.filling``)."""
         build = self.build
         build.store(I64(0), more)
         with self._each_warp(number) as (warp, state):
@@ -337,7 +337,7 @@ class Resident:
                 build.call(self.release, [context.pointer, number, I32(GRID)])
 
     def _release(self, module: ir.Module) -> ir.Function:
-        """``(context, block, barrier)``: who waits there goes on, with what they reduced."""
+        """Build ``(context, block, barrier)``, which lets the waiting lanes go on."""
         build, (pointer, number, barrier) = function("release", [POINTER, I64, I32], module)
         self.build, self.context = build, Context(build, pointer)
         waits = [arrival for arrival in self.parked.arrivals if not arrival.step.onward]

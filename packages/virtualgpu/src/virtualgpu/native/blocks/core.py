@@ -51,7 +51,7 @@ SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have t
 
 
 def given(launch: Launch, names: list[str]) -> dict[str, int]:
-    """Addresses in global memory that a kernel asks for: allocated now, unless they are there."""
+    """Return global addresses that a kernel asks for, allocated now unless they exist."""
     known: dict[str, Callable[[], int]] = {
         "workspace": launch.workspace,
         "parameter_address": lambda: int(launch.parameter_address(0)[0]),
@@ -255,7 +255,7 @@ class Core:
         self._begin(launch, look)
 
     def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
-        """Itself, for another launch with the same dimensions."""
+        """Return this core, prepared for another launch with the same dimensions."""
         self.common.renew(launch)
         if self._version != self.common.version:
             self._version = self.common.version
@@ -349,7 +349,7 @@ class Core:
         return int(np.count_nonzero(self._exited() == self.launch.threads))
 
     def end(self) -> None:
-        """All of them have ended, elsewhere."""
+        """Mark all blocks as ended elsewhere."""
         self._exited()[:] = self.launch.threads
 
     def _exited(self) -> np.ndarray:
@@ -366,7 +366,7 @@ class Core:
         )
 
     def stand(self) -> tuple[Wave, Group]:
-        """Block and lanes that stopped or last looked up from a loop, for the machine's words."""
+        """Return block and lanes that stopped or last looked up from a loop, for messages."""
         assert self._stood is not None
         fault, block, warp, mask = self._stood
         lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
@@ -388,7 +388,7 @@ class Core:
         intrinsics.serve(number, group, self.context)
 
     def location(self) -> Location:
-        """Line and thread, where the kernel has a loop that took long; else the block."""
+        """Return line and thread if the kernel has a loop that took long, else the block."""
         if self._stood is not None:
             return barriers.location(*self.stand())
         block, _ = Wave(self.launch, self.word("block"), 1).where(0)

@@ -64,7 +64,7 @@ class Run:
         self._alone = 0.0  # seconds of a block while one core worked
 
     def _first_core(self) -> Core:
-        """One that an earlier launch with the same dimensions has left, or a new one (0.1 ms)."""
+        """Return a core from an earlier launch with the same dimensions, or a new one (0.1 ms)."""
         try:
             idle = self.kernel.idle.pop()
         except IndexError:

@@ -62,7 +62,7 @@ def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
 
 
 def _looks(step: Step, used: set[int]) -> bool:
-    """At memory that others change."""
+    """Return True for an access to memory that others change."""
     if not isinstance(step, MemoryAccess):
         return False
     if step.site.kind == "load":
@@ -144,7 +144,7 @@ class _Loop:
         return found
 
     def _carried(self, heads: set[int]) -> set[Cell]:
-        """Cells that are computed from what they, or others of them, held a round before."""
+        """Return cells computed from their own values, or from each other's, a round before."""
         kept = frozenset[int]().union(*(self.places[head].live_in for head in heads))
         parts = cycles(
             {

@@ -295,7 +295,7 @@ class Accesses(Rows):
     def _apart(
         self, step: MemoryAccess, number: int, base: Value, values: list[Value], mask: ir.Value
     ) -> list[ir.Value]:
-        """By a function that all kernels share; a load's results."""
+        """Access lane by lane, by a function that all kernels share; return a load's results."""
         build, site = self.build, step.site
         element = site.dtype.itemsize
         build.store(_address(site, base).node, self.context.at(ADDRESSES), align=8)

@@ -63,7 +63,7 @@ class Reach:
 
 
 def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
-    """For each load and store of a place, by its step's ``id``: with whom it shares addresses."""
+    """Return, by step ``id``, the loads and stores of a place that share addresses."""
     found: dict[int, Reach] = {}
     shared: dict[object, Reach] = {}
     times: dict[int, int] = {}  # how often a register has been written up to here

@@ -200,7 +200,7 @@ class Rows:
         return row[0] if len(row) == 1 else pair(*row)
 
     def _interleaved(self, values: list[Value]) -> ir.Value:
-        """``width`` values of each lane, lane after lane."""
+        """Return ``width`` values of each lane, lane after lane."""
         nodes = [value.node for value in values]
         if len(nodes) == 1:
             return nodes[0]

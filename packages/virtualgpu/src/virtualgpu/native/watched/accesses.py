@@ -56,7 +56,7 @@ def watching(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, lis
 
 @cache
 def same(kind: Kind) -> str:
-    """``(context, site number, address, mask)``: all lanes of the mask reach one address."""
+    """Build a check of an access in which all lanes of the mask reach one address."""
     name = f"watch_same_{kind.name}"
     with watching(name, [I64, I32]) as (context, (site, address, mask)):
         build = context.build
@@ -149,7 +149,7 @@ def reached(
 def _apart_part(
     look: Looker, rules: Rules, granules: Value, mask: ir.Value, mixed: ir.Value | None
 ) -> None:
-    """One granule of each lane."""
+    """Check one granule of each lane."""
     build = look.build
 
     def pointers(which: str) -> ir.Value:

@@ -17,7 +17,7 @@ ELSEWHERE, BEFORE, SINCE = TICK, 2 * TICK, 3 * TICK  # the least times
 
 @compiled
 def block_starts(context: ContextWords) -> None:
-    """Its memories are new."""
+    """Start a block, with new memories."""
     words: WatchWords = context.watch
     _tick(context)
     words.start = words.now
@@ -29,7 +29,7 @@ def block_starts(context: ContextWords) -> None:
 
 @compiled
 def block_passes(context: ContextWords) -> None:
-    """All its threads have come to a barrier."""
+    """Move past a barrier that all threads of a block have reached."""
     words: WatchWords = context.watch
     words.barrier = words.now + TICK
     _tick(context)

@@ -145,7 +145,7 @@ class Watching:
             self._ask(number, EVERYONE, neighbours.line(kind), [I64(number), first])
 
     def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
-        """All lanes of ``mask`` reach one address."""
+        """Check an access in which all lanes of ``mask`` reach one address."""
         if (kind := self._kind(step)) is not None:
             self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
 
@@ -189,7 +189,7 @@ class Watching:
         self._ask(number, EVERYONE, name, [I64(number), *addresses, *more])
 
     def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
-        """Lanes reach the addresses that lie in the context."""
+        """Check an access of lanes to the addresses that lie in the context."""
         if (kind := self._kind(step)) is not None:
             self._ask(
                 number,
