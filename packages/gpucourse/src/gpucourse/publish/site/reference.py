@@ -52,6 +52,7 @@ def page() -> str:
         "## Classes",
         entry(virtualgpu.Module),
         entry(virtualgpu.VirtualDevice),
+        entry(virtualgpu.HugeArray),
     ]
     for title, module, classes in PARTS:
         parts += [f"## {title}", introduction(module) if module else ""]
