@@ -129,7 +129,7 @@ def test_what_a_part_speaks_of_stands_above_it(notebook):
     assert text.index("| bins + 1 | value ≥ high, and NaN |") < text.index("def bin_index")
     kernel = next(cell for cell in notebook.cells if "def add_all(" in cell.source)
     assert "jupyter" not in kernel.metadata
-    assert text.index("cuda.atomic.add(total, 0, values[i])") < text.index("stand in a queue")
+    assert text.index("cuda.atomic.add(total, 0, values[i])") < text.index("wait in a queue")
 
 
 @pytest.mark.rehearsal

@@ -12,7 +12,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.judging.exchange import Diverged
 from gpucourse.exercises.host_side import HOST, ROOM, ToTheLastLaunch
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, number, seconds
 from gpucourse.wording import many
 
 #: Seconds to start a kernel or a copy, as the lecture assumes.
@@ -39,14 +39,14 @@ def in_flight(threads_needed):
         *((float(random.uniform(1e-9, 1e-6)), float(random.uniform(1e9, 5e12)),
            int(random.choice([4, 8, 16, 64]))) for _ in range(20)),
     ):
-        case = f"with {latency:g} s, {bandwidth:.7g} bytes/s and {many(bytes_each, 'byte')} each"
+        case = f"with {seconds(latency)}, {number(bandwidth)} bytes/s and {many(bytes_each, 'byte')} each"
         threads = threads_needed(latency, bandwidth, bytes_each)
         require(threads is not None, "the function returns nothing", look="a `return`")
         under_way = latency * bandwidth
         expected = math.ceil(under_way / bytes_each - 1e-9)
         require(
             threads == expected,
-            f"{case}, it says {threads:.7g}; {under_way:.7g} bytes must be under way, and that takes "
+            f"{case}, it says {number(threads, 7)}; {number(under_way, 4)} bytes must be under way, and that takes "
             f"{many(expected, 'thread')}",
             look=_where_threads_go_wrong(threads, under_way, bytes_each),
         )

@@ -51,7 +51,7 @@ def adds_95_hundredths(latency, bandwidth, bytes_each):
     return int(latency * bandwidth / bytes_each + 0.95)
 
 
-wrong("in-flight", "1000001 bytes must be under way, and that takes 2 threads.*next whole number",
+wrong("in-flight", "1,000,001 bytes must be under way, and that takes 2 threads.*next whole number",
       "adds 999 thousandths")(
     swap("math.ceil(latency * bandwidth / bytes_each)",
          "int(latency * bandwidth / bytes_each + 0.999)"))

@@ -12,7 +12,7 @@ from gpucourse.exercises.host_side import leaving
 from gpucourse.exercises.trials import LENGTHS, require_shared, require_unchanged, watched
 from gpucourse.exercises.waiting import launches_on_a_gpu
 from virtualgpu.errors import VirtualGPUError
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, is_not
 from gpucourse.wording import many
 
 #: What the array of bytes holds before the launch.
@@ -342,6 +342,6 @@ def _require_times(got, expected, case):
     if len(wrong):
         require(
             False,
-            f"{case}, time {wrong[0]} is {got.get()[wrong[0]]:.6g}, not {expected[wrong[0]]:.6g}",
+            f"{case}, time {wrong[0]} {is_not(got.get()[wrong[0]], expected[wrong[0]])}",
             look="which chunks were filled, and from the same slice of a, b and c?",
         )

@@ -404,7 +404,7 @@ draw_map(momentum, "momentum per cell")
 # %% [markdown] id="x-is-the-column-predict" tags=["predict"]
 # Blocks and grids may have two dimensions, in a launch `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. Then
 # `cuda.grid(2)` gives a thread's two numbers, **x first**. Threads with neighbouring x are neighbours in the hardware,
-# and each 32 of them are a **warp**, which loads and stores together.
+# and each 32 of them are a [warp](02_why_gpus.ipynb#2-thirty-two-at-a-time), which loads and stores together.
 #
 # A matrix is indexed `[row, column]`, and neighbours in a *row* are neighbours in memory. *Predict:* which of
 # these two kernels is right, and do they cost the same?

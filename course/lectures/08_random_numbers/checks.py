@@ -8,7 +8,7 @@ import numpy as np
 
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, launched, require_parallel
-from gpucourse.wording import many
+from gpucourse.wording import is_not, many, number
 
 
 @exercise(
@@ -32,7 +32,7 @@ def estimate(estimate):
         case = f"with {many(threads, 'thread')} of {many(points, 'point')}"
         require(
             np.isclose(pi, each.mean()),
-            f"{case}, π is {pi:.5g}, not {each.mean():.5g}",
+            f"{case}, π {is_not(pi, each.mean())}",
             look="four times the share of the points inside",
         )
         right = each.std(ddof=1) / math.sqrt(threads)
@@ -43,7 +43,7 @@ def estimate(estimate):
         )
         require(
             np.isclose(error, right),
-            f"{case}, the error is {error:.4g}, not {right:.4g}",
+            f"{case}, the error {is_not(error, right)}",
             look="the standard deviation (ddof=1) of the threads' own estimates, and the root",
         )
         _require_as_given(given, hits, "hits", case)
@@ -135,7 +135,7 @@ def _require_drawn(name, values, key, case):
     )
     require(
         False,
-        f"{case}, {name}[{i}] is {values[i]:.6g}, which random({key}, …) gives for no counter near "
+        f"{case}, {name}[{i}] is {number(values[i], 4)}, which random({key}, …) gives for no counter near "
         "0: it is not a number drawn for this point",
         look="a value worked out from `i` or from the other coordinate is not random: draw both, "
         "`random(key, …)` with a counter each",
@@ -198,17 +198,17 @@ def chi_square(chi_square_z):
             case = f"for {name} in {many(bins, 'bin')}"
             require(
                 not np.isclose(got, chi) or np.isclose(got, right),
-                f"{case}, {got:.4g} is χ² itself",
+                f"{case}, {number(got)} is χ² itself",
                 look="subtract what is expected, divide by its spread",
             )
             require(
                 not np.isclose(got, abs(right)) or right >= 0,
-                f"{case}, z is {got:.4g}; it should be negative",
+                f"{case}, z is {number(got)}; it should be negative",
                 look="counts that are too even are told by the sign",
             )
             require(
                 np.isclose(got, right),
-                f"{case}, z is {got:.4g}, not {right:.4g}",
+                f"{case}, z {is_not(got, right)}",
                 look="does every bin count, also an empty one, and is e = n/b?",
             )
             _require_as_given(given, values, "values", case)

@@ -10,7 +10,7 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.compiled_loops import while_loops_end
 from gpucourse.exercises.methods import primitives, require_all_at_once
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, is_not
 from gpucourse.wording import many
 
 
@@ -47,7 +47,7 @@ def pad(mean):
             )
             require(
                 np.isclose(got, right, rtol=1e-4),
-                f"{case}, the mean is {got:.6g}, not {right:.6g}",
+                f"{case}, the mean {is_not(got, right)}",
                 look="which elements are added, and by what is the sum divided?",
             )
     require(
@@ -150,7 +150,7 @@ def vmap(table, distance):
         )
         require(
             np.allclose(got, expected, rtol=1e-4),
-            f"{case}: row 0, column 1 is {got[0, 1]:.4g} m, not {expected[0, 1]:.4g} m",
+            f"{case}: row 0, column 1 {is_not(got[0, 1], expected[0, 1], 'm')}",
             look="angles are rows, speeds are columns",
         )
         require(

@@ -467,8 +467,8 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
 # lightest pairs, and above 80 GeV the two ways agree to a few MeV.
 #
 # *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once, which is 1.9 MB.
-# How many times that do the kernel and the array expression move? We count **sectors** of 32 bytes, in which memory is
-# read.
+# How many times that do the kernel and the array expression move? We count sectors of 32 bytes, as the
+# puzzles did.
 
 # %% id="traffic-guess" tags=["whole"]
 predict("traffic",

@@ -53,13 +53,13 @@ print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes mo
 
 # %% [markdown] id="the-question-stands"
 # The sums are right, but half the work was wasted, because lanes were idle and bytes were moved that no thread needed.
-# **Where did they go?** Both losses have one cause, which is that threads don't run alone. They run in **warps** of 32,
-# and they fetch memory together.
+# **Where did they go?** Both losses have one cause, which is that threads don't run alone. They run in warps of 32, and
+# they fetch memory together.
 
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
 #
-# The hardware runs threads in **warps** of 32. The threads of a warp, its **lanes**, share one instruction at a time.
+# The 32 threads of a warp, its lanes, share one instruction at a time, as you saw [in "Why GPUs"](02_why_gpus.ipynb#2-thirty-two-at-a-time).
 # So a thread is less like a thread of a CPU, which follows its own path, and more like one number in a vector register.
 # Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA
 # calls *independent thread scheduling*. Lanes still share one instruction at a time, but you may no longer assume that
@@ -241,7 +241,7 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 # 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share, so that thread 0 takes elements 0
 # to 17 and thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front to back.
 #
-# Memory moves in **sectors** of 32 bytes, eight `float32` numbers. *Predict:* which of the two moves more
+# Memory moves in the sectors of 32 bytes that the puzzles counted, eight `float32` numbers. *Predict:* which of the two moves more
 # sectors on a GPU, and how many times as many?
 
 # %% id="shares-guess"

@@ -1,27 +1,26 @@
 # %% [markdown] id="the-question-asked"
 # ## Where does mine go?
 #
-# Of 71,009 muons, some have more than 40 GeV, and we want only those, side by side. In Python this is `pt[pt > 40]`. In
-# a kernel, each thread looks at its own muon, and a thread that keeps it must know *where to write*. One solution is to
-# draw a ticket, as in "Numba CUDA", which also explains why the muons are simulated. Run the cell.
+# A weather station has noted the strongest gust of each of 71,009 hours. We want the storms only, those above 60 km/h,
+# side by side. In Python this is `gusts[gusts > 60]`. In a kernel, each thread looks at its own hour, and a thread that
+# keeps it must know *where to write*. One solution is to draw a ticket, as in "Numba CUDA". Run the cell, whose gusts are
+# simulated.
 
 # %% id="the-question"
 # %load_ext gpucourse
-import awkward as ak
 import gpucourse
 import numpy as np
 import virtualgpu
 from gpucourse import lesson
-from gpucourse.data import dimuons
 from gpucourse.views.picture import COLOURS, INK, Picture, bare, canvas
 from numba import cuda, int64
 
 check, hint, predict = lesson("13_scan")
 
 THREADS = 128
-pt = ak.to_numpy(ak.flatten(dimuons().muons.pt))  # GeV
-d_pt = cuda.to_device(pt)
-expected = pt[pt > 40]
+gusts = (30 * np.random.default_rng(13).weibull(2, 71_009)).astype(np.float32)  # km/h
+d_gusts = cuda.to_device(gusts)
+expected = gusts[gusts > 60]
 
 
 @cuda.jit
@@ -34,17 +33,17 @@ def keep_by_ticket(values, cut, next_ticket, kept):
 for seed in (1, 2):
     d_kept = cuda.device_array(expected.size, np.float32)
     with virtualgpu.schedule(seed):
-        keep_by_ticket[555, THREADS](d_pt, 40, cuda.to_device(np.zeros(1, np.int64)), d_kept)
+        keep_by_ticket[555, THREADS](d_gusts, 60, cuda.to_device(np.zeros(1, np.int64)), d_kept)
     kept = d_kept.copy_to_host()
-    print(f"order {seed}: {kept.size:,} muons, the first are {kept[:3]}; the right ones: "
+    print(f"order {seed}: {kept.size:,} storms, the first are {kept[:3]}; the right ones: "
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# We get the right muons, but each time in another order. That breaks anything that depends on position, for example
-# which event a muon is from, or a test that compares with yesterday's result. Also, all threads that keep something
+# We get the right gusts, but each time in another order. That breaks anything that depends on position, for example
+# which storm came first, or a test that compares with yesterday's result. Also, all threads that keep something
 # queue at *one* address.
 #
-# **How can a thread know its position without asking all the others?** Its position is the number of muons kept
+# **How can a thread know its position without asking all the others?** Its position is the number of gusts kept
 # *before* it. So we need a running sum at every element, which is called a **scan**. It looks like the most serial loop
 # there is, but it isn't.
 
@@ -71,7 +70,8 @@ print("exclusive scan", np.cumsum(counts) - counts)
 # %% [markdown] id="places-task"
 # ### Exercise: offsets
 #
-# An Awkward Array of lists keeps *n* + 1 **offsets**, which say where each list begins and where the last one ends.
+# Such positions are the *n* + 1 offsets of an [Awkward Array](10_awkward_and_the_z.ipynb#1-what-a-jagged-array-is), which say
+# where each list begins and where the last one ends.
 # Compute them from the counts, in NumPy for now. With no lists at all there is one offset, 0.
 
 # %% id="places-exercise" tags=["exercise"]
@@ -335,8 +335,8 @@ by_us = scan(d_counts).copy_to_host()
 scanned = jax.jit(jax.lax.associative_scan, static_argnums=0)
 print("CuPy agrees:", np.array_equal(by_us, cupy.cumsum(cupy.asarray(d_counts)).get()))
 print("JAX agrees: ", np.array_equal(by_us[:1000], scanned(jnp.add, jnp.ones(1000, jnp.int32))))
-print("pt            ", pt[9:17].round(1))
-print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).round(1))
+print("gusts         ", gusts[9:17].round(1))
+print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(gusts[9:17]))).round(1))
 
 # %% [markdown] id="libraries-why"
 # The last two lines are a scan with `max` in place of `+`. Any associative operation will do, that is, one where
@@ -353,17 +353,17 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(pt[9:17]))).
 # def larger(a, b):  # compiled, as a kernel is
 #     return max(a, b)
 #
-# cuda.compute.inclusive_scan(d_in=d_pt, d_out=d_so_far, op=larger, init_value=np.zeros(1, np.float32), num_items=d_pt.size)
+# cuda.compute.inclusive_scan(d_in=d_gusts, d_out=d_so_far, op=larger, init_value=np.zeros(1, np.float32), num_items=d_gusts.size)
 # ```
 
 # %% [markdown] id="compact-text"
 # ## 4. Compaction
 #
-# Now we return to the muons, with flags, a scan and a write. It takes three steps and no ticket, and every thread knows
+# Now we return to the storms, with flags, a scan and a write. It takes three steps and no ticket, and every thread knows
 # its position.
 
 # %% [markdown] id="compact-task"
-# ### Exercise: the muons above the cut
+# ### Exercise: the gusts above the cut
 #
 # Write the last of the three kernels. `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the *inclusive* scan of the flags.
 
@@ -402,10 +402,10 @@ check("compact", write_kept)
 # %% id="compact-orders"
 for seed in (1, 2):
     with virtualgpu.schedule(seed):
-        print(f"order {seed}: the same as NumPy's:", np.array_equal(above(pt[:2000], 40), pt[:2000][pt[:2000] > 40]))
+        print(f"order {seed}: the same as NumPy's:", np.array_equal(above(gusts[:2000], 60), gusts[:2000][gusts[:2000] > 60]))
 
 # %% id="compact-picture"
-gpucourse.memory(write_kept, 8, THREADS, pt[:1024], (pt[:1024] > 40).astype(np.int64), np.cumsum(pt[:1024] > 40),
+gpucourse.memory(write_kept, 8, THREADS, gusts[:1024], (gusts[:1024] > 60).astype(np.int64), np.cumsum(gusts[:1024] > 60),
                  np.zeros(1024, np.float32), array="kept", steps=8, title="where the kept ones go")
 
 # %% [markdown] id="compact-why"

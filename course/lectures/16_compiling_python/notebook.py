@@ -264,9 +264,9 @@ print("histogram:  values not counted, in ten runs:", *missing)
 # %% [markdown] id="prange-why" tags=["why"]
 # They interfere only in the histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own
 # total and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load
-# a number that another is about to change. Then one count is lost, which is a **race**. It shows only if two threads
+# a number that another is about to change. Then one count is lost, in a [race](06_numba_cuda.ipynb#8-races) on the CPU. It shows only if two threads
 # happen to run at the same time, so not on one core, not in every run, and with a different number each time. A GPU has
-# thousands of threads instead of a few, so the question is more urgent there, as "Numba CUDA" shows.
+# thousands of threads instead of a few, so the question is more urgent there.
 
 # %% [markdown] id="refuses-predict" tags=["predict"]
 # ## 4. What cannot be compiled
@@ -333,8 +333,8 @@ print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cu
 
 # %% [markdown] id="stale-why" tags=["why"]
 # You get the same number twice. While compiling, Numba read the value of the global `cut`, built it into the machine
-# code as a constant, and never looks at the name again. JAX does the same, as you will see, and neither gives an error
-# or a warning.
+# code as a constant, and never looks at the name again. JAX does the same, as [you saw in a
+# jaxpr](09_jax.ipynb#1-functions-in-functions-out), and neither gives an error or a warning.
 
 # %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
@@ -357,8 +357,8 @@ check("fresh-cuts", count_above)
 # %% [markdown] id="jax-text"
 # ## 5. JAX: another way to compile
 #
-# Numba reads your *code*. JAX *runs* it once, with placeholders for arrays that have a shape and a type but no values,
-# and records the operations applied to them, which is called **tracing**. The list of operations is called a *jaxpr*.
+# Numba reads your *code*. JAX *runs* it once, with placeholders, and [traces](09_jax.ipynb#1-functions-in-functions-out) the
+# operations into a jaxpr.
 # The compiler XLA fuses it and generates machine code, for this processor or for a GPU.
 
 # %% id="jax"
@@ -514,8 +514,7 @@ def corrected(masses):
 check("where", corrected)
 
 # %% [markdown] id="jax-stale-text"
-# The trap from section 4 is the same in JAX, as [you saw in its jaxpr](09_jax.ipynb#1-functions-in-functions-out). For
-# JAX an array of another length is another type, so it traces again and sees the new global, and such a program is
+# Section 4's trap has another side in JAX. For JAX, an array of another length is another type, so it traces again and sees the new global, and such a program is
 # wrong for some lengths only. So **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]

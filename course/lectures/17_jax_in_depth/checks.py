@@ -17,7 +17,7 @@ from gpucourse.exercises.compiled_loops import while_loops_end
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.methods import primitives
 from gpucourse.exercises.trials import INSTRUCTIONS, require_shared, watched
-from gpucourse.wording import a_or_an, many
+from gpucourse.wording import a_or_an, is_not, many
 
 TREES = {
     "a dictionary in a dictionary": {"rest": 0.5, "swing": {"size": 2.0, "period": -1.0}},
@@ -89,7 +89,7 @@ def _require_tree(found: Any, expected: Any, case: str, look: str, bound: float 
         require(np.shape(leaf) == np.shape(value),
                 f"{case}, {where} has the shape {np.shape(leaf)}, not {np.shape(value)}", look=look)
         require(np.allclose(leaf, value, rtol=bound, atol=1e-6),
-                f"{case}, {where} is {np.ravel(leaf)[0]:.6g}, not {np.ravel(value)[0]:.6g}",
+                f"{case}, {where} {is_not(np.ravel(leaf)[0], np.ravel(value)[0])}",
                 look=look)
 
 
@@ -124,7 +124,7 @@ def history(function):
         right = float(_bowl(tree, middle)) * shrink**2
         k = int(np.argmax(~np.isclose(losses, right, rtol=1e-3, atol=1e-7)))
         require(np.isclose(losses[k], right[k], rtol=1e-3, atol=1e-7),
-                f"{case}, misfit {k} is {losses[k]:.5g}, not {right[k]:.5g}",
+                f"{case}, misfit {k} {is_not(losses[k], right[k])}",
                 look="the misfit *before* each step; and do the parameters of one iteration go into "
                      "the next?")
         left = (1 - rate) ** steps
@@ -213,8 +213,8 @@ def until(function):
                 look="it stops when the *largest* change, without its sign, is no more than the "
                      "tolerance, or when `most` steps are made; the last one counts")
         require(np.allclose(found, right, rtol=1e-5),
-                f"{name}: after {many(count, 'step')} x is {np.ravel(found)[0]:.6g}, not "
-                f"{np.ravel(right)[0]:.6g}", look="x after the last step")
+                f"{name}: after {many(count, 'step')} x "
+                f"{is_not(np.ravel(found)[0], np.ravel(right)[0])}", look="x after the last step")
     mapped = jax.vmap(lambda x: function(lambda x: x / 2, x, tolerance=1e-3))
     _, steps = mapped(jnp.asarray([1.0, 1024.0], jnp.float32))
     require(np.array_equal(steps, [10, 20]),
@@ -354,8 +354,7 @@ def _require_near(found: np.ndarray, right: np.ndarray, size: Any, case: str, lo
     bound = (3e-5 if found.dtype == np.float32 else 1e-12) * size
     bad = ~(np.abs(found - right) <= bound)
     k = int(np.argmax(bad))
-    require(not bad.any(), f"{case}, {what} is {np.ravel(found)[k]:.6g}, not "
-            f"{np.ravel(right)[k]:.6g}" + (f", at element {k}" if found.size > 1 else ""), look=look)
+    require(not bad.any(), f"{case}, {what} {is_not(np.ravel(found)[k], np.ravel(right)[k])}" + (f", at element {k}" if found.size > 1 else ""), look=look)
 
 
 def _require_kernels(fade: Callable) -> None:

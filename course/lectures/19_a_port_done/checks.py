@@ -11,7 +11,7 @@ from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.methods import equations, require_all_at_once
 from gpucourse.exercises.trials import counted, require_shared, watched
 from gpucourse.exercises.waiting import trial
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, is_not
 from gpucourse.wording import many
 
 PIXELS = 64
@@ -141,7 +141,7 @@ def _require_results(found, data, case, near=1e-9):
                 if first <= place[1] < last:
                     count = data[1][place[0], first:last].sum()
                     look = f"it is in a sweep of {last - first} samples, {count} of them good"
-        require(False, f"{case}, {name}[{where}] is {ours[place]:.6g}, not {theirs[place]:.6g}",
+        require(False, f"{case}, {name}[{where}] {is_not(ours[place], theirs[place])}",
                 look=look)
 
 
@@ -188,8 +188,8 @@ def fit(fit_lines):
                 continue
             k = tuple(map(int, wrong[0]))
             count = int(good[k[:-1]].sum())
-            require(False, f"{case}, in a row with {count} good samples, the line at {k[-1]} is "
-                           f"{found[k]:.6g}, not {expected[k]:.6g}",
+            require(False, f"{case}, in a row with {count} good samples, the line at {k[-1]} "
+                           f"{is_not(found[k], expected[k])}",
                     look="is NaN taken away before anything is added?" if np.isnan(found[k]) else
                     "are all five sums over the good samples alone?")
     sizes = [len(str(library.make_jaxpr(partial(fit_lines, xp=jnp))(y, y > 0).eqns))

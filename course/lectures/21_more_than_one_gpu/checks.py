@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from gpucourse.exercises.checks import exercise, require
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, is_not, seconds
 from gpucourse.wording import many
 
 #: Sizes of the meshes that answers are tried on.
@@ -110,7 +110,7 @@ def spread(function):
                 clue = "the sum of all numbers, divided by how many there are on *all* devices"
             elif abs(one - right**2) <= 1e-2:
                 clue = "is it the root?"
-            require(False, f"on {many(count, 'device')}, the {name} is {one:.4g}; it should be {right:.4g}",
+            require(False, f"on {many(count, 'device')}, the {name} {is_not(one, right)}",
                     look=clue)
     _demand_little(mapped, put(values), 256, "only sums need to travel, not what is summed")
 
@@ -185,7 +185,7 @@ def step_time(function):
             continue
         case = f"for n = {n} on {devices} device{'s' if devices > 1 else ''}"
         require(got is not None, f"{case}, the answer is None")
-        told = f"{case}, the step takes {got:.4g} s; it should be {work + talk:.4g} s"
+        told = f"{case}, the step takes {seconds(got, 4)}; it should be {seconds(work + talk, 4)}"
         if devices == 1:
             clue = "a single device sends nothing: only 8 bytes for each of n × n cells"
         elif math.isclose(got, 8 * n * n / devices / memory + talk, rel_tol=1e-6):

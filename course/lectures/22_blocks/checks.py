@@ -12,7 +12,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.methods import equations, require_no_callback, without
 from gpucourse.exercises.waiting import trial
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, is_not, number
 from gpucourse.wording import many
 
 TILE = 16
@@ -50,7 +50,7 @@ def masked_sum(kernel):
         )
         require(
             not bad[k],
-            f"{case}, the sum of block {k} is {got[k]:.6g}, not {right[k]:.6g}",
+            f"{case}, the sum of block {k} {is_not(got[k], right[k])}",
             look="which places has this block among all values, and which of them are below n?",
         )
     values[3] = np.nan  # a value that exists: the sum has to show it
@@ -155,8 +155,8 @@ def softmax(kernel):
             look = ("nan comes from columns that don't exist, from inf/inf (scores above 88 need "
                     "their row's own largest taken off), or from 0/0 (was the largest one of this "
                     "row, and one that exists?)")
-        require(False, f"with {name}, row {row} begins with {got[row, 0]:.4g}, not "
-                       f"{right[row, 0]:.4g}; its sum is {got[row].sum():.4g}", look=look)
+        require(False, f"with {name}, the first element of row {row} "
+                       f"{is_not(got[row, 0], right[row, 0])}; its row adds up to {number(got[row].sum())}", look=look)
     kinds, rows = 10, pl.BlockSpec((8, 16), lambda i: (i, 0))
     scores = random.normal(0, 2, (13, kinds)).astype(np.float32)
     scores[5, 3] = np.nan  # a score that exists: its row has to show it
@@ -227,8 +227,8 @@ def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     i, j = map(int, np.unravel_index(worst, error.shape))
     require(
         error[i, j] < bound,
-        f"{a.shape} times {b.shape} of {a.dtype.name} into {got.dtype.name}: element {(i, j)} is "
-        f"{got[i, j]:.6g}, not {right[i, j]:.6g}",
+        f"{a.shape} times {b.shape} of {a.dtype.name} into {got.dtype.name}: element {(i, j)} "
+        f"{is_not(got[i, j], right[i, j])}",
         look="do all tiles of the strips take part, and is each product added to those before? "
              "In which type?",
     )
@@ -331,13 +331,13 @@ def to_half(function):
                 "50 halves aren't finite", look="is the largest, divided by the factor, below "
                 "65,504?")
         largest = float(np.abs(halves).max())
-        require(1024 <= largest <= 65_504, f"{name}: the largest half is {largest:.4g}, not "
+        require(1024 <= largest <= 65_504, f"{name}: the largest half is {number(largest)}, not "
                 "between 1,024 and 65,504", look="what power of two is the largest value near?")
-        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {factor:.6g} is no power of two, "
+        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {number(factor, 6)} is no power of two, "
                 "so that scaling rounds too", look="2.0 to the power of a whole number")
         off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
-        require(off.max() <= 2**-11, f"{name}: a value comes back {off.max():.2g} of the largest "
-                "away", look="half * factor has to give the values back")
+        require(off.max() <= 2**-11, f"{name}: a value comes back changed by {off.max():.1%} of the "
+                "largest one", look="half * factor has to give the values back")
     halves, factor = _halves(function, np.zeros(4), "zeros")
     require(factor == 1 and not halves.any(), f"zeros have the factor {factor}, not 1",
             look="what is the exponent of 0?")
@@ -362,8 +362,8 @@ def tile_sums(kernel):
         right = [values[k:k + size].sum(dtype=np.float64) for k in range(0, n, size)]
         bad = ~np.isclose(got, right, rtol=size * FLOAT32)
         k = int(np.argmax(bad))
-        require(not bad[k], f"with {many(n, 'value')} in tiles of {size}, the sum of tile {k} is "
-                f"{got[k]:.6g}, not {right[k]:.6g}", look="which tile does block i load, how long "
+        require(not bad[k], f"with {many(n, 'value')} in tiles of {size}, the sum of tile {k} "
+                f"{is_not(got[k], right[k])}", look="which tile does block i load, how long "
                 "is it, and where does its sum go?")
         _require_shared(launch, 4 * size, 4, "block i loads tile i, and no other")
 

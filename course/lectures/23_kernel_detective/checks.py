@@ -21,7 +21,7 @@ from gpucourse.exercises.trials import (
     require_parallel,
     watched,
 )
-from gpucourse.wording import many
+from gpucourse.wording import is_not, many, number
 
 BLOCK = 128
 
@@ -47,7 +47,7 @@ def wrong_sum(kernel):
         wrong = np.flatnonzero(sums != expected)
         if len(wrong):
             k = wrong[0]
-            require(False, f"with {many(n, 'value')}, sums[{k}] {held(sums[k], expected[k])}; it should be {expected[k]:.6g}",
+            require(False, f"with {many(n, 'value')}, sums[{k}] {held(sums[k], expected[k])}; it should be {number(expected[k], 6)}",
                     look="what do threads without a value put into their place, and do they "
                          "take part in the tree?")
     require_parallel(kernel, 4, BLOCK, np.ones(500), np.zeros(4), items=500,
@@ -90,8 +90,8 @@ def crash(maxima_of):
         wrong = np.flatnonzero(found != np.array(expected))
         if len(wrong):
             k = wrong[0]
-            require(False, f"with {many(n, 'value')}, all negative, maximum {k} is {found[k]:.6g}, not "
-                           f"{expected[k]:.6g}",
+            require(False, f"with {many(n, 'value')}, all negative, maximum {k} "
+                           f"{is_not(found[k], expected[k])}",
                     look="what is in maxima before the launch, and does each run have a place "
                          "of its own?")
         _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
@@ -186,7 +186,7 @@ def hang(kernel):
             expected = values[values >= cut].max(initial=0.0)
             require(
                 best[0] == expected,
-                f"{case}, best[0] is {best[0]:.6g}; it should be {expected:.6g}",
+                f"{case}, best[0] {is_not(best[0], expected)}",
                 look="is the larger one kept, and is what lies below the cut left out?",
             )
             require(lock[0] == 0, f"{case}, lock[0] is {lock[0]} at the end",
@@ -234,7 +234,7 @@ def slow(kernel):
         if len(wrong):
             k = wrong[0]
             require(False, f"with a table of {rows} × {columns}, sums[{k}] {held(sums[k], table[k].sum())}; it should be "
-                           f"{table[k].sum():.6g}",
+                           f"{number(table[k].sum(), 6)}",
                     look="a block for each row: does every column have a lane, and who writes?")
     rows, columns = 16, 1024
     counters = counted(kernel, rows, 32, np.ones((rows, columns)), np.zeros(rows))
@@ -274,7 +274,7 @@ def most_days(shares):
         wrong = np.flatnonzero(~np.isclose(found, expected, rtol=1e-12, atol=0.0))
         if len(wrong):
             k = wrong[0]
-            require(False, f"with {many(n, 'value')}, share {k} is {found[k]:.6g}, not {expected[k]:.6g}",
+            require(False, f"with {many(n, 'value')}, share {k} {is_not(found[k], expected[k])}",
                     look="is the total complete before the first division?")
         # Each value once for the total, once to be divided.
         _require_loads(lambda values=values: shares(_to_carry(values)), 2 * n,

@@ -11,6 +11,7 @@ import numpy as np
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.cpp_trials import launched_cpp
 from gpucourse.exercises.methods import without
+from gpucourse.wording import is_not
 
 
 @exercise(
@@ -146,7 +147,7 @@ def power(power):
         k = int(np.argmax(~np.isclose(got[:, place], right, rtol=near, atol=0)))
         require(
             np.isclose(got[k, place], right[k], rtol=near, atol=0),
-            f"{base[k]} ** {y} is {got[k, place]:.6g}, not {right[k]:.6g}",
+            f"{base[k]} ** {y} {is_not(got[k, place], right[k])}",
             look="which squares does the exponent ask for, in binary?",
         )
 

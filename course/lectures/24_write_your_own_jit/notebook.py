@@ -69,7 +69,7 @@ print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
 #
-# JAX calls your function with stand-ins and records each operation in a list, the **jaxpr**. Here is a shorter formula,
+# JAX calls your function with stand-ins and records each operation in a list, the jaxpr. Here is a shorter formula,
 # the temperature at which sea water freezes. *Predict:* how many equations will it have, and in how many of them is
 # `salinity` an operand?
 

@@ -13,7 +13,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, require
 from gpucourse.exercises.host_side import HOST, with_other_values
 from gpucourse.exercises.trials import LEFTOVER, LENGTHS, counted, launched, require_parallel
-from gpucourse.wording import many
+from gpucourse.wording import is_not, many
 
 #: How much less exact a slope may be than its type, relative to the sizes that meet in it.
 BOUND = {np.float32: 1e-5, np.float64: 1e-12}
@@ -78,7 +78,7 @@ def _require_slopes(found: tuple, x: np.ndarray, charge: np.ndarray, g: np.ndarr
         bad = ~(np.abs(got - right) <= bound)
         if bad.any():
             k = int(np.argmax(bad))
-            held = "was never written" if got[k] == LEFTOVER else f"is {got[k]:.6g}, not {right[k]:.6g}"
+            held = "was never written" if got[k] == LEFTOVER else is_not(got[k], right[k])
             require(False, f"{case}, the derivative with respect to {name} of hit {k} at {x[k]:.4g} {held}", look=look)
 
 

@@ -124,7 +124,7 @@ gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.
 # %% [markdown] id="borrowed-predict" tags=["predict"]
 # ## 2. Whose memory is it?
 #
-# Array libraries share memory through **DLPack**, where `from_dlpack(x)` calls `x.__dlpack__()` to learn the address,
+# Array libraries share memory through [DLPack](05_cupy.ipynb#7-one-array-many-libraries), where `from_dlpack(x)` calls `x.__dlpack__()` to learn the address,
 # the device, the shape, the strides and the type. NumPy can take a JAX array this way, and JAX arrays never change.
 # *Predict:* what happens to `taken[0] = 7`?
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucourse.wording import a_or_an, many
+from gpucourse.wording import a_or_an, is_not, many, number, seconds
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,15 @@ def test_noun_agrees_with_its_number():
     assert many(1, "byte") == "1 byte"
     assert many(2048, "byte") == "2,048 bytes"
     assert many(2, "launch", "launches") == "2 launches"
+
+
+def test_unequal_numbers_are_printed_apart():
+    assert is_not(0.312749, 0.317) == "is 0.3127, not 0.317"
+    assert is_not(124.9680001, 124.968) == "is 124.9680001, not 124.968"
+    assert is_not(9.81, float("nan"), "m") == "is 9.81 m, not nan m"
+    assert is_not(10_000, 12_500) == "is 10,000, not 12,500"
+
+
+def test_numbers_are_written_as_a_person_writes_them():
+    assert number(2.0e-7) == "2 × 10⁻⁷" and number(3.35e12) == "3.35 × 10¹²"
+    assert [seconds(value) for value in (2, 0.0041, 5.3e-7)] == ["2 s", "4.1 ms", "530 ns"]

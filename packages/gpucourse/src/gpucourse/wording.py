@@ -7,6 +7,7 @@ import re
 # Spelled out when read aloud (f32, s8, np.int64), so the name of the first letter decides.
 _SPELLED = re.compile(r"[a-z]\d|nd|np\.|mb")
 _VOWEL_NAMES = frozenset("aefhilmnorsx")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LIKE_AN = re.compile(r"8|1[18](?!\d)|[aeio]|u(?!int|func|n[iy]|s[ae]|t[fi])", re.IGNORECASE)
 
 
@@ -21,3 +22,36 @@ def a_or_an(of: object) -> str:
     spelled = _SPELLED.match(noun)
     vowel = noun[0] in _VOWEL_NAMES if spelled else _LIKE_AN.match(noun)
     return f"{'an' if vowel else 'a'} {noun}"
+
+
+def is_not(value: float, expected: float, unit: str = "") -> str:
+    """Return ``is 0.3127, not 0.317``: with as many digits as tell the two numbers apart."""
+    value, expected = float(value), float(expected)
+    digits = digits_apart(value, expected, 4)
+    unit = f" {unit}" if unit else ""
+    return f"is {number(value, digits)}{unit}, not {number(expected, digits)}{unit}"
+
+
+def digits_apart(value: float, expected: float, least: int = 6) -> int:
+    """Return so many digits that two unequal numbers differ as they are printed."""
+    alike = (n for n in range(least, 17) if f"{value:.{n}g}" != f"{expected:.{n}g}")
+    return next(alike, 17)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return ``12,500``, ``0.313``, ``2.1 × 10⁻⁷`` or ``nan``; whole numbers in full."""
+    if value.is_integer() and abs(value) < 1e9:
+        return f"{value:,.0f}"
+    text = f"{value:.{digits}g}"
+    mantissa, exponent, power = text.partition("e")
+    if not exponent:
+        return text
+    return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+
+
+def seconds(value: float, digits: int = 3) -> str:
+    """Return a time with the unit in which it is written: ``530 ns``, ``4.1 ms``, ``2 s``."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if abs(value) >= size:
+            return f"{value / size:.{digits}g} {unit}"
+    return f"{value / 1e-9:.{digits}g} ns"

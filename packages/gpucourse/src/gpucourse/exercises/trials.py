@@ -17,6 +17,7 @@ from gpucourse.exercises.waiting import trial
 from gpucourse.judging.orders import checked, order_matters
 from gpucourse.judging.parallel import uneven
 from gpucourse.system.language import _
+from gpucourse.wording import digits_apart
 from virtualgpu import sources
 from virtualgpu.api import Counters, awkward_to_device
 
@@ -268,12 +269,6 @@ def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -
         f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits}g}",
         look=look,
     )
-
-
-def digits_apart(value: float, expected: float, least: int = 6) -> int:
-    """Return so many digits that two unequal numbers differ as they are printed."""
-    alike = (n for n in range(least, 17) if f"{value:.{n}g}" != f"{expected:.{n}g}")
-    return next(alike, 17)
 
 
 def held(value: float, expected: float, digits: int = 6) -> str:
