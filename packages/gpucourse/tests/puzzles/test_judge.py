@@ -17,6 +17,7 @@ from gpucourse.puzzles import causes, judge
 from gpucourse.puzzles.inputs import draw, library_bytes
 from gpucourse.puzzles.picture import draw_spec
 from gpucourse.system.device import device
+from messages import assert_tells
 
 virtualgpu.activate(force=True)
 
@@ -77,10 +78,8 @@ def test_a_line_that_compares_is_told_from_one_that_writes():
     with pytest.raises(CheckFailed):
         judge.judge(puzzle, wrong)
     lesson = Lesson("toy", {"compared": judge._exercise(puzzle)})
-    assert lesson.outcome("compared", wrong).look == (
-        "`out[i] == factor * a[i] + b[i]` compares the two and writes nothing: "
-        "`out[i] = factor * a[i] + b[i]`"
-    )
+    look = lesson.outcome("compared", wrong).look
+    assert_tells(look, "`out[i] == factor * a[i] + b[i]`", "`out[i] = factor * a[i] + b[i]`")
     right = judge.compiled(PUZZLE.solution, "axpy")
     assert lesson.outcome("compared", right).passed
 
@@ -107,7 +106,7 @@ def test_a_case_is_told_in_words():
 
 def test_numpys_line_written_into_the_kernel_is_told_from_an_element():
     said = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out = factor * a[i] + b[i]"))
-    assert "with 129 elements and 3 blocks of 64 threads, out[0] is never written" in said
+    assert_tells(said, "129 elements", "3 blocks of 64 threads", "out[0] is never written")
     assert "`out[i] = …` writes into the array" in said
     with pytest.raises(TypingError) as caught:
         judge.judge(PUZZLE, kernel("out = factor * a + b"))
@@ -120,15 +119,14 @@ def test_an_argument_that_is_ignored_is_named(ignored: str):
     body = "i = cuda.grid(1)\nif i < a.size:\n    out[i] = factor * a[i] + b[i]"
     instead = {"a": ("a[i]", "7"), "b": ("b[i]", "3"), "factor": ("factor *", "5 *")}[ignored]
     said = refused(kernel(body.replace(*instead)))
-    assert f"the answer stays the same whatever {ignored} is" in said
-    assert f"where does the kernel read `{ignored}`?" in said
+    assert_tells(said, "the same", f"`{ignored}`")
 
 
 def test_numpy_on_the_host_is_no_kernel():
     def on_the_host(a, b, factor, out):
         out[:] = factor * a + b
 
-    assert "this is of type function, not a kernel" in refused(on_the_host)
+    assert "not a kernel" in refused(on_the_host)
 
 
 def test_an_object_that_looks_like_a_kernel_is_none():
@@ -156,7 +154,7 @@ def test_what_is_never_written_is_named_and_leftovers_are_known():
     said = refused(
         kernel("i = cuda.grid(1)\nif i < a.size - 2:\n    out[i] = factor * a[i] + b[i]")
     )
-    assert "out[127] is never written, nor are 1 more" in said
+    assert_tells(said, "out[127] is never written", "1 more")
     adds = kernel("i = cuda.grid(1)\nif i < a.size:\n    out[i] += factor * a[i] + b[i]")
     assert "uninitialised" in refused(adds)
 
@@ -176,7 +174,7 @@ def test_a_block_size_that_is_built_in_is_refused():
 
 def test_another_number_of_arguments_is_said_before_the_compiler_speaks():
     other = judge.compiled("@cuda.jit\ndef axpy(a, out):\n    out[0] = a[0]", "axpy")
-    assert "the kernel takes a, out; it is given a, b, factor, out" in refused(other)
+    assert_tells(refused(other), "takes a, out", "given a, b, factor, out")
 
 
 def test_a_budget_says_how_many_are_enough():
@@ -334,8 +332,8 @@ def test_a_kernel_that_costs_more_is_told_why(puzzle: Puzzle, body: str, said: s
 
 def test_the_picture_shows_the_threads_and_blocks_that_write():
     view = draw_spec(replace(PUZZLE, picture=(6, 4)))
-    assert "out[2] is written by thread 2 of block 0." in view.text
-    assert "out[4] is written by thread 0 of block 1. 2 of 8 threads write no result." in view.text
+    assert_tells(view.text, "out[2] is written by thread 2 of block 0")
+    assert_tells(view.text, "out[4] is written by thread 0 of block 1", "2 of 8 threads")
     assert ">block 1<" in view.markup and ">threads<" in view.markup
     stripped = PUZZLE.kernel.replace(
         "    if i < a.size:\n        out[i] = factor * a[i] + b[i]\n", ""
@@ -357,4 +355,5 @@ def test_the_picture_counts_the_threads_that_share_a_result():
         start={"out": "np.zeros(1, np.float32)"},
         picture=(8, 4),
     )
-    assert "out[0] is written by 8 threads, thread 0 of block 0 first." in draw_spec(total).text
+    told = draw_spec(total).text
+    assert_tells(told, "out[0] is written by 8 threads", "thread 0 of block 0")

@@ -19,6 +19,7 @@ from gpucourse.views import page as page_of_views
 from gpucourse.views import words
 from gpucourse.views.launch import card, listing, real_gpu
 from gpucourse.views.launch.runs import Launch, copy_arguments, observe
+from messages import assert_tells
 from virtualgpu.watch.counters import Counters
 
 pytestmark = pytest.mark.slow
@@ -76,17 +77,11 @@ def test_plain_words_say_what_would_do():
         return " ".join(str(report(*launch)).split())
 
     text = told(LAUNCHES[1])
-    assert re.search(
-        r"! global loads +each time a warp read, it touched 32 sectors of 32 bytes; "
-        r"4 would do",
-        text,
-    )
-    assert re.search(r"✓ global stores +.*touched 4 sectors of 32 bytes: as few", text)
-    conflicts = told(LAUNCHES[3])
-    assert "took 32 wavefronts; 1 would do: bank conflicts cost 992 extra" in conflicts
+    assert re.search(r"! global loads [^✓]*32 sectors of 32 bytes[^✓]* 4 would do", text)
+    assert re.search(r"✓ global stores .* 4 sectors of 32 bytes", text)
+    assert_tells(told(LAUNCHES[3]), "32 wavefronts", "1 would do", "992 extra")
     lanes = told(LAUNCHES[4])
-    assert "blocks of 48 threads do not fill their last warp" in lanes
-    assert "parted a warp" in lanes
+    assert_tells(lanes, "blocks of 48 threads", "last warp", "parted a warp")
 
 
 def test_hottest_line_is_shaded_most():
@@ -132,7 +127,7 @@ def test_a_kernel_that_faults_half_way_gives_its_card():
     text = str(view)
     assert "✗ bad address" in text and "28 of them" not in text
     assert "x[i] *= 2" in text
-    assert "The launch was stopped, and these counts are from before that." in text
+    assert "The launch was stopped" in text
     assert "Traceback" not in text
 
 
@@ -190,6 +185,7 @@ def test_a_raw_kernel_is_given_cupys_arrays():
         assert np.isnan(real_gpu.milliseconds(Launch.of(twice, 1, 32, (x,))))  # no GPU ran
 
 
+@pytest.mark.rehearsal
 def test_a_report_leaves_the_stand_ins_in_place_where_numba_was_never_imported():
     """As in a notebook that uses CuPy alone: later imports of it still find the stand-in."""
     program = """
@@ -271,7 +267,7 @@ def test_a_long_kernel_is_cut(monkeypatch):
     )
     exec(compile(source, "long_kernel.py", "exec"), space)
     text = str(report(space["long_kernel"], 1, 32, np.zeros(32)))
-    assert "the rest of these lines is left out" in text
+    assert "left out" in text
     assert text.count("x[cuda.grid(1)] +=") <= listing.MOST_LINES
 
 
@@ -285,7 +281,7 @@ def test_without_its_style_sheet_a_view_is_its_words():
     markup = view._repr_html_()
     style, rest = markup.split("</style>", 1)
     assert rest.startswith('<pre class="gpuc-words">') and "Trust Notebook" in rest
-    assert html.escape("each time a warp read, it touched 4 sectors") in rest
+    assert "touched 4 sectors" in rest
     words = rest[: rest.index("</pre>")].split("\n")
     assert max(map(len, words)) < 120 and html.escape(view.text).split("\n")[-1] in words
     assert '<div class="gpuc-picture" hidden="hidden">' in rest

@@ -16,6 +16,7 @@ from gpucourse.views.launch import replays
 from gpucourse.views.launch.memory import banks, requests, sectors
 from gpucourse.views.launch.runs import Launch, traced
 from gpucourse.views.launch.timeline import warp_starts
+from messages import assert_tells
 
 X = np.arange(1024, dtype=np.float32)
 TILE = np.arange(1024, dtype=np.float32).reshape(32, 32)
@@ -41,7 +42,7 @@ def test_timeline_shows_divergence_and_idle_warps():
     # Of the levels, the first keeps warp 0 whole; in the others lanes of it are masked off.
     assert first.count("sss") == 1 and first.count("SSS") == 5 and "s" not in second[6:]
     assert first.endswith("A")
-    assert "17 of them some of its lanes are masked off" in view.text
+    assert "17 of them" in view.text
 
 
 def test_timeline_says_line_and_threads_of_each_step():
@@ -79,7 +80,7 @@ def test_a_long_kernel_makes_no_large_picture():
 
 def test_timeline_ends_where_the_launch_was_stopped():
     view = timeline(kernels.unguarded, 4, 32, np.ones(100, np.float32))
-    assert "The launch was stopped here: illegal address" in view.text
+    assert "illegal address" in view.text
     assert row(view, "block 0 warp 0") == "cc"
 
 
@@ -139,8 +140,8 @@ def test_turns_drawn_are_those_counted(kernel, block, arguments):
 def test_memory_tells_coalesced_from_strided():
     good = memory(kernels.copy, 2, 32, X, np.zeros(64, np.float32))
     bad = memory(kernels.strided, 2, 32, X, np.zeros(64, np.float32), title="strided")
-    assert "4 sectors touched, 128 bytes moved for the 128 bytes wanted: as few" in good.text
-    assert "32 sectors touched, 1,024 bytes moved for the 128 bytes wanted: 4 would do" in bad.text
+    assert_tells(good.text, "4 sectors", "128 bytes moved", "128 bytes wanted")
+    assert_tells(bad.text, "32 sectors", "1,024 bytes moved", "128 bytes wanted", "4 would do")
     assert bad.text.startswith("strided\n") and good.text.startswith("copy: x\n")
     assert "threads 0-31 at elements 0, 32, 64" in bad.text
     assert good.markup.count('type="radio"') == 2
@@ -160,7 +161,7 @@ def test_memory_that_is_not_touched_and_steps_that_are_left_out():
     view = memory(kernels.copy, 2, 32, X, np.zeros(64, np.float32), array="shared")
     assert "do not touch shared memory" in view.text
     view = memory(long_loop, 1, 64, np.zeros(64), steps=5)
-    assert "further requests of these warps left out" in view.text
+    assert "left out" in view.text
     assert view.markup.count('type="radio"') == 5
     huge = memory(kernels.strided, 2, 32, X, np.zeros(64, np.float32), steps=40)
     assert len(huge._repr_html_()) < memory_view.MOST_BYTES + 40_000
@@ -178,7 +179,7 @@ def test_tree_has_the_levels_and_the_sum():
 
 def test_tree_names_what_never_arrives():
     view = tree(kernels.block_sum, 1, 11, np.arange(1, 12, dtype=np.float32), X[:1])
-    assert "2 values never reach the top: element 10 (11), element 4 (15)." in view.text
+    assert_tells(view.text, "2 values", "element 10 (11)", "element 4 (15)")
     assert view.markup.count("stroke-dasharray") == 2
 
 
@@ -207,7 +208,7 @@ def test_a_lost_update_is_replayed_from_a_schedule_that_loses_it():
     view = race(kernels.lose_updates, 2, 1, np.zeros(1, np.int32))
     lines = view.text.splitlines()
     assert "is lost" in lines[2]
-    assert "overwrites what the other wrote: that update is lost" in view.text
+    assert "overwrites" in view.text
     assert view.text.count("reads 0") == 2 and view.text.count("writes 1") == 2
     assert "cuda.atomic" in view.text
     seed = int(re.search(r"virtualgpu.schedule\((\d+)\)", view.text)[1])
@@ -239,7 +240,7 @@ def short_scan(values, out):
 def test_two_orders_that_begin_alike_are_told_by_where_they_part():
     view = race(short_scan, 1, 64, X[:64], np.zeros(64, np.float32))
     one, other = re.findall(r"Order \d\. (.*)", view.text)
-    assert one != other and one.startswith("Up to step 1 both orders are alike; then thread ")
+    assert one != other and re.match(r"Up to step 1 .* thread \d", one)
 
 
 @cuda.jit
@@ -284,7 +285,7 @@ def atomically(total):
 def test_without_a_race_there_is_nothing_to_replay():
     assert "nothing to replay" in race(atomically, 1, 64, np.zeros(1, np.int32)).text
     faulty = race(kernels.unguarded, 2, 64, np.zeros(100, np.float32))
-    assert "Nothing to replay, but there is this: illegal address" in faulty.text
+    assert "illegal address" in faulty.text
 
 
 def test_a_large_launch_is_replayed_in_the_default_order():
@@ -297,7 +298,7 @@ def test_a_large_launch_is_replayed_in_the_default_order():
 def test_forgotten_brackets_are_told_by_every_view(view):
     with pytest.raises(TypeError, match="brackets on already"):
         view(kernels.copy[1, 32], X, X)
-    with pytest.raises(TypeError, match="the grid is one to three whole numbers"):
+    with pytest.raises(TypeError, match="the grid"):
         view(kernels.copy, X, X)
 
 

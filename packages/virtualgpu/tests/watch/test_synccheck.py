@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from messages import assert_tells
 
 virtualgpu.activate(force=True)
 
@@ -45,16 +46,14 @@ def test_threads_that_ended_before_the_barrier():
     assert (found.kind, found.line) == ("barrier", line(returns_early, 5))
     assert found.block == (2, 0, 0)
     assert found.other.thread == (22, 0, 0)
-    assert found.message == (
-        f"barrier: 42 threads of block 2 ended before the barrier at line {found.line} "
-        "(the first is 22), where the other 22 wait. Every thread must reach it: guard "
-        "the work and not the barrier, and do not return before it"
+    assert_tells(
+        found.message, "42 threads of block 2", f"line {found.line}", "first is 22", "other 22 wait"
     )
 
 
 def test_one_thread_that_waits_alone_waits_in_the_singular():
     found = check(returns_early, 3, 64, np.zeros(129, np.int32)).findings[0]
-    assert "where the other one waits. Every thread" in found.message
+    assert "the other one waits" in found.message
 
 
 def test_a_full_block_is_no_short_one():
@@ -80,7 +79,7 @@ def test_barriers_at_two_places():
     assert {found.line, found.other.line} == {line(two_places, 5), line(two_places, 8)}
     assert {found.thread, found.other.thread} == {(0, 0, 0), (40, 0, 0)}
     assert found.count == 2  # one for each block
-    assert "All threads of a block must meet at one" in found.message
+    assert "All threads of a block" in found.message
 
 
 @cuda.jit
@@ -115,7 +114,7 @@ def test_a_mask_must_name_its_lane():
     report = check(masked, 1, 64, np.zeros(64, np.int32), masks(_7=0xFFFFFF7F))
     found = report.of_kind("barrier")[0]
     assert (found.line, found.thread, found.count) == (line(masked, 3), (7, 0, 0), 2)
-    assert "0xffffff7f, which does not name its own lane, number 7 of its warp" in found.message
+    assert_tells(found.message, "0xffffff7f", "own lane", "number 7")
 
 
 def test_lanes_that_name_each_other_must_agree():
@@ -179,7 +178,7 @@ def test_a_mask_that_names_lanes_which_never_come(kernel, offset, what, native, 
         (line(kernel, offset), (0, 0, 0), (8, 0, 0))
     }
     assert f"runs {what} at line" in found[0].message
-    assert "which names 24 lanes that ended without it (the first is thread 8)" in found[0].message
+    assert_tells(found[0].message, "24 lanes", "thread 8")
 
 
 @pytest.mark.parametrize("native", ["always", "never"])
@@ -227,7 +226,7 @@ def test_a_shuffle_from_a_lane_that_takes_no_part(native, monkeypatch):
     report = check(from_a_lane, 1, 32, np.zeros(32, np.int32), 20)
     found = report.of_kind("barrier")[0]
     assert (found.line, found.thread, found.count) == (line(from_a_lane, 4), (0, 0, 0), 8)
-    assert "the value of a lane that takes no part in the shuffle" in found.message
+    assert "takes no part" in found.message
     assert check(from_a_lane, 1, 32, np.zeros(32, np.int32), 7).ok
     # A warp of 20 lanes has no lane 31.
     short = check(from_the_last, 1, 20, np.zeros(20, np.int32), 31)
@@ -247,7 +246,7 @@ def test_blocks_that_leave_the_grids_barrier_out():
     report = check(half_of_the_grid, 4, 32, np.zeros(128, np.int32))
     found = report.findings[0]
     assert (found.kind, found.line) == ("barrier", line(half_of_the_grid, 5))
-    assert "64 threads of the grid ended before grid.sync()" in found.message
+    assert_tells(found.message, "64 threads", "grid.sync()")
 
 
 COUNTED = r"""
