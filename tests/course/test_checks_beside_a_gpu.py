@@ -23,16 +23,12 @@ LECTURES = [
     for lesson in COURSE.lessons
     if isinstance(lesson, Lecture) and not COURSE.puzzles(lesson)
 ]
-#: Its check launches by itself, outside of all trials, with a lock that nobody gives back.
-ALWAYS = "23_kernel_detective"
 #: Lecture 23's solution needs what the cells before it register: taken by itself it isn't right.
 WHOLE = {"nested"}
 
 
-@pytest.mark.parametrize(
-    "lecture",
-    [pytest.param(one, marks=() if one == ALWAYS else pytest.mark.rehearsal) for one in LECTURES],
-)
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("lecture", LECTURES)
 def test_no_check_launches_an_answer_on_a_real_gpu(lecture):
     code = REPOSITORY / "tests" / "support" / "checks_beside_a_gpu.py"
     found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -116,6 +116,7 @@ def test_links_lead_somewhere_and_to_german_notebooks_where_there_are_some():
 # -- the lecture ----------------------------------------------------------------------------------
 
 
+@pytest.mark.rehearsal
 @pytest.mark.slow
 def test_the_answers_of_the_german_lecture_are_accepted():
     cells = solved(REPOSITORY, LECTURE, "de")

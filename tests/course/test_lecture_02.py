@@ -11,6 +11,8 @@ from numba import cuda
 
 from gpucourse.exercises.checks import load_lesson
 
+pytestmark = pytest.mark.rehearsal
+
 
 def test_the_loop_wins_by_far(shown):
     angles = re.findall(r"-?\d\.\d{6}", shown["the-question"].text)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 import virtualgpu
 from gpucourse.exercises.checks import load_lesson
+
+pytestmark = pytest.mark.rehearsal
 
 
 def test_one_function_serves_both(shown):

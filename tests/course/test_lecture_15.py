@@ -11,6 +11,8 @@ import pytest
 
 import virtualgpu
 
+pytestmark = pytest.mark.rehearsal
+
 
 def numbers(text: str) -> list[float]:
     return [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*\.?\d*", text)]

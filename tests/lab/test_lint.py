@@ -85,6 +85,7 @@ def test_a_difference_without_a_test_is_found(tmp_path: Path):
     assert len(list(lint.differences(tmp_path))) == len(lint.DIFFERENCES)
 
 
+@pytest.mark.rehearsal
 def test_a_stale_page_is_found(repository: Path, tmp_path: Path):
     pages = ("docs/standins.md", "docs/front_doors.ipynb", "docs/gpu.md", "lab/results/gpu_aims.md")
     for page in ("lab/results/gpu_bench.json", "lab/results/gpu_check.json", *pages):

@@ -395,6 +395,7 @@ def test_cublas_refuses_what_would_go_wrong_on_a_gpu(cp):
     assert cp.cuda.Device().cublas_handle == handle
 
 
+@pytest.mark.rehearsal
 def test_complex_numbers_of_thrust(cp):
     """PtyPy's kernels: `namespace thrust` by CuPy's header, and by thrust's own name."""
     for header in ("cupy/complex.cuh", "thrust/complex.h"):

@@ -396,7 +396,13 @@ def test_modules_that_make_no_sense(cp, given):
         cp.RawModule(**given)
 
 
-@pytest.mark.parametrize("options", [(), ("-std=c++14",), ("--std=c++11",)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-std=c++14",),
+        *(pytest.param(one, marks=pytest.mark.rehearsal) for one in ((), ("--std=c++11",))),
+    ],
+)
 def test_complex_numbers_by_cupys_header(cp, options):
     source = (
         '#include <cupy/complex.cuh>\nextern "C" __global__ void '

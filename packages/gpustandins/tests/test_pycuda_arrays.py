@@ -443,6 +443,7 @@ def test_what_elements_refuse(ga, combination):
         ElementwiseKernel("flaot *a", "a[i] = 0")
 
 
+@pytest.mark.rehearsal
 def test_complex_elements(ga):
     from pycuda.elementwise import ElementwiseKernel
 

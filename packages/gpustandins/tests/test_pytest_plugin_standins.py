@@ -25,6 +25,8 @@ def pytest_addoption(parser):
 """,
 }
 
+NAMED = '[project]\nname = "a"\nversion = "1"\n'
+
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
@@ -82,21 +84,18 @@ def test_what_a_projects_metadata_asks_for(tmp_path: Path, nothing_installed, fi
     [
         (None, [], "cudf cupy cupyx pycuda"),
         (
-            '[project]\nname = "a"\nversion = "1"\noptional-dependencies.gpu = ["cupy"]\n',
+            NAMED + 'optional-dependencies.gpu = ["cupy"]\n',
             [],
             "cupy cupyx",
         ),
-        ('[project]\nname = "a"\nversion = "1"\n', [], ""),
-        (
-            '[project]\nname = "a"\nversion = "1"\n',
-            ["--virtual-gpu-standins=cudf"],
-            "cudf cupy cupyx",
-        ),
-        (None, ["--virtual-gpu-standins=none"], ""),
-        (
-            '[project]\nname = "a"\nversion = "1"\n',
-            ["--virtual-gpu-standins=all"],
-            "cudf cupy cupyx pycuda",
+        *(
+            pytest.param(*one, marks=pytest.mark.rehearsal)
+            for one in (
+                (NAMED, [], ""),
+                (NAMED, ["--virtual-gpu-standins=cudf"], "cudf cupy cupyx"),
+                (None, ["--virtual-gpu-standins=none"], ""),
+                (NAMED, ["--virtual-gpu-standins=all"], "cudf cupy cupyx pycuda"),
+            )
         ),
     ],
 )

@@ -232,6 +232,19 @@ def mandelbrot(x, y):
     return lax.fori_loop(0, 20, step, (a * 0, b * 0, jnp.zeros(a.shape, int)))[2]
 
 
-@pytest.mark.parametrize("name", program)
+# What compiles for long, and uses no primitive of JAX that the other programs do not use.
+REHEARSED = [
+    "least_squares",
+    "mandelbrot",
+    "network",
+    "new_keys",
+    "normal",
+    "random_keys",
+    "shuffled",
+    "uniform",
+]
+
+
+@pytest.mark.parametrize("name", program.each(REHEARSED))
 def test_program(name):
     assert_as_jax(*program[name])

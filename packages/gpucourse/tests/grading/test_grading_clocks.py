@@ -200,7 +200,11 @@ def double(values):
 """
 
 
-@pytest.mark.parametrize("answer", [SPINNERS, DOZING], ids=["idle", "dozing"])
+@pytest.mark.parametrize(
+    "answer",
+    [pytest.param(SPINNERS, marks=pytest.mark.rehearsal), DOZING],
+    ids=["idle", "dozing"],
+)
 def test_threat_97_threads_that_are_seldom_given_a_processor(sandbox, crowded, answer):
     """A fifth of one processor is theirs, less on a busy machine: 2 s take 10 s or more.
     They want little of it, or ask for less."""

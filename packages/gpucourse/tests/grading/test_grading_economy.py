@@ -252,6 +252,7 @@ def test_threat_90_the_same_limits_are_enough_for_the_right_answer(server):
         assert verdict.earned == 3.0, verdict.to_json()
 
 
+@pytest.mark.rehearsal
 def test_threat_90_a_text_gives_its_memory_back(server):
     """One of 600 MB after the other."""
     large = WRITES.replace("own[1]", "own[629145600]")

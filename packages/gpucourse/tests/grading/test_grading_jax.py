@@ -370,7 +370,9 @@ def test_a_program_that_is_handed_over_computes_the_same(kind):
     assert before == after
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(one, marks=[pytest.mark.rehearsal] * (one == "keys")) for one in KINDS]
+)
 def test_with_other_numbers_a_program_is_the_same_but_for_those_that_it_draws(kind):
     import jax
 
@@ -388,18 +390,29 @@ def test_with_other_numbers_a_program_is_the_same_but_for_those_that_it_draws(ki
             np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
 
 
+# In a loop whose body is a program of its own: what the others have, and more.
+DRAWN_IN_A_LOOP = lambda jax, key: jax.lax.map(  # noqa: E731
+    jax.jit(lambda k: jax.random.uniform(k)), jax.random.split(key, 64)
+)
+
+
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda jax, key: jax.random.uniform(key, (64,)),
-        lambda jax, key: jax.vmap(lambda k: jax.random.uniform(k))(jax.random.split(key, 64)),
-        lambda jax, key: jax.lax.scan(
-            lambda k, _: (jax.random.fold_in(k, 1), jax.random.uniform(k)), key, length=64
-        )[1],
-        lambda jax, key: jax.lax.map(
-            jax.jit(lambda k: jax.random.uniform(k)), jax.random.split(key, 64)
-        ),
+        DRAWN_IN_A_LOOP,
         lambda jax, key: jax.random.bits(key, (64,), "uint16") / 2.0**16,
+        *(
+            pytest.param(one, marks=pytest.mark.rehearsal)
+            for one in (
+                lambda jax, key: jax.random.uniform(key, (64,)),
+                lambda jax, key: jax.vmap(lambda k: jax.random.uniform(k))(
+                    jax.random.split(key, 64)
+                ),
+                lambda jax, key: jax.lax.scan(
+                    lambda k, _: (jax.random.fold_in(k, 1), jax.random.uniform(k)), key, length=64
+                )[1],
+            )
+        ),
     ],
 )
 def test_numbers_are_squeezed_wherever_they_are_drawn(draw):

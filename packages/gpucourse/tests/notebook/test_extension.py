@@ -73,6 +73,7 @@ def test_the_environment_is_set_unless_the_user_has_set_it():
     assert in_ipython(code)["result"] == list(extension.ENVIRONMENT.values())
 
 
+@pytest.mark.rehearsal
 def test_stock_nbgrader_grades_on_the_virtual_gpu_beside_a_real_one():
     code = "import os; result = os.environ['CUDA_VISIBLE_DEVICES']"
     for execution, seen in (("autograde", ""), ("validate", "0")):
@@ -93,6 +94,7 @@ def test_the_virtual_gpu_answers_once_numba_cuda_is_imported():
     assert ran["result"] == [False, True, True, "SourceFileLoader", True]
 
 
+@pytest.mark.rehearsal
 def test_it_is_in_time_where_numba_cuda_came_first():
     ran = in_ipython(
         "import numba.cuda, virtualgpu\n"
@@ -249,6 +251,7 @@ def test_a_driver_without_a_device_is_let_go_before_cuda_bindings_keeps_it(
         device.find_gpu.__wrapped__()
 
 
+@pytest.mark.rehearsal
 def test_the_driver_of_the_virtual_gpu_is_no_gpu():
     code = (
         "import virtualgpu; virtualgpu.activate()\n"
@@ -320,7 +323,9 @@ def test_a_test_cell_below_an_answer_that_failed_says_that_it_tried_the_older(br
     assert "✓ passed" in third
 
 
-@pytest.mark.parametrize("scratch", ["print(", "note = 3\nnote / 0"])
+@pytest.mark.parametrize(
+    "scratch", ["print(", pytest.param("note = 3\nnote / 0", marks=pytest.mark.rehearsal)]
+)
 def test_a_cell_that_fails_and_defines_nothing_more_takes_no_tick_away(scratch):
     runs = [
         ("setup", "from gpucourse import expect\n%reload_ext gpucourse"),

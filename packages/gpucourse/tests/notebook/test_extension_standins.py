@@ -69,6 +69,7 @@ def test_a_notebook_that_imported_cupy_first_has_the_stand_in(installed_cupy: Pa
     ]
 
 
+@pytest.mark.rehearsal
 def test_unloading_the_extension_leaves_nothing_behind(installed_cupy: Path):
     result = in_fresh_python(
         "import contextlib, io\n"

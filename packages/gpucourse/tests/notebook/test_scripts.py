@@ -74,6 +74,7 @@ def test_a_variable_set_before_leaves_the_environment_alone(monkeypatch: pytest.
     assert said(told).split()[2] == "False"
 
 
+@pytest.mark.rehearsal
 def test_deactivating_takes_it_back():
     during, after = run_alone(
         "import virtualgpu; virtualgpu.activate(); virtualgpu.activate()\n" + TOLD,

@@ -141,6 +141,7 @@ def test_a_kernel_that_does_not_start_is_started_again(tmp_path: Path, monkeypat
     assert done.cells[0].outputs[0].text == "42\n"
 
 
+@pytest.mark.rehearsal
 def test_where_no_kernel_starts_the_command_says_so(tmp_path: Path, monkeypatch):
     write_course(tmp_path)
     kernels_from("exit 1", tmp_path / "share", monkeypatch)

@@ -83,6 +83,14 @@ def test_a_dial_shows_a_picture_for_each_setting_and_says_them_all_in_words():
     ]
 
 
+# `make test` draws each number of threads, and each size, once.
+SHAPES = [
+    pytest.param(threads, size, marks=[pytest.mark.rehearsal] * (i != j))
+    for i, threads in enumerate((1, 8, 21, 32, 48, 64))
+    for j, size in enumerate((64, 1, 2, 3, 4, 16))
+]
+
+
 def test_threads_shows_what_was_signed():
     block, thread = np.repeat([0, 1], 4), np.tile(np.arange(4), 2)
     picture = draw_threads(block, thread, size=6)
@@ -93,8 +101,7 @@ def test_threads_shows_what_was_signed():
     assert "element" not in draw_threads(block, thread).alt
 
 
-@pytest.mark.parametrize("threads", [1, 8, 21, 32, 48, 64])
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 16, 64])
+@pytest.mark.parametrize(("threads", "size"), SHAPES)
 def test_no_two_words_of_threads_lie_on_each_other(threads: int, size: int):
     number = np.arange(threads)
     figure = draw_threads(number // size, number % size).figure

@@ -23,7 +23,7 @@ class Programs(dict):
         return keep
 
     def each(self, rehearsed: Collection[str]) -> list:
-        """Their names, for a test of each; those that compile for 5 s are for `make rehearse`."""
+        """Their names, for a test of each: of the rehearsed ones in `make rehearse` alone."""
         return [
             pytest.param(name, marks=[pytest.mark.rehearsal] * (name in rehearsed)) for name in self
         ]

@@ -71,6 +71,7 @@ def test_half_precision_and_cooperative_groups():
     assert (out == 63 * 64 // 2 + 3).all()
 
 
+@pytest.mark.rehearsal
 def test_block_reduce_of_cccl():
     """CUB comes with the compiler's wheels."""
     module = Module.from_cuda(r"""

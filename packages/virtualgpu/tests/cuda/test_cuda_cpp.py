@@ -70,7 +70,7 @@ __global__ void prints(int width)
     printf("%d|%5d|%-5d|%*d|%u|%x|%#o|%lld|%5.2f|%e|%s|%c|%%|%p\n", threadIdx.x, 7, 7, width, 42,
            4000000000u, 255, 8, 1LL << 40, 3.14159, 12345.678, "text", 'z', (void *)16);
 }
-__global__ void flood() { for (int i = 0; i < 1000; i++) printf("0123456789%d\n", i); }
+__global__ void flood() { for (int i = 0; i < 50; i++) printf("%200d\n", i); }
 __global__ void wide() { printf("%2000000000d %.*f", 1, 2000000000, 1.0); }
 __global__ void asserts(int limit) { assert(threadIdx.x + blockIdx.x * 10 < limit); }
 __global__ void heap(int *out)
@@ -376,7 +376,7 @@ def test_printf_narrows_and_writes_hexadecimal_numbers_as_c_does(capsys):
 
 def test_printf_has_a_buffer_like_the_devices(module, capsys):
     module.launch("flood", 2, 64)
-    assert 1 << 20 <= len(capsys.readouterr().out) < (1 << 20) + 100
+    assert 1 << 20 <= len(capsys.readouterr().out) < (1 << 20) + 300
     module.launch("wide", 1, 32)
     assert len(capsys.readouterr().out) < 300_000
 

@@ -349,6 +349,7 @@ print(int(driver.cuInit(0)[0]))
 """
 
 
+@pytest.mark.rehearsal
 def test_functions_are_found_while_the_driver_is_switched_off():
     """cuda.bindings looks them up once, at its first call."""
     done = subprocess.run(

@@ -617,7 +617,7 @@ LONG = "Again: add.u64 %rd9, %rd9, 1; setp.ne.u64 %p1, %rd9, 0; @%p1 bra Again;"
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_kernel_that_may_end_has_its_time(body, seed):
     with (
-        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.5))),
+        devices.use(virtualgpu.VirtualDevice(1 << 20, Budget(seconds=0.25))),
         pytest.raises(BudgetExceeded, match="only block had not ended: does") as stopped,
     ):
         run(seed, body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import sampling
 from native_lab import agree, checked, counted
 from ptx_lab import entry
 from virtualgpu import native
@@ -94,10 +95,12 @@ def test_compare_and_swap_of_16_bits(space):
     agree(kernel("b16", 1, True, space), *data, grid=3, block=32)
 
 
-@pytest.mark.parametrize("space", ["global", "generic"])
-@pytest.mark.parametrize("answers", [True, False])
-@pytest.mark.parametrize(("kind", "width"), VECTORS)
-def test_vectors(kind, width, answers, space):
+@pytest.mark.parametrize(
+    ("vector", "answers", "space"),
+    sampling.each(5, VECTORS, [True, False], ["global", "generic"]),
+)
+def test_vectors(vector, answers, space):
+    kind, width = vector
     agree(kernel(kind, width, answers, space), *arrays(kind, width), grid=3, block=27)
 
 

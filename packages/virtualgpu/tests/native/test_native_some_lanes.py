@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+import sampling
 from native_lab import agree
 from ptx_lab import PLACE, entry
 from virtualgpu.launch.linker import LoadedModule
@@ -78,23 +79,20 @@ def both(text: str, block: tuple[int, int, int], grids: tuple[int, ...] = (1, 2)
             agree(one, *arrays, grid=grid, block=block)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-@pytest.mark.parametrize("some", SOME)
-@pytest.mark.parametrize(
-    "body",
-    [
-        SUM,
-        # What the others hold stays theirs: the count of rounds, and where their element lies.
-        SUM + "add.u32 %r21, %r21, %r20;",
-        SUM + "add.u32 %r2, %r2, 4;",
-        "add.u32 %r8, %r2, 4;  ld.shared.b32 %r5, [%r8];  add.u32 %r21, %r21, %r5;"
-        "st.shared.b32 [%r2], %r21;",
-        # Two bytes, eight bytes, two elements at once, and one element for all.
-        "ld.shared.u16 %h1, [%r2];  add.u16 %h1, %h1, 7;  st.shared.u16 [%r2], %h1;",
-        "ld.shared.b32 %r5, [s+20];  add.u32 %r5, %r5, %r1;  st.shared.b32 [%r2], %r5;",
-    ],
-    ids=["sum", "counted", "moved", "regular", "narrow", "same"],
-)
+BODIES = {
+    "sum": SUM,
+    # What the others hold stays theirs: the count of rounds, and where their element lies.
+    "counted": SUM + "add.u32 %r21, %r21, %r20;",
+    "moved": SUM + "add.u32 %r2, %r2, 4;",
+    "regular": "add.u32 %r8, %r2, 4;  ld.shared.b32 %r5, [%r8];  add.u32 %r21, %r21, %r5;"
+    "st.shared.b32 [%r2], %r21;",
+    # Two bytes, and one element for all.
+    "narrow": "ld.shared.u16 %h1, [%r2];  add.u16 %h1, %h1, 7;  st.shared.u16 [%r2], %h1;",
+    "same": "ld.shared.b32 %r5, [s+20];  add.u32 %r5, %r5, %r1;  st.shared.b32 [%r2], %r5;",
+}
+
+
+@pytest.mark.parametrize(("body", "some", "block"), sampling.each(7, BODIES, [*SOME], BLOCKS))
 def test_some_lanes_of_a_warp(body, some, block):
     # The sum's last element is behind the threads'; `moved` goes to 5 more.
     both(kernel(body, some, size=70), block)

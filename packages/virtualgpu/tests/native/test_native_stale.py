@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import sampling
 from native_lab import agree
 from ptx_lab import PLACE, entry
 from virtualgpu.native import run
@@ -38,30 +39,28 @@ def always(monkeypatch):
 
 
 # Whether all lanes leave the loop at once: those of a loop with a barrier have to.
+ENDS = {
+    "together": (0, ""),
+    "apart": (1, ""),
+    "barrier": (0, "bar.sync 0;"),
+    # A place without accesses in the loop, and one that only some lanes run.
+    "branch": (0, "setp.gt.u32 %p3, %r20, 1;  @%p3 bra ON;  add.u32 %r4, %r4, 2;  ON:"),
+    "read": (1, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r6, %r6, %r3;  ON:"),
+    "written": (0, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r3, %r3, 32;  ON:"),
+}
+AFTER = {
+    "nothing": "",
+    "parted": "setp.lt.u32 %p1, %r1, 10;  @%p1 bra SKIP;  add.u32 %r3, %r3, 1000;  SKIP:",
+    "guarded": "setp.lt.u32 %p1, %r1, 10;  @%p1 add.u32 %r4, %r4, %r3;",
+}
+
+
 @pytest.mark.parametrize(
-    ("alike", "within"),
-    [
-        (0, ""),
-        (1, ""),
-        (0, "bar.sync 0;"),
-        # A place without accesses in the loop, and one that only some lanes run.
-        (0, "setp.gt.u32 %p3, %r20, 1;  @%p3 bra ON;  add.u32 %r4, %r4, 2;  ON:"),
-        (1, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r6, %r6, %r3;  ON:"),
-        (0, "setp.gt.u32 %p3, %r1, 9;  @%p3 bra ON;  add.u32 %r3, %r3, 32;  ON:"),
-    ],
-    ids=["together", "apart", "barrier", "branch", "read", "written"],
+    ("end", "after", "block"),
+    sampling.each(5, ENDS, AFTER, [(32, 1, 1), (8, 4, 1), (29, 1, 1)]),
 )
-@pytest.mark.parametrize(
-    "after",
-    [
-        "",
-        "setp.lt.u32 %p1, %r1, 10;  @%p1 bra SKIP;  add.u32 %r3, %r3, 1000;  SKIP:",
-        "setp.lt.u32 %p1, %r1, 10;  @%p1 add.u32 %r4, %r4, %r3;",
-    ],
-    ids=["nothing", "parted", "guarded"],
-)
-@pytest.mark.parametrize("block", [(32, 1, 1), (8, 4, 1), (29, 1, 1)], ids=str)
-def test_registers_of_full_warps(alike, within, after, block):
+def test_registers_of_full_warps(end, after, block):
+    alike, within = end
     text = entry(KERNEL.format(alike=alike, within=within, after=after), 2)
     arrays = np.random.default_rng(2).integers(0, 1 << 32, (2, WORDS), dtype=np.uint32)
     agree(text if block[1] > 1 else text.replace(PLACE, ""), *arrays, grid=1, block=block)

@@ -507,6 +507,7 @@ def test_switching_off_and_on_again(cuda, add_one):
     assert x.tolist() == [1] * 3
 
 
+@pytest.mark.rehearsal
 def test_the_first_compilation_imports_no_linear_algebra():
     """numba-cuda imports SciPy's to know that it is there."""
     assert in_fresh_python("""

@@ -119,6 +119,7 @@ def test_what_an_entry_covers(entry: str, covered: bool):
     assert (left == []) == covered == (list(needed.values()) == [3])
 
 
+@pytest.mark.rehearsal
 def test_several_orders_as_a_number(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-orders=3", "-k", "test_line", files=FILES)
     assert set(ran.outcomes) == {"line[seed0]", "line[seed1]", "line[seed2]"}, ran.text
@@ -126,6 +127,7 @@ def test_several_orders_as_a_number(tmp_path: Path):
     assert both.status == pytest.ExitCode.USAGE_ERROR and "give one" in both.text
 
 
+@pytest.mark.rehearsal
 def test_a_run_that_checks_nothing_says_so(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-unchecked", "-k", "none", files=FILES)
     assert ran.outcomes == {"none": "PASSED"}, ran.text

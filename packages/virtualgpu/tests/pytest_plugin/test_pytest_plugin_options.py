@@ -45,6 +45,7 @@ def test_launched():
 }
 
 
+@pytest.mark.rehearsal
 def test_numbas_simulator_gives_way_also_where_warnings_are_errors(tmp_path: Path):
     ran = run(
         tmp_path,
@@ -322,6 +323,7 @@ def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
         options.of_test(Test(), options.Settings())
 
 
+@pytest.mark.rehearsal
 def test_a_wrong_marker_stops_the_run(tmp_path: Path):
     ran = run(
         tmp_path,

@@ -113,7 +113,12 @@ def test_the_same_words_from_either(ran):
     [
         (choice.SUCCESSOR, LATER, ""),
         # By its own name, beside numba-cuda.
-        ("", LATER, "from numba_cuda_mlir import cuda; from numba_cuda_mlir.types import *"),
+        pytest.param(
+            "",
+            LATER,
+            "from numba_cuda_mlir import cuda; from numba_cuda_mlir.types import *",
+            marks=pytest.mark.rehearsal,
+        ),
     ],
 )
 def test_wherever_it_is_imported_it_is_on_the_virtual_gpu(ran, package, begin, imports):
@@ -153,6 +158,7 @@ result = [str(one) for one in result]
 """
 
 
+@pytest.mark.rehearsal
 def test_elements_that_are_no_plain_numbers(monkeypatch):
     """Arrays of booleans, dates, records and complex numbers have their names in messages too."""
     said = []
@@ -250,6 +256,7 @@ except RuntimeError as error:
     assert "start Python anew" in told
 
 
+@pytest.mark.rehearsal
 def test_a_print_that_formats_more_than_its_compiler_stores_is_noted():
     """The kernel is right: a note, which names the compiler, and no finding."""
     first, second = in_fresh_python(

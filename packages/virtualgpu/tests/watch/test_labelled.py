@@ -1,7 +1,7 @@
 """check() finds every fault of the labelled kernels, at its line, and nothing else.
 
-Each runs in lockstep and in random orders: one of the ten in `make test`, another in `make
-rehearse`, all of them under ``python -m lab.evidence.labelled``.
+Each runs in lockstep, and each second one in one of ten random orders too. `make rehearse` runs the
+others and another order, ``python -m lab.evidence.labelled`` all of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import zlib
 
 import pytest
 
+import sampling
 from labelled.everything import CASES, SEEDS
 
 
@@ -27,6 +28,10 @@ def found(name: str, seed: int | None) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_fault_is_found_and_nothing_else(name):
     found(name, None)
+
+
+@pytest.mark.parametrize("name", sampling.each(2, list(CASES)))
+def test_fault_is_found_in_a_random_order(name):
     found(name, seed(name))
 
 

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
+import sampling
 from labelled.everything import CASES
 from native_lab import checked
 from ptx_lab import entry
@@ -342,7 +343,7 @@ def test_random_kernels_are_of_both_kinds():
     assert 3 < sum(found) < 13
 
 
-@pytest.mark.parametrize("name", sorted(CASES)[::5])
+@pytest.mark.parametrize("name", sampling.each(2, sorted(CASES)[::5]))
 def test_labelled_kernels(name, monkeypatch):
     """The whole report, word for word; all of them under ``python -m lab.evidence.labelled``."""
     assert CASES[name].same_in_native_code(devices.current(), monkeypatch.setenv) == ""
