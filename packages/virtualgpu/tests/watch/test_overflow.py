@@ -54,6 +54,11 @@ MEANT = {
         "if (h < a) x[h % 997u] = 1;",
         (1 << 31, 20),
     ),
+    "a hash of a few characters": (
+        "unsigned h = x[0] + i; for (int t = 0; t < 7; t++) h = h * 33 + x[t + 1]; "
+        "if (h < a) x[i] = 1;",
+        (1 << 31,),
+    ),
     "xorshift": (
         "unsigned s = i + 1; s ^= s << 13; s ^= s >> 17; s ^= s << 5; if (s < a) x[s % b] = 1;",
         (1 << 31, 1000),

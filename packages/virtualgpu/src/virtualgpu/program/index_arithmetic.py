@@ -16,6 +16,7 @@ Compilers write some things by wrapping on purpose, which is told apart here:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from virtualgpu.program.loops import cycles
@@ -29,6 +30,7 @@ INT64 = frozenset(["u64", "s64", "b64"])
 INTEGERS = INT32 | INT64
 LOGIC = frozenset(["and", "or", "xor", "not", "mov"])  # of predicates
 SMALL = 1 << 16  # a literal below it is a length, a width or an offset
+DIMENSIONS = 3  # more products by the same number than an index has
 STEPS = 8  # from a quotient back to what was divided
 
 
@@ -66,7 +68,8 @@ class IndexArithmetic:
             if self.declared.get(register.name) in (*INT64, "pred")
         ]
         self.registers: set[str] = set()
-        chain = list(self._chain(register.name for _, register in self.sinks))
+        part = {id(one) for one in self._chain(register.name for _, register in self.sinks)}
+        chain = [one for one in self.body if id(one) in part]  # in their order marks spread at once
         self.candidates = [one for one in chain if self._may_wrap(one)]
         self.marks = self._marks(chain)
         self.sinks = [one for one in self.sinks if self.marks.get(one[1].name)]
@@ -190,15 +193,20 @@ class IndexArithmetic:
     def _is_mixed(self, operand: Operand) -> bool:
         """Return True if a compared number is a hash or a random number.
 
-        It is multiplied by an odd large literal, or a loop multiplies it and adds to it.
+        It is multiplied by an odd large literal, often by one and the same, or a loop multiplies it
+        and adds to it.
         """
         if not isinstance(operand, Register) or self.declared.get(operand.name) == "pred":
             return False
         chain = list(self._chain([operand.name], keep=False))
-        if any(
-            one.opcode in ("mul", "mad") and any(map(_is_magic, literals(one.operands[1:3])))
+        factors = Counter(
+            factor
             for one in chain
-        ):
+            if one.opcode in ("mul", "mad")
+            for factor in literals(one.operands[1:3])
+            if abs(factor) & (abs(factor) - 1)
+        )
+        if any(map(_is_magic, factors)) or max(factors.values(), default=0) > DIMENSIONS:
             return True
         onward: dict[str, set[str]] = {}
         for one in chain:

@@ -13,7 +13,7 @@ import numpy as np
 
 from virtualgpu import sources
 from virtualgpu.lanes.events import Listeners, Observer
-from virtualgpu.languages import language_of
+from virtualgpu.languages import language_of, triton_files
 from virtualgpu.program.comparison import Comparison, Suspect
 from virtualgpu.ptx import Immediate
 from virtualgpu.watch.checking import Checker, at_line
@@ -48,6 +48,9 @@ class Overflowcheck(Checker):
             return
         source = instruction.source or comparison.user.source
         at = self.location(group.wave, source, int(group.lanes[place]))
+        who = f"thread {at.thread} of block {at.block}"
+        if at.filename in triton_files:  # whose threads are the compiler's
+            who = f"program {at.block}"
         wide = language_of(source).wide.format("i")
         formula, sign, noun = computed(suspect, numbers, sources.text(at.filename, at.line))
         exact = numbers[suspect.result]
@@ -57,7 +60,7 @@ class Overflowcheck(Checker):
         outcome = "is part of an address" if comparison.is_address else "decides a condition"
         self.add(
             key,
-            f"overflow: thread {at.thread} of block {at.block} computes "
+            f"overflow: {who} computes "
             f"{formula or 'an index'}{at_line(at)}. That is {exact:,}, which 32 bits cannot "
             f"hold. It becomes {result:,}, which {outcome}{where}",
             at,
