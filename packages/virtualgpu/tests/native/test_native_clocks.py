@@ -106,7 +106,7 @@ def test_clocks_of_a_kernel_that_parks_its_lanes_go_on():
     )
     (here,), error, code = after(text, native.natively, [np.zeros(2048, np.uint32)], grid=1)
     assert isinstance(code, NativeKernel), code
-    assert error is None and code.kept is not None
+    assert error is None and code.layout is not None
     assert (here[:256].view(np.uint32) == 1).all()
 
 

@@ -18,7 +18,7 @@ from virtualgpu.native import run
 from virtualgpu.native.flow import control_flow
 from virtualgpu.native.flow.decode import decode
 from virtualgpu.native.lowering import Lowering
-from virtualgpu.native.memory.affine_access import Rows
+from virtualgpu.native.memory.affine_access import AffineAccesses
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import MemoryAccess
 
@@ -209,8 +209,8 @@ def test_memory_that_other_cores_see_is_not_put_back(body, suits):
     code = program(entry(body, 1, variables=".shared .b32 s[64];"))
     steps = [step for place in control_flow.places(code) for step in decode(code, place)]
     planned = {id(step) for step in steps if isinstance(step, MemoryAccess)}
-    assert Rows.suits_some(steps, planned) is suits
-    assert Rows.suits_some(steps, set())
+    assert AffineAccesses.suits_some(steps, planned) is suits
+    assert AffineAccesses.suits_some(steps, set())
 
 
 def test_the_body_of_a_tree_sum_is_written_for_some_lanes():

@@ -106,7 +106,7 @@ def test_loops_over_a_jagged_array_wait_for_nobody():
     starts = np.cumsum(np.random.default_rng(3).integers(0, 5, 256)).astype(np.uint32)
     arrays = starts, np.zeros(128, np.uint32)
     agree(text, *arrays)
-    assert after(text, native.natively, arrays)[2].kept is None
+    assert after(text, native.natively, arrays)[2].layout is None
 
 
 def test_blocks_wait_for_one_that_has_not_started(monkeypatch):
@@ -168,7 +168,7 @@ def test_a_loop_that_goes_in_a_circle_is_named(body, cores):
         cores=cores,
         seconds=60,
     )
-    assert isinstance(code, NativeKernel) and code.kept is None
+    assert isinstance(code, NativeKernel) and code.layout is None
     assert error.startswith("the kernel never ends: the thread repeats this loop for ever")
     assert time.monotonic() - begin < 30
 

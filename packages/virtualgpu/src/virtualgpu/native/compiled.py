@@ -16,7 +16,7 @@ from virtualgpu.program.program import Program
 
 if TYPE_CHECKING:
     from virtualgpu.native.flow.control_flow import Place
-    from virtualgpu.native.state_layout import Kept
+    from virtualgpu.native.state_layout import StateLayout
     from virtualgpu.native.watched.rules import Checked
     from virtualgpu.program.steps import MemoryAccess
 
@@ -85,9 +85,9 @@ class NativeKernel:
         return [(steps[place][step], self.places[place]) for place, step in self.record.sites]
 
     @cached_property
-    def kept(self) -> Kept | None:
+    def layout(self) -> StateLayout | None:
         """Return the layout of what waiting warps keep, where blocks run side by side."""
-        from virtualgpu.native.state_layout import kept
+        from virtualgpu.native.state_layout import state_layout
 
         parked = self.record.parked
-        return None if parked is None else kept(self.program, self.places, parked)
+        return None if parked is None else state_layout(self.program, self.places, parked)

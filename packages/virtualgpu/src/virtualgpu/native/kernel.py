@@ -11,7 +11,7 @@ from dataclasses import astuple
 from virtualgpu.compilers import llvm
 from virtualgpu.native import privatisation
 from virtualgpu.native.blocks import block_loop
-from virtualgpu.native.blocks.block_scheduler import Resident
+from virtualgpu.native.blocks.block_scheduler import BlockScheduler
 from virtualgpu.native.divergence import barrier_of
 from virtualgpu.native.flow import block_order
 from virtualgpu.native.lowering import Lowering
@@ -31,7 +31,7 @@ def build(program: Program, name: str) -> Record:
     warp, lanes = lowering.warp, lowering.parked
     places, steps, registers = warp.places, warp.steps, warp.registers
     if lanes is not None:
-        Resident(name, warp.function, lanes, len(lowering.accesses.sites))
+        BlockScheduler(name, warp.function, lanes, len(lowering.accesses.sites))
         code = llvm.linkable(str(warp.module), name, "few")
         functions = llvm.needed(code)
     else:

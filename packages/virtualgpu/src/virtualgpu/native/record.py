@@ -66,7 +66,7 @@ class Record:
         These loops: place, whether memory decides too, slots, and of each register its first byte,
         its dtype and whether each lane has its own.
     parked : dict or None
-        Where blocks run side by side: what :class:`~.state_layout.Kept` is made of.
+        Where blocks run side by side: what :class:`~.state_layout.StateLayout` is made of.
     grain : list or None
         The fields of a checked kernel's :class:`~virtualgpu.native.watched.rules.Grain`.
     """

@@ -18,7 +18,7 @@ from virtualgpu.launch.launch import Launch
 from virtualgpu.native import record
 from virtualgpu.native.blocks.core import given, hearing_signals
 from virtualgpu.native.blocks.multicore import Run
-from virtualgpu.native.blocks.resident_blocks import SideBySide
+from virtualgpu.native.blocks.resident_blocks import ResidentRun
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.refusal import Refused
 from virtualgpu.program.program import Program
@@ -64,7 +64,7 @@ def _natively(launch: Launch, first: int) -> bool:
     ):
         launch.interpreted = _reason(launch.program.counting if counts else launch.program.native)
         return False
-    run = (SideBySide if kernel.record.parked else Run)(launch, kernel)
+    run = (ResidentRun if kernel.record.parked else Run)(launch, kernel)
     if counts:
         run.count(launch.observers[0].counts(kernel, first))
     try:

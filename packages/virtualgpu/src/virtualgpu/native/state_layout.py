@@ -13,14 +13,14 @@ from virtualgpu.program.program import Program
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StateLayout:
     """Layout of the states of warps.
 
     It has the places where lanes may be parked, with the first byte of their word, and of each
     register its first byte and whether each lane has its own.
     """
 
-    heads: Sequence[tuple[Place, int]]
+    spin_heads: Sequence[tuple[Place, int]]
     meets: Sequence[tuple[Place, int]]
     arrivals: Sequence[Arrival]
     registers: dict[int, tuple[int, bool]]
@@ -31,7 +31,7 @@ class Kept:
 def parked(lanes: ParkedLanes) -> dict[str, Any]:
     """Return the layout in plain numbers."""
     return {
-        "heads": [(place.index, lanes.kept[place.index]) for place in lanes.spin_heads],
+        "spin_heads": [(place.index, lanes.kept[place.index]) for place in lanes.spin_heads],
         "meets": [(place.index, lanes.kept[place.index]) for place in lanes.meets],
         "arrivals": [(arrival.place.index, arrival.offset) for arrival in lanes.arrivals],
         "registers": [
@@ -42,10 +42,10 @@ def parked(lanes: ParkedLanes) -> dict[str, Any]:
     }
 
 
-def kept(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> Kept:
+def state_layout(program: Program, places: Sequence[Place], parked: dict[str, Any]) -> StateLayout:
     """Return the layout that the numbers describe."""
-    return Kept(
-        [(places[place], offset) for place, offset in parked["heads"]],
+    return StateLayout(
+        [(places[place], offset) for place, offset in parked["spin_heads"]],
         [(places[place], offset) for place, offset in parked["meets"]],
         [
             Arrival(places[place], barrier_of(decode(program, places[place])), offset)

@@ -27,7 +27,7 @@ MOST_TILES = 4096  # that a profile names, with the block of each
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TileAccess:
     """A tile that a block loads, stores or updates by an atomic (``kind``), at a kernel's line.
 
     ``first`` is the index of its first element in the array, ``shape`` its extent along the array's
@@ -53,7 +53,7 @@ class TileProfile(LaunchProfile):
         Loaded and stored by each block, in the grid's order.
     distinct_loaded, distinct_stored : int
         Bytes that the launch loaded, and stored, at least once.
-    tiles : list of Reach
+    tiles : list of TileAccess
         Each once; those that ``ct.gather`` and ``ct.scatter`` reach are no tiles of an array.
     tiles_left_out : int
         Tiles beyond the first 4,096, counted each time they were reached.
@@ -66,7 +66,7 @@ class TileProfile(LaunchProfile):
     sectors_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     distinct_loaded: int = 0
     distinct_stored: int = 0
-    tiles: list[Reach] = field(default_factory=list)
+    tiles: list[TileAccess] = field(default_factory=list)
     tiles_left_out: int = 0
     products: dict[str, int] = field(default_factory=dict)
 
@@ -134,7 +134,7 @@ class TileCounts:
         self.sectors = np.zeros((launch.blocks, 2), np.int64)
         self.seen: tuple[dict, dict] = ({}, {})  # allocation → its bytes that were loaded, stored
         self.hot: dict[int, int] = {}
-        self.tiles: dict[Reach, None] = {}
+        self.tiles: dict[TileAccess, None] = {}
         self.left_out = 0
         self.products: dict[str, int] = {}
         self.memory, self.failure = launch.memory, False
@@ -201,7 +201,7 @@ class TileCounts:
         first, shape = [0] * len(array.shape), [1] * len(array.shape)
         for dim, places in zip(dims, window.places, strict=True):
             first[dim], shape[dim] = int(places[0]), len(places)
-        reach = Reach(
+        access = TileAccess(
             verb(operation),
             operation.source.line if operation.source else None,
             array.base,
@@ -210,8 +210,8 @@ class TileCounts:
             tuple(first),
             tuple(shape),
         )
-        if len(self.tiles) < MOST_TILES or reach in self.tiles:
-            self.tiles[reach] = None
+        if len(self.tiles) < MOST_TILES or access in self.tiles:
+            self.tiles[access] = None
         else:
             self.left_out += 1
 

@@ -100,7 +100,7 @@ def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
     return None
 
 
-class Strides:
+class AffineAnalysis:
     """Result of the affine analysis of a kernel, before it runs.
 
     Attributes

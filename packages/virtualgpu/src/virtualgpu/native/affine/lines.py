@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from llvmlite import ir
 
-from virtualgpu.native.affine.analysis import THREAD, Strides
+from virtualgpu.native.affine.analysis import THREAD, AffineAnalysis
 from virtualgpu.native.context import LANES
 from virtualgpu.native.data import converted, parameters
 from virtualgpu.native.flow.control_flow import Place
@@ -67,7 +67,7 @@ class Terms:
     registers: dict[int, Term]
 
 
-class AffineRegisters(Strides):
+class AffineRegisters(AffineAnalysis):
     """Storage of starts and flags of affine registers, and what follows from them in a place."""
 
     def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):

@@ -53,7 +53,7 @@ IDLE = 4  # rounds in which all warps only yield, before other blocks get their 
 MOST = 64  # barriers of a kernel: the code after a warp's turn knows each
 
 
-class Resident:
+class BlockScheduler:
     """Code generator for the scheduler of resident blocks.
 
     It writes ``name(context, first, count)``, which runs blocks ``first`` to ``first + count``, or

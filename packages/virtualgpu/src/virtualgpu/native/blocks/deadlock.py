@@ -43,10 +43,10 @@ from virtualgpu.ptx.opcodes import COLLECTIVES
 if TYPE_CHECKING:
     from virtualgpu.native.divergence import Arrival
     from virtualgpu.native.flow.control_flow import Place
-    from virtualgpu.native.state_layout import Kept
+    from virtualgpu.native.state_layout import StateLayout
 
 
-def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
+def take_over(launch: Launch, found: StateLayout, core: Core) -> Wave:
     """Return a wave of blocks of which no lane can go on in native code.
 
     Native lanes meet at one instruction only. The interpreter knows whether they meet at several,
@@ -60,7 +60,7 @@ def take_over(launch: Launch, found: Kept, core: Core) -> Wave:
     return wave
 
 
-def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> None:
+def look(launch: Launch, found: StateLayout, cores: Sequence[Core], seconds: float) -> None:
     """Run copies of all blocks in the interpreter, for some seconds of processor time.
 
     Raises EndlessError where it is certain that they never end; otherwise nothing has changed.
@@ -89,7 +89,7 @@ def look(launch: Launch, found: Kept, cores: Sequence[Core], seconds: float) -> 
 class _Handover:
     """One context's blocks as a wave of the interpreter."""
 
-    def __init__(self, launch: Launch, found: Kept, core: Core):
+    def __init__(self, launch: Launch, found: StateLayout, core: Core):
         self.program, self.found, common = launch.program, found, core.common
         blocks, warps = core.width, common.fields["warps"]
         self.wave = wave = Wave(launch, core.first, blocks)
@@ -138,7 +138,7 @@ class _Handover:
     def _running(self, fresh: np.ndarray) -> Iterator[tuple[Place, np.ndarray]]:
         """Yield the places where lanes may go on, and their masks: ``fresh`` have yet to begin."""
         yield self.found.first, fresh.astype(np.uint32)
-        for place, offset in self.found.heads:
+        for place, offset in self.found.spin_heads:
             yield place, self._word(offset)
         for arrival in self.found.arrivals:
             yield (self.found.places[arrival.place.after], self._word(arrival.offset + 4 * GIVEN))

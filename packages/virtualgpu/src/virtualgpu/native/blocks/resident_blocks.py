@@ -20,8 +20,8 @@ from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.context import DEADLOCK, ENDED, STOPPED, WAITING
 
 
-class SideBySide(Run):
-    """The launching thread does it all: here a :class:`Core` is a context that takes turns."""
+class ResidentRun(Run):
+    """Run of resident blocks by the launching thread: each :class:`Core` is a context in turn."""
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
         super().__init__(launch, kernel)
@@ -31,7 +31,7 @@ class SideBySide(Run):
         launch, waiting = self.launch, list[Core]()
         ended = [core]
         look_at = standstill.FIRST
-        assert self.kernel.kept is not None
+        assert self.kernel.layout is not None
         try:
             while self.next < self.end or waiting:
                 if self._may_begin(waiting):
@@ -56,7 +56,7 @@ class SideBySide(Run):
                     and not (self.taken_over or self._may_begin(waiting))
                 ):
                     seconds = max(standstill.FIRST, min(spent * standstill.PART, 10))
-                    deadlock.look(self.launch, self.kernel.kept, waiting, seconds)
+                    deadlock.look(self.launch, self.kernel.layout, waiting, seconds)
                     look_at = 2 * spent
         except BaseException as error:  # Ctrl-C between two turns, too
             core.error = error
@@ -87,9 +87,9 @@ class SideBySide(Run):
         if wave is None:
             result = core.run(core.first, core.width)
         if result == DEADLOCK:
-            assert self.kernel.kept is not None
+            assert self.kernel.layout is not None
             if wave is None:
-                wave = deadlock.take_over(self.launch, self.kernel.kept, core)
+                wave = deadlock.take_over(self.launch, self.kernel.layout, core)
                 self.taken_over[core] = wave
             result = WAITING
             if simt.run(wave):

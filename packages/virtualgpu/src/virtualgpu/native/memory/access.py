@@ -29,8 +29,8 @@ from virtualgpu.native.context import (
 from virtualgpu.native.counting import Counting
 from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.memory import access_helpers
-from virtualgpu.native.memory.address_forms import Reach, reaches
-from virtualgpu.native.memory.affine_access import Rows
+from virtualgpu.native.memory.address_forms import AddressGroup, address_groups
+from virtualgpu.native.memory.affine_access import AffineAccesses
 from virtualgpu.native.operands import Registers
 from virtualgpu.native.values import (
     I32,
@@ -47,7 +47,7 @@ from virtualgpu.program.site import Site
 from virtualgpu.program.steps import MemoryAccess, Step
 
 
-class Accesses(Rows):
+class Accesses(AffineAccesses):
     """Code generator for the memory accesses of one kernel.
 
     ``stop(number)`` gives the block to jump to where site ``number`` may not go on; ``used`` are
@@ -74,10 +74,10 @@ class Accesses(Rows):
         Of the steps in ``brief``, by their ``id``, only the form LINE is written out.
         """
         self.looping = looping
-        self.reaches, self.fetched = reaches(steps, place.block.function), {}
+        self.groups, self.fetched = address_groups(steps, place.block.function), {}
         self.planned = {}
         for step in brief:
-            self.reaches[step].brief = True
+            self.groups[step].brief = True
 
     def emit(self, step: MemoryAccess, mask: ir.Value) -> None:
         """Emit the step's access by the lanes in ``mask`` (a word)."""
@@ -179,21 +179,21 @@ class Accesses(Rows):
         at once.
         """
         build, site = self.build, step.site
-        reach = self.reaches[id(step)]
-        run = reach.runs.get(id(step), [step])
+        group = self.groups[id(step)]
+        run = group.runs.get(id(step), [step])
         numbers = [self._number(one) for one in run]
         ways: dict[int, list[Callable[[], list[ir.Value]]]] = {}
-        if site.space != "local" and not reach.brief:
-            if reach.form is None:
-                self.forms.find(reach, step, numbers[0], base.node, mask, self._has_rows(step))
+        if site.space != "local" and not group.brief:
+            if group.form is None:
+                self.forms.find(group, step, numbers[0], base.node, mask, self._has_rows(step))
             for one, number in zip(run, numbers, strict=True):
-                for form, write in self._plain_ways(one, number, reach, values).items():
+                for form, write in self._plain_ways(one, number, group, values).items():
                     ways.setdefault(form, []).append(write)
         onward = build.append_basic_block()
         results: list[tuple[list[ir.Value], ir.Block]] = []
         for form, writers in ways.items():
             block, other = build.append_basic_block(), build.append_basic_block()
-            build.cbranch(build.icmp_unsigned("==", reach.form, I32(form)), block, other)
+            build.cbranch(build.icmp_unsigned("==", group.form, I32(form)), block, other)
             build.position_at_end(block)
             self._tell(form, run, numbers, base)
             nodes = [node for write in writers for node in write()]
@@ -222,7 +222,7 @@ class Accesses(Rows):
         """Return True if forms other than LINE are written out."""
         if isinstance(self.counting, Watching):
             return self.counting.has_rows(step)
-        return self.counting is None and not self.reaches[id(step)].brief
+        return self.counting is None and not self.groups[id(step)].brief
 
     def _tell(self, form: int, run: list[MemoryAccess], numbers: list[int], base: Value) -> None:
         """Have who watches look at accesses of one form."""
@@ -237,7 +237,7 @@ class Accesses(Rows):
             (counting.rows if form == ROWS else counting.same_rows)(run, numbers[0], starts)
 
     def _plain_ways(
-        self, step: MemoryAccess, number: int, reach: Reach, values: list[Value]
+        self, step: MemoryAccess, number: int, group: AddressGroup, values: list[Value]
     ) -> dict[int, Callable[[], list[ir.Value]]]:
         """Return the emitters of the address forms that are written out here.
 
@@ -247,11 +247,11 @@ class Accesses(Rows):
         element, width = site.dtype.itemsize, site.width
 
         def at(row: int) -> ir.Value:
-            return pointer_to(build, build.add(reach.hosts[row], I64(site.offset)))
+            return pointer_to(build, build.add(group.hosts[row], I64(site.offset)))
 
         def line() -> list[ir.Value]:
-            if self.looping and site.space != "shared" and site.offset not in reach.ahead:
-                reach.ahead.add(site.offset)
+            if self.looping and site.space != "shared" and site.offset not in group.ahead:
+                group.ahead.add(site.offset)
                 self._fetch_ahead(number, at(0), element * width * LANES)
             if site.kind == "store":
                 build.store(self._interleaved(values), at(0), align=element)

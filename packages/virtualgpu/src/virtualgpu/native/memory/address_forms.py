@@ -42,7 +42,7 @@ MOST = 16  # loads that are fetched together: their results wait in registers, o
 
 
 @dataclass(slots=True, eq=False)
-class Reach:
+class AddressGroup:
     """Accesses that add constants from ``lowest`` to ``highest`` to one address.
 
     ``form`` (APART ... SAME) and the host's addresses of the lanes 0, 8, 16 and 24, without the
@@ -62,12 +62,12 @@ class Reach:
     brief: bool = False  # other forms than LINE are left to the shared functions
 
 
-def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
-    """Return, by step ``id``, the loads and stores of a place that share addresses."""
-    found: dict[int, Reach] = {}
-    shared: dict[object, Reach] = {}
+def address_groups(steps: list[Step], code: FunctionCode) -> dict[int, AddressGroup]:
+    """Return the group of each load and store of a place, by its step's ``id``."""
+    found: dict[int, AddressGroup] = {}
+    shared: dict[object, AddressGroup] = {}
     times: dict[int, int] = {}  # how often a register has been written up to here
-    runs: dict[Reach, list[MemoryAccess]] = {}
+    runs: dict[AddressGroup, list[MemoryAccess]] = {}
     for step in steps:
         if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
             site, base = step.site, step.sources[0]
@@ -77,13 +77,13 @@ def reaches(steps: list[Step], code: FunctionCode) -> dict[int, Reach]:
                 if slot >= 0
                 else id(step)
             )
-            reach = found[id(step)] = shared.setdefault(key, Reach(site.offset, site.offset))
-            reach.lowest = min(reach.lowest, site.offset)
-            reach.highest = max(reach.highest, site.offset)
+            group = found[id(step)] = shared.setdefault(key, AddressGroup(site.offset, site.offset))
+            group.lowest = min(group.lowest, site.offset)
+            group.highest = max(group.highest, site.offset)
             if site.kind == "load" and not site.strong:
-                run = runs.setdefault(reach, [])
+                run = runs.setdefault(group, [])
                 if len(run) % MOST == 0:
-                    run = runs[reach] = reach.runs[id(step)] = []
+                    run = runs[group] = group.runs[id(step)] = []
                 run.append(step)
         a_load = (
             isinstance(step, MemoryAccess) and step.site.kind == "load" and not step.site.strong
@@ -123,7 +123,9 @@ class Forms:
         """Return the host's address, where the site knows the variable."""
         return self.build.add(self.context.load(site_at(number) + DELTA), address)
 
-    def hosts(self, reach: Reach, number: int, start: Value, nbytes: int, size: int) -> ir.Value:
+    def hosts(
+        self, group: AddressGroup, number: int, start: Value, nbytes: int, size: int
+    ) -> ir.Value:
         """Write the host addresses of rows that begin at ``start`` and take ``nbytes``.
 
         Returns whether all accesses of ``reach`` are legal there.
@@ -137,21 +139,21 @@ class Forms:
                 Value(build, splat(build, one.node, start.lanes), "u64")
                 for one in (low, span, delta)
             )
-        lowest = start + reach.lowest
+        lowest = start + group.lowest
         far = lowest - low
-        last = far + (nbytes - size + reach.highest - reach.lowest)
+        last = far + (nbytes - size + group.highest - group.lowest)
         good = (far < span) & (last < span) & ((lowest & (size - 1)) == 0)
         hosts = start + delta
         if start.lanes is None:
-            reach.rows = [hosts.node]
+            group.rows = [hosts.node]
             return good.node
-        reach.rows = [build.extract_element(hosts.node, I32(row)) for row in range(start.lanes)]
+        group.rows = [build.extract_element(hosts.node, I32(row)) for row in range(start.lanes)]
         bits = build.bitcast(good.node, ir.IntType(start.lanes))
         return build.icmp_unsigned("==", bits, bits.type((1 << start.lanes) - 1))
 
     def find(
         self,
-        reach: Reach,
+        group: AddressGroup,
         step: MemoryAccess,
         number: int,
         address: ir.Value,
@@ -163,16 +165,16 @@ class Forms:
         ``rows_too`` asks for forms other than LINE and APART.
         """
         build, size = self.build, step.site.size
-        between = reach.highest - reach.lowest
+        between = group.highest - group.lowest
         first = build.extract_element(address, I32(0))
         line = build.add(splat(build, first), constant_vector(size * IOTA, 64))
         good = build.and_(build.icmp_unsigned("==", mask, EVERYONE), alike(build, address, line))
-        lowest = build.add(first, I64(reach.lowest))
+        lowest = build.add(first, I64(group.lowest))
         good = build.and_(good, self.inside(number, lowest, size * (LANES - 1) + between))
         good = build.and_(good, self.aligned(lowest, size))
         if not rows_too:
-            reach.form = build.zext(good, I32)
-            reach.hosts = [self.host(number, first)]
+            group.form = build.zext(good, I32)
+            group.hosts = [self.host(number, first)]
             return
         look, done = (build.append_basic_block(name) for name in ("look", "form"))
         in_line = build.block
@@ -189,7 +191,7 @@ class Forms:
                     self.context.at(site_at(number)),
                     mask,
                     I64(size),
-                    I64(reach.lowest),
+                    I64(group.lowest),
                     I64(between),
                 ],
             ),
@@ -198,12 +200,12 @@ class Forms:
         hosts = [self.context.load(HOSTS + row) for row in range(1, LANES // ROW)]
         build.branch(done)
         build.position_at_end(done)
-        reach.form = build.phi(I32)
-        reach.form.add_incoming(I32(LINE), in_line)
-        reach.form.add_incoming(form, look)
+        group.form = build.phi(I32)
+        group.form.add_incoming(I32(LINE), in_line)
+        group.form.add_incoming(form, look)
         for host in hosts:
             phi = build.phi(I64)
             phi.add_incoming(ir.Constant(I64, ir.Undefined), in_line)
             phi.add_incoming(host, look)
-            reach.hosts.append(phi)
-        reach.hosts.insert(0, self.host(number, first))
+            group.hosts.append(phi)
+        group.hosts.insert(0, self.host(number, first))

@@ -14,7 +14,7 @@ from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native.affine.lines import AffineRegisters, Term
 from virtualgpu.native.context import LANES, LAST, site_at
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.memory.address_forms import Forms, Reach
+from virtualgpu.native.memory.address_forms import AddressGroup, Forms
 from virtualgpu.native.operands import U64, Registers
 from virtualgpu.native.values import (
     EVERYONE,
@@ -35,26 +35,26 @@ from virtualgpu.program.steps import MemoryAccess, Step
 LINE_BYTES = 64  # of the processor's cache
 
 
-class Rows:
-    """Writes these accesses, and the pieces of which others are made too."""
+class AffineAccesses:
+    """Code generator for affine accesses, with the parts that other accesses share."""
 
     def __init__(self, registers: Registers, context: Context):
         self.registers, self.context, self.build = registers, context, context.build
         self.sites: list[tuple[MemoryAccess, Place]] = []
         self.numbers: dict[int, int] = {}
-        self.planned: dict[int, Reach] = {}  # what reaches memory in rows, as has been looked
-        self.reaches: dict[int, Reach] = {}
+        self.planned: dict[int, AddressGroup] = {}  # of accesses in rows
+        self.groups: dict[int, AddressGroup] = {}
         self.forms = Forms(context)
         self.looping = False
 
     def plan(
         self, steps: list[Step], affine: AffineRegisters, bases: dict[int, Term]
-    ) -> tuple[dict[int, Reach], dict[ir.Value, None]]:
-        """Return the reach of each affine access of this place, and the conditions for them.
+    ) -> tuple[dict[int, AddressGroup], dict[ir.Value, None]]:
+        """Return the address group of each affine access of this place, and their conditions.
 
         All accesses may be made where the conditions hold. Empty where there are none.
         """
-        found: dict[int, Reach] = {}
+        found: dict[int, AddressGroup] = {}
         needed: dict[ir.Value, None] = {}
         for step in steps:
             term = bases.get(id(step))
@@ -64,18 +64,18 @@ class Rows:
                 or not self._fits(step, term, affine)
             ):
                 continue
-            reach = found[id(step)] = self.reaches[id(step)]
-            if not reach.rows:
+            group = found[id(step)] = self.groups[id(step)]
+            if not group.rows:
                 built, size = term.built, step.site.size
                 start = adapt(built.start, built.dtype, U64)
                 here = self.forms.hosts(
-                    reach,
+                    group,
                     self._number(step),
                     start,
                     size if (term.stride == 0) else size * affine.row_length,
                     size,
                 )
-                reach.same = term.stride == 0
+                group.same = term.stride == 0
                 needed |= dict.fromkeys((*built.flags, here))
         return found, needed
 
@@ -101,12 +101,12 @@ class Rows:
             if isinstance(step, MemoryAccess) and id(step) in planned
         )
 
-    def in_rows(self, step: MemoryAccess, reach: Reach, mask: ir.Value) -> None:
+    def in_rows(self, step: MemoryAccess, group: AddressGroup, mask: ir.Value) -> None:
         """Emit an access in rows of lanes that reach neighbours or one element, as planned."""
         build, site = self.build, step.site
-        element, width, rows = site.dtype.itemsize, site.width, len(reach.rows)
+        element, width, rows = site.dtype.itemsize, site.width, len(group.rows)
         lanes = LANES // rows
-        places = [pointer_to(build, build.add(host, I64(site.offset))) for host in reach.rows]
+        places = [pointer_to(build, build.add(host, I64(site.offset))) for host in group.rows]
         if site.kind == "store":
             values = [spread(self.registers.get(value, site.dtype)) for value in step.sources[1:]]
             node = self._interleaved(values)
@@ -125,7 +125,7 @@ class Rows:
                     here = build.bitcast(bits, ir.VectorType(I1, lanes))
                     part = build.select(here, part, build.load(place, typ=part.type, align=element))
                 build.store(part, place, align=element)
-        elif reach.same:
+        elif group.same:
             ones = [build.load(place, typ=self._element(step, None)) for place in places]
             self._results(step, [self._joined([splat(build, one, lanes) for one in ones])])
         else:
@@ -136,10 +136,10 @@ class Rows:
             self.looping
             and rows == 1
             and site.space != "shared"
-            and not reach.same
-            and (site.offset not in reach.ahead)
+            and not group.same
+            and (site.offset not in group.ahead)
         ):
-            reach.ahead.add(site.offset)
+            group.ahead.add(site.offset)
             self._fetch_ahead(self._number(step), places[0], site.size * LANES)
 
     def _fetch_ahead(self, number: int, here: ir.Value, nbytes: int) -> None:

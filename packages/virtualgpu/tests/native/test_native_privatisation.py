@@ -1,4 +1,4 @@
-"""Sums that cores keep to themselves: exact on any number of cores, seen by nothing else."""
+"""Sums that each core keeps for itself: exact on any number of cores, and seen by nothing else."""
 
 from __future__ import annotations
 

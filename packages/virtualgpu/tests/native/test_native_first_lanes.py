@@ -1,5 +1,4 @@
-"""Registers of which a full warp's code keeps the first lanes alone: what other code makes of
-them, against the interpreter."""
+"""Registers of which a full warp's code keeps only the first lanes, against the interpreter."""
 
 from __future__ import annotations
 

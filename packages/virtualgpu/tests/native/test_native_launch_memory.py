@@ -1,5 +1,4 @@
-"""What a launch allocates for a kernel that asks: where ``grid.sync()`` counts blocks, and memory
-that holds the parameters."""
+"""Memory that a launch allocates for its kernel: the counter of ``grid.sync()``, the parameters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Addresses at a constant stride: random chains of index arithmetic against the interpreting
-machine, where they wrap, leave the array, differ in sign or overlap."""
+"""Affine addresses: random chains of index arithmetic against the interpreter.
+
+The addresses wrap, leave the array, differ in sign or overlap.
+"""
 
 from __future__ import annotations
 

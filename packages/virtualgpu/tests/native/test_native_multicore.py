@@ -1,4 +1,4 @@
-"""Blocks on several cores: the same results, the same words, and one core where order tells."""
+"""Blocks on several cores: equal results and messages, and one core where the order matters."""
 
 from __future__ import annotations
 
