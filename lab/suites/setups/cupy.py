@@ -31,6 +31,7 @@ for name in (
     "cupy._util",
     "cupy._indexing",
     "cupy._indexing.generate",
+    "cupy._core",
     "cupy._core.internal",
     "cupy._core._accelerator",
     "cupy._core._cub_reduction",

@@ -161,7 +161,7 @@ def test_memoize(cp):
 
 
 def test_a_dlpack_capsule_of_device_memory_lives_as_long_as_its_reader(cp):
-    import cupy._dlpack as _dlpack
+    import cupy._arrays.dlpack as _dlpack
 
     before = len(_dlpack._given)
     a = cp.arange(6.0).reshape(2, 3).T

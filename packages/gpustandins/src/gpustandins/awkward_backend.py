@@ -91,7 +91,7 @@ class HostKernel:
     def __call__(self, *arguments: Any) -> Any:
         """Return the kernel's error or None, as CPU kernels do."""
         from awkward._nplikes.array_like import maybe_materialize
-        from cupy._core import ndarray, wrote
+        from cupy._arrays.core import ndarray, wrote
 
         arguments = maybe_materialize(*arguments)
         hosts = [one._host if isinstance(one, ndarray) else one for one in arguments]

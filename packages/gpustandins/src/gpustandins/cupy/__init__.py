@@ -25,18 +25,9 @@ from gpustandins import only_as as _only_as
 _only_as("cupy", __name__)
 
 from . import (  # noqa: E402
-    _creation,
     _methods,  # noqa: F401 - gives ndarray its methods
-    _objects,
-    _operators,
     _package,
-    _poly1d,
-    _reductions,
-    _routines,
-    _special,
     _table,
-    _types,
-    _ufunc,
     cuda,
     exceptions,
     fft,
@@ -46,7 +37,18 @@ from . import (  # noqa: E402
     random,
     testing,
 )
-from ._core import ndarray  # noqa: E402
+from ._arrays import creation as _creation  # noqa: E402
+from ._arrays import objects as _objects  # noqa: E402
+from ._arrays import operators as _operators  # noqa: E402
+from ._arrays import poly1d as _poly1d  # noqa: E402
+from ._arrays import reductions as _reductions  # noqa: E402
+from ._arrays import routines as _routines  # noqa: E402
+from ._arrays import special as _special  # noqa: E402
+from ._arrays import types as _types  # noqa: E402
+from ._arrays import ufunc as _ufunc  # noqa: E402
+from ._arrays.core import ndarray  # noqa: E402
+from ._arrays.poly1d import poly1d  # noqa: E402
+from ._arrays.ufunc import ufunc  # noqa: E402
 from ._package import (  # noqa: E402
     clear_memo,
     get_array_module,
@@ -56,8 +58,6 @@ from ._package import (  # noqa: E402
     memoize,
     show_config,
 )
-from ._poly1d import poly1d  # noqa: E402
-from ._ufunc import ufunc  # noqa: E402
 
 _package.namespace = _sys.modules[__name__]
 ndarray.__module__ = ufunc.__module__ = poly1d.__module__ = "cupy"

@@ -9,14 +9,15 @@ import numpy as np
 
 from virtualgpu.standins.interface import queues
 
-from . import _creation, _indexing, _launches, _package
-from ._core import from_host, ndarray, supported, wrote
-from ._dlpack import export
+from . import _launches, _package
+from ._arrays import creation, indexing
+from ._arrays.core import from_host, ndarray, supported, wrote
+from ._arrays.dlpack import export
+from ._arrays.objects import flatiter
+from ._arrays.operands import SCALARS
+from ._arrays.operators import FUNCTIONS, named
+from ._arrays.reductions import METHODS, parameters, reduce
 from ._missing import missing
-from ._objects import flatiter
-from ._operands import SCALARS
-from ._operators import FUNCTIONS, named
-from ._reductions import METHODS, parameters, reduce
 from .cuda.memory import stream_number
 
 _SAME = (
@@ -34,15 +35,15 @@ class Methods:
 
     def __getitem__(self, key):
         """``self[key]``: a view, or a copy where an array is the index (which wraps around)."""
-        return _indexing.getitem(self, key)
+        return indexing.getitem(self, key)
 
     def __setitem__(self, key, value) -> None:
         """``self[key] = value``; the value is a scalar or an array of the device."""
-        _indexing.setitem(self, key, value)
+        indexing.setitem(self, key, value)
 
     def take(self, indices, axis=None, out=None):
         """Elements along an axis; indices wrap around."""
-        return _indexing.take(self, indices, axis, out)
+        return indexing.take(self, indices, axis, out)
 
     def put(self, indices, values, mode="wrap") -> None:
         """``self.flat[indices] = values``; ``mode`` is 'wrap' (CuPy's default), 'clip', 'raise'."""
@@ -89,7 +90,7 @@ class Methods:
                     f"a view as {one.__name__}: CuPy's stand-in for machines without a GPU has no "
                     "subclasses of cupy.ndarray; keep the array in an attribute of a class"
                 )
-        return _creation.reinterpret(self, self.dtype if dtype is None else dtype)
+        return creation.reinterpret(self, self.dtype if dtype is None else dtype)
 
     def reshape(self, *shape, order="C", copy=None):
         """Return the same elements in another shape: a view where that is possible."""
@@ -118,7 +119,7 @@ class Methods:
         return self.astype(self.dtype, order=order)
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
-        """Return a copy in another type, cast as a GPU casts (:mod:`cupy._casting`).
+        """Return a copy in another type, cast as a GPU casts (:mod:`cupy._arrays.casting`).
 
         Parameters
         ----------
@@ -136,7 +137,7 @@ class Methods:
                 f"Cannot cast array data from {self.dtype!r} to {dtype!r} "
                 f"according to the rule '{casting}'"
             )
-        return _creation.convert(self, dtype, order, copy)
+        return creation.convert(self, dtype, order, copy)
 
     def byteswap(self, inplace=False):
         if not inplace:
@@ -147,7 +148,7 @@ class Methods:
 
     def fill(self, value) -> None:
         """Set all elements to a scalar."""
-        _indexing.fill(self, value)
+        indexing.fill(self, value)
 
     def set(self, arr, stream=None) -> None:
         """Copy the NumPy array ``arr`` (same shape and dtype) into this one."""

@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 from . import cuda
-from ._core import ndarray
+from ._arrays.core import ndarray
 
 is_available = cuda.is_available
 

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from .._operands import as_array
+from .._arrays.operands import as_array
 from ..cuda.texture import Handle
 from . import kernel
 from .code import prelude, quoted

@@ -1,7 +1,7 @@
 """Universal functions as C++ expressions, for kernels that fuse several of them.
 
 The functions are CuPy 14's where NumPy's differ (integer division by zero gives 0,
-``floor_divide`` of floats is ``floor(x / y)``), as in :mod:`cupy._arithmetic`.
+``floor_divide`` of floats is ``floor(x / y)``), as in :mod:`cupy._arrays.arithmetic`.
 """
 
 from __future__ import annotations

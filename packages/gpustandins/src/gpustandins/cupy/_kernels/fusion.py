@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .._arrays import core
 from .._tracing import TRACING
 from . import elementwise, reduction
 from .code import type_name
@@ -127,16 +127,16 @@ class Fusion:
         """
         if any(isinstance(one, Traced) for one in args):
             return self.func(*args)  # inside another fused function
-        if not any(isinstance(one, _core.ndarray) for one in args):
+        if not any(isinstance(one, core.ndarray) for one in args):
             return self.func(*args)
         for one in args:
-            if not isinstance(one, (_core.ndarray, np.generic, *NUMBERS, type(None))):
+            if not isinstance(one, (core.ndarray, np.generic, *NUMBERS, type(None))):
                 raise TypeError(
                     f"Invalid argument type for '{self.name}': "
                     f"({', '.join(repr(type(a)) for a in args)})"
                 )
         key = tuple(
-            (one.dtype, one.ndim) if isinstance(one, _core.ndarray) else type(one) for one in args
+            (one.dtype, one.ndim) if isinstance(one, core.ndarray) else type(one) for one in args
         )
         if key not in self._kernels:
             self._kernels[key] = self._trace(args)

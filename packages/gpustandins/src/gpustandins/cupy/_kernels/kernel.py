@@ -12,8 +12,8 @@ import numpy as np
 
 from virtualgpu.standins.interface import Argument, PerDevice
 
-from .. import _core
-from .._creation import asarray
+from .._arrays import core
+from .._arrays.creation import asarray
 from ..cuda.texture import Handle
 from .code import HEADERS, pack_array, pack_indexer, type_name
 from .launch import Function, load
@@ -96,9 +96,9 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
 
     Raises TypeError for what no kernel takes, NumPy's arrays among it.
     """
-    if not isinstance(value, _core.ndarray) and hasattr(value, "__cuda_array_interface__"):
+    if not isinstance(value, core.ndarray) and hasattr(value, "__cuda_array_interface__"):
         value = asarray(value)
-    if isinstance(value, _core.ndarray):
+    if isinstance(value, core.ndarray):
         return _of(value), True
     if isinstance(value, Handle):
         return np.uint64(value.ptr), False
@@ -212,12 +212,12 @@ def new_outputs(
     types: Sequence[np.dtype],
     shape: tuple[int, ...],
     given: Sequence[Any],
-) -> list[_core.ndarray]:
+) -> list[core.ndarray]:
     """Return the arrays that a kernel writes: those given, or new ones."""
     if not given:
-        return [_core.empty(shape, dtype) for dtype in types]
+        return [core.empty(shape, dtype) for dtype in types]
     for one, array in zip(outputs, given, strict=True):
-        if not isinstance(array, _core.ndarray):
+        if not isinstance(array, core.ndarray):
             raise TypeError("Output arguments type must be cupy.ndarray")
         if not one.raw and array.shape != shape:
             raise ValueError(
@@ -226,7 +226,7 @@ def new_outputs(
     return list(given)
 
 
-def output(array: _core.ndarray) -> Operand:
+def output(array: core.ndarray) -> Operand:
     return _of(array)
 
 
@@ -320,7 +320,7 @@ def typedefs(meaning: dict[str, np.dtype]) -> str:
     )
 
 
-def _of(array: _core.ndarray) -> Operand:
+def _of(array: core.ndarray) -> Operand:
     return Operand(
         array.dtype,
         array.shape,

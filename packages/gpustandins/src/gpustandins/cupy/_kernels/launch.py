@@ -18,7 +18,8 @@ from virtualgpu.standins.interface import (
     queues,
 )
 
-from .. import _core, _launches
+from .. import _launches
+from .._arrays import core
 from .._errors import as_cupy_does
 from ..cuda.memory import MemoryPointer, stream_number
 from ..cuda.texture import Handle
@@ -33,7 +34,7 @@ def argument(value: Any) -> Argument:
     That is ``cupy.cuda.function._pointer`` and ``cupy._core._scalar.CScalar`` of CuPy 14: arrays of
     other libraries are refused, though ``ElementwiseKernel`` takes them.
     """
-    if isinstance(value, _core.ndarray):
+    if isinstance(value, core.ndarray):
         return array_argument(value.data.ptr, value.dtype)
     if value is None:
         return Argument(bytes(8))

@@ -8,8 +8,8 @@ import numpy as np
 
 from virtualgpu.standins.interface import Argument, source_path
 
-from .. import _core
-from .._operands import as_array
+from .._arrays import core
+from .._arrays.operands import as_array
 from . import kernel
 from .code import prelude, quoted, type_name
 
@@ -104,7 +104,7 @@ class ReductionKernel(kernel.GeneratedKernel):
             given = [out]
         given = [one if (array := as_array(one)) is None else array for one in given]
         values = [kernel.operand(value) for value in args[: self.nin]]
-        if any(not isinstance(one, _core.ndarray) for one in given):
+        if any(not isinstance(one, core.ndarray) for one in given):
             raise TypeError("Output arguments type must be cupy.ndarray")
         in_types, out_types, meaning = kernel.resolve_types(
             self.in_params,

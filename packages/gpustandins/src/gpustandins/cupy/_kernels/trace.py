@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .._arrays import core
 from .code import type_name
 from .expressions import expression
 
@@ -165,7 +165,7 @@ class Reduced:
 
 
 def _ufunc(name: str):
-    from .._ufunc import UFUNCS
+    from .._arrays.ufunc import UFUNCS
 
     return UFUNCS[name]
 
@@ -203,7 +203,7 @@ class Trace:
             name, weak = f"v{len(self.arguments)}", type(one) if type(one) in NUMBERS else None
             if one is None:
                 self.arguments.append(None)
-            elif isinstance(one, _core.ndarray):
+            elif isinstance(one, core.ndarray):
                 self.arguments.append(Traced(self, name, one.dtype, one.ndim))
             else:
                 dtype = one.dtype if isinstance(one, np.generic) else np.dtype(type(one))

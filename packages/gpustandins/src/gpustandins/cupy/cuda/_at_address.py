@@ -33,7 +33,9 @@ def array_at(
 
 def used(name: str, array: Any) -> None:
     """`array` has just been written by the library's function `name`."""
-    core, launches = (importlib.import_module(f"cupy.{one}") for one in ("_core", "_launches"))
+    core, launches = (
+        importlib.import_module(f"cupy.{one}") for one in ("_arrays.core", "_launches")
+    )
     core.wrote(array)
     if launches.listening() and array.size:
         launches.record(name, "routine", size=array.size, exact=False)

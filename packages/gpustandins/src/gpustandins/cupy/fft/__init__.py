@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 
-from .._routines import table
+from .._arrays.routines import table
 from .._table import FFT
 from ._plans import planned
 

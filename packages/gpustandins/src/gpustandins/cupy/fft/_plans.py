@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from cupy._operands import as_array
+from cupy._arrays.operands import as_array
 from cupy.cuda import cufft
 
 #: What a plan says to be of, by the type of the array and what goes in and comes out.

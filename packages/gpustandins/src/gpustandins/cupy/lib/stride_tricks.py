@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core import ndarray, view_of
-from .._creation import asarray
+from .._arrays.core import ndarray, view_of
+from .._arrays.creation import asarray
 
 
 def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:

@@ -14,9 +14,9 @@ import math
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from .._core import from_host
-from .._operands import operand
-from .._routines import table
+from .._arrays.core import from_host
+from .._arrays.operands import operand
+from .._arrays.routines import table
 from .._table import LINALG
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.polynomial import polynomial as _numpy
 
-from .._routines import table
+from .._arrays.routines import table
 
 _LINES = """
 polycompanion(c)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.polynomial import polyutils as _numpy
 
-from .._routines import table
+from .._arrays.routines import table
 
 FUNCTIONS = table(
     "trimseq(seq)\nas_series(alist, trim=True)\ntrimcoef(c, tol=0)",

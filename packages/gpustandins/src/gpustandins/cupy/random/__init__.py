@@ -7,22 +7,8 @@ certain numbers must bring them along.
 
 from __future__ import annotations
 
-from ._generator import (
-    XORWOW,
-    BitGenerator,
-    Generator,
-    MRG32k3a,
-    Philox4x3210,
-    default_rng,
-)
-from ._legacy import (
-    FUNCTIONS,
-    RandomState,
-    get_random_state,
-    reset_states,
-    seed,
-    set_random_state,
-)
+from ._generator import XORWOW, BitGenerator, Generator, MRG32k3a, Philox4x3210, default_rng
+from ._legacy import FUNCTIONS, RandomState, get_random_state, reset_states, seed, set_random_state
 
 globals().update(FUNCTIONS)
 __all__ = [

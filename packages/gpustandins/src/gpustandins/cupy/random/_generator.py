@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._creation import asnumpy
-from .._operands import on_host
+from .._arrays.creation import asnumpy
+from .._arrays.operands import on_host
 from ._shared import method, on_device
 
 

@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 
-from .._core import ndarray, wrote
-from .._operands import on_host
+from .._arrays.core import ndarray, wrote
+from .._arrays.operands import on_host
 from ._shared import floating, method, on_device
 
 _METHODS = {

@@ -7,8 +7,8 @@ import inspect
 import numpy as np
 
 from .. import _launches
-from .._core import from_host, ndarray, wrote
-from .._operands import on_host
+from .._arrays.core import from_host, ndarray, wrote
+from .._arrays.operands import on_host
 
 
 def on_device(host, dtype, name: str) -> ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._creation import asnumpy
+from .._arrays.creation import asnumpy
 
 __all__ = [
     "assert_allclose",

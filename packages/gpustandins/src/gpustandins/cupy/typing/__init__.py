@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike, DTypeLike, NBitBase
 
-from .._core import ndarray as NDArray
+from .._arrays.core import ndarray as NDArray
 
 __all__ = ["ArrayLike", "DTypeLike", "NBitBase", "NDArray"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from cupy import _launches
-from cupy._core import ndarray, wrote
+from cupy._arrays.core import ndarray, wrote
+from cupy._arrays.operands import as_array, on_this_device, wrap
 from cupy._missing import missing
-from cupy._operands import as_array, on_this_device, wrap
 
 #: Parameters that CuPy takes as arrays of the device alone, in whichever function.
 _ON_DEVICE = {"coordinates", "in1", "in2", "index", "input", "labels", "matrix"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from cupy._core import from_host, ndarray
-from cupy._operands import as_array, wrap
+from cupy._arrays.core import from_host, ndarray
+from cupy._arrays.operands import as_array, wrap
 
 # What a matrix consists of, by its format; the shape apart.
 _PARTS = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _launches
-from ._casting import cast
-from ._core import copy_into, fresh, from_host, ndarray, wrote
-from ._creation import asarray, asnumpy
-from ._dlpack import take_in
-from ._indexing import axis_of
-from ._operands import as_array, on_host, operand
-from ._operators import named
+from .. import _launches
+from .casting import cast
+from .core import copy_into, fresh, from_host, ndarray, wrote
+from .creation import asarray, asnumpy
+from .dlpack import take_in
+from .indexing import axis_of
+from .operands import as_array, on_host, operand
+from .operators import named
 
 
 def where(condition, x=None, y=None):

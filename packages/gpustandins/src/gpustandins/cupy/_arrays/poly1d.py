@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _launches
-from ._creation import asarray, asnumpy
-from ._operands import on_host, wrap
+from .. import _launches
+from .creation import asarray, asnumpy
+from .operands import on_host, wrap
 
 
 class poly1d:

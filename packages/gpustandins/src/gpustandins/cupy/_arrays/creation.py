@@ -6,8 +6,8 @@ import numpy as np
 
 from virtualgpu.standins.interface import devices
 
-from . import _launches
-from ._core import (
+from .. import _launches
+from .core import (
     copy_into,
     empty,
     fresh,
@@ -19,9 +19,9 @@ from ._core import (
     view_of,
     wrote,
 )
-from ._indexing import fill
-from ._operands import as_array, on_host, wrap
-from ._operators import named
+from .indexing import fill
+from .operands import as_array, on_host, wrap
+from .operators import named
 
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):

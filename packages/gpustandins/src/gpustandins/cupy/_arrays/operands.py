@@ -6,8 +6,8 @@ import numpy as np
 
 from virtualgpu.standins.interface import devices
 
-from ._core import from_host, ndarray, supported, view, view_of
-from .cuda.memory import MemoryPointer, UnownedMemory
+from ..cuda.memory import MemoryPointer, UnownedMemory
+from .core import from_host, ndarray, supported, view, view_of
 
 SCALARS = (bool, int, float, complex, np.generic)
 

@@ -12,8 +12,8 @@ import ctypes
 
 import numpy as np
 
-from ._core import ndarray
-from ._operands import as_array
+from .core import ndarray
+from .operands import as_array
 
 CPU = (1, 0)
 CUDA = 2  # kDLCUDA

@@ -17,12 +17,12 @@ import numpy as np
 
 from virtualgpu.standins.interface import queues
 
-from . import _launches
-from ._casting import cast
-from ._host import HostSide
-from ._operators import Operators
-from .cuda import _pool
-from .cuda.memory import BaseMemory, MemoryPointer, pointer_to
+from .. import _launches
+from ..cuda import _pool
+from ..cuda.memory import BaseMemory, MemoryPointer, pointer_to
+from .casting import cast
+from .host import HostSide
+from .operators import Operators
 
 #: Types that CuPy's arrays can have (CuPy 14: no objects, strings or dates).
 KINDS = "?bhilqBHILQefdFD"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._operands import as_array
+from .operands import as_array
 
 
 def can_cast(from_, to, casting="safe") -> bool:

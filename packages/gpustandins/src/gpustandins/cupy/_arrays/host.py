@@ -10,8 +10,8 @@ import numpy as np
 
 from virtualgpu.standins.interface import queues
 
-from ._operators import named
-from .cuda.memory import stream_number
+from ..cuda.memory import stream_number
+from .operators import named
 
 
 class HostSide:

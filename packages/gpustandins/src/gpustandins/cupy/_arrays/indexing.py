@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _launches
-from ._casting import cast
-from ._core import copy_into, fresh, ndarray, view_of, wrote
-from ._operands import as_array, wrap
+from .. import _launches
+from .casting import cast
+from .core import copy_into, fresh, ndarray, view_of, wrote
+from .operands import as_array, wrap
 
 
 def getitem(array: ndarray, key) -> ndarray:

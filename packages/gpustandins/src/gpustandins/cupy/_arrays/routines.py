@@ -7,11 +7,11 @@ import re
 
 import numpy as np
 
-from . import _launches
-from ._core import from_host, ndarray, wrote
-from ._operands import SCALARS, as_array, wrap
-from ._operators import named
-from ._reductions import FUSES
+from .. import _launches
+from .core import from_host, ndarray, wrote
+from .operands import SCALARS, as_array, wrap
+from .operators import named
+from .reductions import FUSES
 
 _LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
 _JOIN = dict.fromkeys("stack hstack vstack dstack row_stack".split(), "concatenated") | {

@@ -13,10 +13,10 @@ import warnings
 
 import numpy as np
 
-from . import _launches
-from ._casting import cast
-from ._core import from_host, ndarray, wrote
-from ._operands import as_array
+from .. import _launches
+from .casting import cast
+from .core import from_host, ndarray, wrote
+from .operands import as_array
 
 #: name → (NumPy's function, extra parameters, does an empty array have a result)
 METHODS = {

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _launches
-from ._arithmetic import SPECIAL
-from ._casting import cast
-from ._core import fresh, ndarray, wrote
-from ._creation import asarray
-from ._indexing import scatter
-from ._operands import as_array, on_host, on_this_device, operand, wrap
-from ._tracing import TRACING
+from .. import _launches
+from .._tracing import TRACING
+from .arithmetic import SPECIAL
+from .casting import cast
+from .core import fresh, ndarray, wrote
+from .creation import asarray
+from .indexing import scatter
+from .operands import as_array, on_host, on_this_device, operand, wrap
 
 #: Names that share a kernel with another.
 KERNELS = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _launches
-from ._core import from_host, ndarray, view_of, wrote
-from ._creation import asnumpy
-from ._operands import on_host, operand, wrap
+from .. import _launches
+from .core import from_host, ndarray, view_of, wrote
+from .creation import asnumpy
+from .operands import on_host, operand, wrap
 
 
 class vectorize:

@@ -1,0 +1,1 @@
+"""Arrays over NumPy: the array itself, its operators, indices, functions and reductions."""
