@@ -12,6 +12,7 @@ from virtualgpu import processors
 from virtualgpu.devices import changeover
 from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
+from virtualgpu.kernel_lines import delivery
 from virtualgpu.launch import filling
 from virtualgpu.launch.conditions import Conditions
 from virtualgpu.launch.launch import Launch
@@ -203,7 +204,7 @@ class VirtualDevice:
         from virtualgpu.tile import check, counts, launch
 
         def run(conditions: Conditions) -> None:
-            launch.TileLaunch(
+            one = launch.TileLaunch(
                 self.memory,
                 module,
                 entry,
@@ -212,12 +213,14 @@ class VirtualDevice:
                 [*check.watchers(conditions.observers), *counts.watchers(conditions.observers)],
                 conditions.budget,
                 conditions.sample,
-            ).run()
+            )
+            with delivery.of_tiles(one.kernel_code, tried=conditions is not actual):
+                one.run()
 
         with self._lock:
-            conditions = instruments.next_launch(self.budget or Budget())
-            filling.fill_what_is_touched(self.memory, run, conditions)
-            run(conditions)
+            actual = instruments.next_launch(self.budget or Budget())
+            filling.fill_what_is_touched(self.memory, run, actual)
+            run(actual)
 
     def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
         """Return address and bytes of a module's variable."""
@@ -240,7 +243,7 @@ class VirtualDevice:
             program = module.program(entry, conditions.schedule.fine)
             if conditions.observers and follows_indices(conditions.observers):
                 program = module.following(program, grid, block, parameters)
-            Launch(
+            one = Launch(
                 self._used,
                 program,
                 grid,
@@ -252,12 +255,14 @@ class VirtualDevice:
                 conditions,
                 changeover.natively if self.compiles else None,
                 self.cores,
-            ).run()
+            )
+            with delivery.of_program(program, tried=conditions is not actual):
+                one.run()
 
         with self._lock:
-            conditions = instruments.next_launch(self.budget or Budget())
-            filling.fill_what_is_touched(self._used, run, conditions)
-            run(conditions)
+            actual = instruments.next_launch(self.budget or Budget())
+            filling.fill_what_is_touched(self._used, run, actual)
+            run(actual)
 
     def synchronize(self) -> None:
         """Do nothing: nothing is ever in flight."""

@@ -18,7 +18,7 @@ from virtualgpu.lanes import barriers, calls, clusters, warp_sync
 from virtualgpu.lanes.group import ALL, NONE, Group
 from virtualgpu.lanes.registers import NOTHING, Registers
 from virtualgpu.lanes.wave import Wave
-from virtualgpu.program.program import Block
+from virtualgpu.program.program import BEGAN, BLOCK_MARKS, FELL, RAN, TAKEN, Block
 from virtualgpu.wording import many
 
 SPIN_LIMIT = 4  # idle rounds of a waiting loop before other lanes get their turn
@@ -36,7 +36,7 @@ def run(wave: Wave) -> bool:
     """Run until the wave has ended (True) or all its lanes only wait for others (False)."""
     launch = wave.launch
     program, schedule, executed = launch.program, launch.schedule, launch.listeners.executed
-    blocks = program.blocks
+    blocks, ran = program.blocks, program.ran
     while True:
         if not wave.pending and not wave.met:
             if wave.yielded:
@@ -64,7 +64,13 @@ def run(wave: Wave) -> bool:
                 tell(group, block.instructions)
             wave.steps += len(block.instructions)
             launch.spend(len(block.instructions), wave, group)
-            result = block.run(group)
+            if ran is None:
+                result = block.run(group)
+            else:
+                at = BLOCK_MARKS * group.block
+                ran[at + BEGAN] = 1
+                result = block.run(group)
+                ran[at + RAN] = 1
             kind = block.kind
             if kind == "next":
                 group.block += 1
@@ -129,6 +135,12 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
         if len(predicate) == 1
         else int(np.count_nonzero(predicate))
     )
+    if (ran := wave.launch.program.ran) is not None:
+        went = group.count - true if block.negated else true
+        if went:
+            ran[BLOCK_MARKS * group.block + TAKEN] = 1
+        if went < group.count:
+            ran[BLOCK_MARKS * group.block + FELL] = 1
     if true == 0 or true == group.count:
         went = (true == 0) == block.negated
         target = block.target if went else group.block + 1

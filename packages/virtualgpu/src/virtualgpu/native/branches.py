@@ -96,8 +96,11 @@ class Branches:
             build.position_at_end(onward)
             return mask
         here = build.and_(bits_of_mask(build, predicate.node), mask)
+        others = build.and_(mask, build.not_(here))
         if after not in self.warp.ending:
-            self._wait(after, build.and_(mask, build.not_(here)))
+            self._wait(after, others)
+        elif self.warp.marks is not None:
+            self.warp.marks.ended(after, others)
         build.cbranch(build.icmp_unsigned("!=", here, I32(0)), onward, skip)
         build.position_at_end(skip)
         self._rest(pending)
@@ -148,15 +151,24 @@ class Branches:
             build.position_at_end(some)
             build.cbranch(build.icmp_unsigned("==", stay, I32(0)), yes, parted)
             build.position_at_end(parted)
+            self._went(place, True)
+            self._went(place, False)
             self._part(
                 place,
                 sorted([(place.target, go), (place.after, stay)], key=lambda way: way[0]),
                 pending,
             )
         build.position_at_end(yes)
+        self._went(place, True)
         self._go(place, place.target, mask, pending)
         build.position_at_end(no)
+        self._went(place, False)
         self._go(place, place.after, mask, pending)
+
+    def _went(self, place: Place, taken: bool) -> None:
+        """Mark which way lanes went from a branch, where lines are measured."""
+        if self.warp.marks is not None:
+            self.warp.marks.went(place, taken)
 
     def _choose(self, place: Place, mask: ir.Value, taken: Value, pending: int) -> None:
         """Branch to the entry of a table, or to the function at an address."""
@@ -191,6 +203,9 @@ class Branches:
             self.stop(-1 - place.index, mask, taken),
         )
         build.position_at_end(onward)
+        if self.warp.marks is not None:
+            for target in ways.keys() & self.warp.ending:
+                self.warp.marks.ended(target, ways[target])
         ways = {target: lanes for target, lanes in ways.items() if target not in self.warp.ending}
         first, *others = sorted(ways) or [-1]
         if any(target <= place.index for target in place.targets):
@@ -208,6 +223,10 @@ class Branches:
 
     def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
         """Send lanes different ways: the lowest target runs at once, the others wait."""
+        if self.warp.marks is not None:
+            for target, _ in ways:
+                if target in self.warp.ending:
+                    self.warp.marks.ended(target)
         ways = [way for way in ways if way[0] not in self.warp.ending]
         for target, lanes in ways[1:]:
             self._wait(target, lanes)
@@ -221,6 +240,8 @@ class Branches:
         """Send the lanes in ``mask`` to ``target``; others may wait at places in ``pending``."""
         build = self.build
         if target in self.warp.ending:
+            if self.warp.marks is not None:
+                self.warp.marks.ended(target)
             self._rest(pending)
             return
         if target <= place.index:

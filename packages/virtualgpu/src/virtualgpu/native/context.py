@@ -97,6 +97,7 @@ FIELDS = (
     "workspace",
     "parameter_address",
     "clock",  # instructions that warps of the block have run, in a kernel that asks for them
+    "ran",  # this core's marks of the blocks that ran, where lines are measured (`marks`)
     "seen",  # where a loop's head leaves the registers that decide how it goes on (`livelock`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}

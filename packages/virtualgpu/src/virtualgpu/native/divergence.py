@@ -133,6 +133,8 @@ class ParkedLanes:
         """Let lanes wait at a place for their turn."""
         build, warp = self.build, self.warp
         if place in warp.ending:
+            if warp.marks is not None:
+                warp.marks.ended(place, lanes)
             return
         for word in (warp.waiting_lanes[place], self.others):
             build.store(build.or_(build.load(word), lanes), word)

@@ -193,6 +193,8 @@ class Lowering:
                 build.position_at_end(resume)
                 self.state.restore(self.warp.places[barrier.after].live_in)
                 build.store(self.state.lanes(), self.warp.mask)
+                if self.warp.marks is not None and barrier.after in self.warp.ending:
+                    self.warp.marks.ended(barrier.after)
                 build.branch(
                     self.warp.finish
                     if barrier.after in self.warp.ending
@@ -348,6 +350,8 @@ class Lowering:
         needed = self.uniformity.needed_by_others(place.index)
         lanes = mask_of_bits(build, mask) if needed & registers.written else None
         registers.store_back(place.live_out, lanes, needed)
+        if self.warp.marks is not None:
+            self.warp.marks.ran(place)
         self.branches.leave(place, mask, taken, pending)
 
     def _count_out(self, pending: int) -> None:

@@ -131,7 +131,7 @@ def _key(program: Program, variant: str) -> bytes | None:
     said = [
         llvm.compiler(),
         sources,
-        variant,
+        variant if program.ran is None else f"{variant}, marked",
         program.name,
         str(program.fine),
         str(program.followed),

@@ -7,6 +7,7 @@ from llvmlite import ir
 from virtualgpu.native.affine.uniformity import Uniformity
 from virtualgpu.native.flow import control_flow
 from virtualgpu.native.flow.control_flow import Place
+from virtualgpu.native.marks import Marks
 from virtualgpu.native.operands import Registers
 from virtualgpu.native.values import I32, POINTER, Context
 from virtualgpu.program.program import Program
@@ -35,6 +36,8 @@ class WarpFunction:
         waits there.
     finish : ir.Block
         The end of the warp's turn.
+    marks : Marks or None
+        Where lines are measured.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class WarpFunction:
             program, self.build, self.context, uniformity.varying, slots, self.first, zeros=parks
         )
         self.mask = self.build.alloca(I32)
+        self.marks = None if program.ran is None else Marks(self.build, self.context, places)
 
     def add_blocks(self, more: set[int]) -> None:
         """Add the blocks of all places, and words for lanes that wait, also at places ``more``."""

@@ -41,7 +41,7 @@ from virtualgpu.cuda.interprocess_api import MemoryHandle
 from virtualgpu.devices.real.presence import driver_without_device
 from virtualgpu.memory import array_names
 from virtualgpu.memory.plain_dtypes import demand_plain
-from virtualgpu.numba import arguments, line_information, remembered
+from virtualgpu.numba import arguments, line_information, line_marks, remembered
 from virtualgpu.numba.core import (
     CoreDevice,
     CoreStream,
@@ -107,7 +107,11 @@ def activate() -> None:
         _replace(user, "LaunchConfig", SimpleNamespace)
     _replace(nrt, "_Linker", module._Linker)
     _replace(dispatcher._Kernel, "__init__", _kernel_init(dispatcher._Kernel.__init__))
-    for owner, name, method in (*remembered.replacements(), *line_information.replacements()):
+    for owner, name, method in (
+        *remembered.replacements(),
+        *line_information.replacements(),
+        *line_marks.replacements(),
+    ):
         _replace(owner, name, method)
     # Numba warns of grids that leave a GPU empty: here is none.
     _replace(dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)

@@ -29,10 +29,11 @@ _LIBRARIES = {"numba", "awkward", "virtualgpu"}
 
 
 class _Now(threading.local):
-    """Compilation of this thread: a kernel, soon; a function with lines alone."""
+    """Compilation of this thread: a kernel, soon; a function with lines alone, or of the user's."""
 
     kernel = False
     alone = False
+    users = False
 
 
 now = _Now()
@@ -63,33 +64,29 @@ def _line_or_none(find: Callable) -> Callable:
 def _with_lines(compile_cuda: Callable) -> Callable:
     from numba.cuda.core.errors import NumbaDebugInfoWarning
 
-    def compiled(alone: bool, *args: Any, **options: Any) -> Any:
-        before, now.alone = now.alone, alone
+    def compiled(alone: bool, users: bool, *args: Any, **options: Any) -> Any:
+        before, (now.alone, now.users) = (now.alone, now.users), (alone, users)
         try:
             return compile_cuda(*args, **options)
         finally:
-            now.alone = before
+            now.alone, now.users = before
 
     @functools.wraps(compile_cuda)
     def compile_with_lines(pyfunc: Any, *args: Any, **options: Any) -> Any:
         kernel, now.kernel = now.kernel, False
-        library = (pyfunc.__module__ or "").partition(".")[0]
-        if (
-            options.get("debug")
-            or options.get("lineinfo")
-            or (library in _LIBRARIES and not kernel)
-        ):
-            return compiled(False, pyfunc, *args, **options)
+        users = kernel or (pyfunc.__module__ or "").partition(".")[0] not in _LIBRARIES
+        if options.get("debug") or options.get("lineinfo") or not users:
+            return compiled(False, users, pyfunc, *args, **options)
         options["lineinfo"] = True
         with warnings.catch_warnings():
             # A function made by exec has no source to point at.
             warnings.simplefilter("ignore", NumbaDebugInfoWarning)
             try:
-                return compiled(not kernel, pyfunc, *args, **options)
+                return compiled(not kernel, True, pyfunc, *args, **options)
             except Exception as error:
                 if not kernel or not _of_descriptions(error):
                     raise  # the author's own: compiling it again would say the same
-            return compiled(True, pyfunc, *args, **options)
+            return compiled(True, True, pyfunc, *args, **options)
 
     return compile_with_lines
 

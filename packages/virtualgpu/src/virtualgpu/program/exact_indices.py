@@ -66,7 +66,9 @@ class Follower:
             body += [*self.before, one, *after]
         starts.append(len(body))
         labels = {name: starts[at] for name, at in self.function.labels.items()}
-        made = replace(self.function, registers=self.registers, body=body, labels=labels)
+        marks = [(starts[at], line) for at, line in self.function.marks]
+        registers = self.registers
+        made = replace(self.function, registers=registers, body=body, labels=labels, marks=marks)
         return made, self.comparisons
 
     # -- registers and instructions ------------------------------------------------------------

@@ -36,6 +36,10 @@ CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or writ
 FRAME_ALIGN = 16
 
 Follow = Callable[[Function], tuple[Function, dict[int, Comparison]]]
+# Words of a block in `Program.ran`, uint8: whether the interpreter began to run it; whether it ran
+# to its end; whether lanes took its branch; whether lanes went on behind it.
+BEGAN, RAN, TAKEN, FELL = range(4)
+BLOCK_MARKS = 4
 
 LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
 
@@ -66,6 +70,7 @@ class Block:
     target: int = -1
     targets: tuple[int, ...] = ()
     negated: bool = False
+    marks: tuple[SourceLine, ...] = ()  # lines that begin in it, where the PTX says so
     guard: tuple[int, bool] | None = None
     warp_mask: int | np.ndarray | None = None  # a register slot, or the mask itself
     call: CallSite | None = None
@@ -148,6 +153,9 @@ class Program:
         self.watching: object = None  # ... that is checked
         self.on_disk: dict[str, bool] = {}  # variants that an earlier process has left
         self.watched = 0  # the part of `work` under an observer
+        # Where lines are measured: of each block, BEGAN to FELL. See `kernel_lines`.
+        self.ran: np.ndarray | None = None
+        self.delivered: object = None  # what of it coverage.py has by now
         self.loops: Any = None  # see `program.loops`
         # What observers find out of its instructions once (`watch.orderless`, `.racecheck`,
         # `.profiling`).
@@ -193,6 +201,12 @@ class Program:
             for block in self.blocks
             if block.instructions and block.instructions[-1].opcode in ("atom", "red", "mbarrier")
         }
+
+    def mark_blocks(self) -> None:
+        """Have launches mark in :attr:`ran` what runs, and native code made anew for that."""
+        self.ran = np.zeros(BLOCK_MARKS * len(self.blocks), np.uint8)
+        self.native = self.counting = self.watching = None
+        self.on_disk.clear()
 
     # -- layout --------------------------------------------------------------------------------
 
@@ -297,6 +311,7 @@ class Program:
         for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
             instructions = body[start:end]
             block = Block(len(self.blocks), code, instructions)
+            block.marks = tuple(line for at, line in function.marks if start <= at < end)
             self._ending(code, block, number)
             self.blocks.append(block)
             code.blocks.append(block)

@@ -11,6 +11,7 @@ from typing import Any
 
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.ptx.module import (
+    MARK,
     Address,
     Function,
     Immediate,
@@ -23,7 +24,7 @@ from virtualgpu.ptx.module import (
     Variable,
     Vector,
 )
-from virtualgpu.ptx.opcodes import TEXTURES
+from virtualgpu.ptx.opcodes import TEXTURES, traits
 from virtualgpu.ptx.tokens import (
     MAX_DEPTH,
     MAX_REGISTERS,
@@ -40,6 +41,11 @@ _OTHER_GRAMMAR = {"tcgen05"}
 # [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface Instructions").
 _USED_BYTES = re.compile(r"used_bytes_mask\s+(0x[0-9a-fA-F]{1,16}|[1-9][0-9]{0,19})")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
+
+
+def _may_part(instruction: Instruction) -> bool:
+    """Return True if lanes may not go on from an instruction together, or some leave it out."""
+    return instruction.guard is not None or traits(instruction).ends
 
 
 class Declarations(Tokens):
@@ -104,8 +110,11 @@ class Body:
                     self.variable(variable)
             elif token == ".pragma":
                 pragma = p.next().strip('"')
-                function.pragmas.append(pragma)
                 p.expect(";")
+                if pragma.startswith(MARK):
+                    self.mark(pragma)
+                    continue
+                function.pragmas.append(pragma)
                 if said := _USED_BYTES.fullmatch(pragma):  # of the load that follows
                     used_bytes = int(said[1], 0)
             elif token == ";":
@@ -133,6 +142,18 @@ class Body:
             function.variables[unique] = variable
         variable.name = unique
         self.hidden[-1][name] = unique
+
+    def mark(self, pragma: str) -> None:
+        """Note a line with the instruction before it in its basic block, else with the next."""
+        from urllib.parse import unquote  # 3 ms that only a measured run needs
+
+        function = self.function
+        number, _, file = pragma.removeprefix(MARK).strip().partition(" ")
+        if not (number.isascii() and number.isdigit()):
+            return  # somebody else's: an unknown string is ignored
+        at = len(function.body)
+        begins = at == 0 or at in function.labels.values() or _may_part(function.body[-1])
+        function.marks.append((at - (not begins), SourceLine(unquote(file), int(number))))
 
     def symbol(self, name: str) -> str:
         for names in reversed(self.hidden):
@@ -162,6 +183,11 @@ class Body:
                 pass
             function.branch_targets[unique] = ()
         else:
+            if function.marks and function.marks[-1][0] == len(function.body):
+                # A line without an instruction of its own: it needs one that runs with it.
+                jump = Instruction("bra", ("uni",), (Label(name),), text=f"bra.uni {name};")
+                self.jumps.append((jump, self.suffixes()))
+                function.body.append(jump)
             function.labels[unique] = len(function.body)
 
     def find_labels(self) -> None:

@@ -107,11 +107,17 @@ class Variable:
 # A compiler says of a kernel: threads that store to one place in shared memory by one instruction
 # store one value. PTX ISA, ".pragma": a string that is not known is ignored.
 ONE_STORE = "virtualgpu one store"
+# Another says that a source line begins here: its number, and its file, quoted as in a URL.
+MARK = "virtualgpu line"
 
 
 @dataclass(slots=True)
 class Function:
-    """A ``.entry`` or ``.func``: parameters, registers and a body of instructions and labels."""
+    """A ``.entry`` or ``.func``: parameters, registers and a body of instructions and labels.
+
+    ``marks`` has the lines that begin in the body (:data:`MARK`), each with the index of an
+    instruction that runs if and only if the line does.
+    """
 
     name: str
     is_entry: bool
@@ -129,6 +135,7 @@ class Function:
     explicit_cluster: bool = False
     maximum_cluster: int | None = None
     pragmas: list[str] = field(default_factory=list)
+    marks: list[tuple[int, SourceLine]] = field(default_factory=list)
     source: SourceLine | None = None
     is_declaration: bool = False
 

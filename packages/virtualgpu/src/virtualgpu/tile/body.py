@@ -7,7 +7,7 @@ block (:mod:`.blocks`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,16 +72,28 @@ class Region:
     at: int
     operations: list[Operation]
 
+    def lines(self) -> Iterator[SourceLine | None]:
+        """Yield the line of each operation, of inner regions too."""
+        for operation in self.operations:
+            yield operation.source
+            for region in operation.regions:
+                yield from region.lines()
+
 
 @dataclass
 class Kernel:
-    """An entry of a module: its name, the types of its parameters, and what it does."""
+    """An entry of a module: its name, the types of its parameters, and what it does.
+
+    Launches add the lines of operations that run to ``ran``, where lines are measured.
+    """
 
     name: str
     parameters: tuple[types.Tile, ...]
     body: Region
     values: int  # how many are alive at most
     source: SourceLine | None
+    ran: set[SourceLine | None] | None = None
+    delivered: object = None  # what of it coverage.py has by now
 
 
 def kernels(module: Module, verify: Callable[[Operation], None]) -> dict[str, Kernel]:

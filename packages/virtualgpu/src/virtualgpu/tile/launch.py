@@ -142,6 +142,8 @@ class TileLaunch:
     def count(self, block: events.Block, operation: Operation) -> None:
         """One more operation. Raises BudgetExceeded."""
         self.operations += 1
+        if (ran := self.kernel_code.ran) is not None:
+            ran.add(operation.source)
         if self.operations % LOOK == 0 and (
             self.operations > self.budget.instructions or time.thread_time() > self._deadline
         ):

@@ -252,6 +252,10 @@ class Core:
         self.context[SITES + ADDS :: SITE_WORDS] = record.adds
         self._sums = 0 if record.ordered or not any(record.adds) else own.room(ROOM)
         self.set({"sites": len(record.sites), "warp_function": kernel.warp})
+        # Its copy of `Program.ran`.
+        self.ran = None if launch.program.ran is None else np.zeros_like(launch.program.ran)
+        if self.ran is not None:
+            self.set({"ran": pointer(self.ran)})
         self._begin(launch, look)
 
     def again(self, launch: Launch, look: Callable[[Core], bool]) -> Core:
@@ -273,6 +277,8 @@ class Core:
         self.spent = self._began = 0.0
         self._rounds = ROUNDS
         self.error: BaseException | None = None
+        if self.ran is not None:
+            self.ran[:] = 0
         self.set({"fuel": ROUNDS, "several": 0, "block": 0, "own_room": self._sums, "own_span": 0})
 
     def forget_variables(self) -> None:

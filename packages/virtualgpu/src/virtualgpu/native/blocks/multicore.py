@@ -111,6 +111,10 @@ class Run:
                 pass
             for thread in self._threads:
                 thread.join()
+            if (ran := self.launch.program.ran) is not None:
+                for core in self.cores:
+                    if core.ran is not None:
+                        np.maximum(ran, core.ran, out=ran)
         for core in self.cores:
             if core.error is not None:
                 self._raise(core, core.error)
