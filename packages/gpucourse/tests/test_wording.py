@@ -30,5 +30,6 @@ def test_unequal_numbers_are_printed_apart():
 
 
 def test_numbers_are_written_as_a_person_writes_them():
+    assert number(125) == "125" and number(float("inf")) == "inf"
     assert number(2.0e-7) == "2 × 10⁻⁷" and number(3.35e12) == "3.35 × 10¹²"
     assert [seconds(value) for value in (2, 0.0041, 5.3e-7)] == ["2 s", "4.1 ms", "530 ns"]

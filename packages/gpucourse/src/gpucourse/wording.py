@@ -40,6 +40,7 @@ def digits_apart(value: float, expected: float, least: int = 6) -> int:
 
 def number(value: float, digits: int = 3) -> str:
     """Return ``12,500``, ``0.313``, ``2.1 × 10⁻⁷`` or ``nan``; whole numbers in full."""
+    value = float(value)  # an int has no is_integer() before Python 3.12, nor have arrays
     if value.is_integer() and abs(value) < 1e9:
         return f"{value:,.0f}"
     text = f"{value:.{digits}g}"
