@@ -107,7 +107,7 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 # *Predict:* somebody calls `make_map` a second time with the same arrays. What is in `sky` and `hits` afterwards?
 
 # %% id="twice-guess"
-predict("twice", "the same: both are written anew", "twice as much, both", "twice the hits, and another sky")
+predict("twice", "the same: both are overwritten", "twice as much, both", "twice the hits, and another sky")
 
 # %% id="twice"
 arrays = [array.copy() for array in night]

@@ -853,7 +853,7 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # | 34-45 | section 3; `broadcast`; guesses of sectors on the board |
 # | 45-53 | section 4; `nested` |
 # | 53-61 | section 5; `key` |
-# | 61-70 | sections 6 and 7; back to what stands on the board |
+# | 61-70 | sections 6 and 7; back to the question on the board |
 #
 # *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
 # `walk` and `key` must not be cut.
@@ -871,4 +871,4 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 #
 # *What goes wrong.* Running the first cells of section 2 again empties the three tables, so run what fills them, in
 # sections 2 to 4, again as well. The cell that counts traces would print other numbers the second time, so it defines
-# its function anew.
+# its function again.

@@ -167,8 +167,8 @@ def test_threat_112_the_shell_that_is_imported_is_the_notebooks(server, way):
 @pytest.mark.parametrize(
     ("magic", "said"),
     [
-        ("%%time", "runs what stands below"),
-        ("%%capture said", "runs what stands below"),
+        ("%%time", "runs the lines below them"),
+        ("%%capture said", "runs the lines below them"),
         ("%%bash", "nothing in it is run"),
         ("%%timeit", "nothing in it is run"),
         ("%%writefile double.py", "nothing in it is run"),

@@ -470,7 +470,7 @@ def test_feedback_says_what_the_gradebook_says(term, edit):
     else:
         said = term.nbgrader("generate_feedback", "ps1")
     assert words in feedback(term, "ann")
-    assert "1 page made anew, for the gradebook says otherwise now: ann" in said
+    assert "1 page made again, because the gradebook has changed: ann" in said
     assert others.stat().st_mtime_ns == before
     said = term.nbgrader("generate_feedback", "ps1")
     assert "no longer say" not in said

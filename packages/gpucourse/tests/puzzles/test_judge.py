@@ -301,7 +301,7 @@ BY_VALUE = (
 @pytest.mark.parametrize(
     ("puzzle", "body", "said"),
     [
-        (POLYNOMIAL, BY_VALUE, r"line 7 .* reads `b\[i\]` anew in each round of its loop: 20,480"),
+        (POLYNOMIAL, BY_VALUE, r"line 7 .* reads `b\[i\]` again in each round of its loop: 20,480"),
         (
             POLYNOMIAL,
             BY_VALUE.replace("value * b[i]", "value * x").replace(

@@ -74,7 +74,7 @@ class Loop:
 
 @dataclass(eq=False)
 class Until:
-    """Run the body as long as the condition, evaluated anew each time, is true."""
+    """Run the body as long as the condition, evaluated again each time, is true."""
 
     condition: Expr
     body: list

@@ -286,7 +286,7 @@ def doctor() -> int:
         try:
             print(f"{name}: {load_nvidia_dynamic_lib(name).abs_path}")
         except DynamicLibNotFoundError:
-            print(f"{name}: not found. Mend it: pip install 'cuda-toolkit[nvcc,nvrtc,nvvm,cudart]'")
+            print(f"{name}: not found. Fix it: pip install 'cuda-toolkit[nvcc,nvrtc,nvvm,cudart]'")
     try:
         virtualgpu.activate(force=True)
         right = first_kernel()
@@ -311,7 +311,7 @@ def kept_code(clear: bool) -> int:
     said = f"{place}: {count} file{'' if count == 1 else 's'}, {nbytes / 1e6:.1f} MB"
     print(f"{said}, removed" if clear else f"{said} of at most {cache.LIMIT / 1e6:.0f} MB")
     if place.exists() and not cache.is_private(place):
-        print(f"not used: it is another user's, or others can write it. Mend it: chmod 700 {place}")
+        print(f"not used: it is another user's, or others can write it. Fix it: chmod 700 {place}")
     return 0
 
 

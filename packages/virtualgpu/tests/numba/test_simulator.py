@@ -90,4 +90,4 @@ try:
 except RuntimeError as error:
     result = str(error)
 """)
-    assert f"unset {VARIABLE}" in told and "start Python anew" in told
+    assert f"unset {VARIABLE}" in told and "start Python again" in told

@@ -253,7 +253,7 @@ try:
 except RuntimeError as error:
     result = str(error)
 """)
-    assert "start Python anew" in told
+    assert "start Python again" in told
 
 
 @pytest.mark.rehearsal

@@ -8,7 +8,7 @@ They lie in their lesson's folder, in ``puzzles/``, a file each::
     kernel = '''…'''                          # the solution, its answer between the usual markers
     hints = ["The idea: …", "The shape: …"]
     [inputs]
-    a = "whole(n)"                            # drawn anew for each trial
+    a = "whole(n)"                            # drawn again for each trial
     [predict]
     question = "…"
     choices = ["…", "…"]
@@ -358,7 +358,7 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
     yield from ("", "", f'replay("{name}", {function})')
     yield from _why(puzzle)
     yield from ("", f'# %% [markdown] id="{name}-mend"')
-    yield from _markdown(_("Mend it: copy the lines from above, and take the fault out."))
+    yield from _markdown(_("Fix it: copy the lines from above, and remove the fault."))
     yield from ("", f'# %% id="{name}-exercise" tags=["exercise"]', puzzle.kernel)
     yield from ("", f'# %% id="{name}-check"', f'check("{name}", {puzzle.function})', "")
 

@@ -28,7 +28,7 @@ from gpucourse.system.errors import CourseError
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and to wait for the next bytes
 _BLOCK = 1 << 18  # bytes; what a broken connection loses at most
-_ENOUGH = 1 << 20  # bytes that count as progress, so that patience starts anew
+_ENOUGH = 1 << 20  # bytes that count as progress, so that patience starts again
 _BUSY = (408, 425, 429, 500, 502, 503, 504)  # worth another try
 
 Report = Callable[[str, int], None]

@@ -22,7 +22,7 @@ _LITTLE_DISK = 200e6
 _TRIAL = bytes(1_000_000)
 
 _SYSCTL = Path("/proc/sys")
-#: Switches of the system that forbid user namespaces: file, the value that forbids, the mend.
+#: Switches of the system that forbid user namespaces: file, the value that forbids, the remedy.
 NAMESPACE_SWITCHES = (
     (
         "kernel/apparmor_restrict_unprivileged_userns",

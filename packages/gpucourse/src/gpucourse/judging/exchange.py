@@ -23,7 +23,7 @@ CASTS = {"f": ("f8", "f4"), "i": ("i8", "i4"), "u": ("u8", "u4")}
 # Numbers that are known by chance alone in one of so many launches are not exchanged.
 ODDS = 1e-4
 # So many numbers are looked for one by one; more, in a sorted table, which takes 7 ms to sort for
-# 100,000 numbers: a third of what grading the first project took, when each look sorted anew.
+# 100,000 numbers: a third of what grading the first project took, when each look sorted again.
 FEW = 8
 
 

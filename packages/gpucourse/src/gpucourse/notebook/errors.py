@@ -2,7 +2,7 @@
 
 IPython shows every frame between a cell and an error: forty of a launch, hundreds of Numba's
 compiler. What it shows in twelve lines stays, with what to do below it; anything longer becomes the
-learner's own lines, the reason and the mend (:mod:`gpucourse.exercises.reasons`).
+learner's own lines, the reason and the fix (:mod:`gpucourse.exercises.reasons`).
 """
 
 from __future__ import annotations

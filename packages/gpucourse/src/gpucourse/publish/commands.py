@@ -84,7 +84,7 @@ def check_current() -> int:
     if state.current:
         _console.print(f"{many(len(state.texts), 'notebook')} in step with the source.")
         return 0
-    _console.print("To mend this: make build   (edit course/, never these notebooks)")
+    _console.print("To fix this: make build   (edit course/, never these notebooks)")
     return 1
 
 

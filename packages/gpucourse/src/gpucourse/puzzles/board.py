@@ -88,7 +88,7 @@ def enter(name: str, entry: Entry, path: Path | None = None, *, ours: int | None
     known = board.get(name)
     fewest = entry if known is None or entry.bytes < known.fewest.bytes else known.fewest
     shortest = known.shortest if known else None
-    # Times of two GPUs say nothing about two kernels: the latest GPU begins anew.
+    # Times of two GPUs say nothing about two kernels: the latest GPU begins again.
     if _is_timed(entry) and (
         shortest is None or shortest.gpu != entry.gpu or entry.ms < shortest.ms  # type: ignore[operator]
     ):

@@ -27,7 +27,7 @@ def why(judged: Judged, kernel: Any) -> str:
         for place, line in _most(mine, lambda one: one.global_loads):
             for element in _read_in_each_round(kernel, place[1]):
                 return _(
-                    "{line} reads {element} anew in each round of its loop: {count:,} reads. Read "
+                    "{line} reads {element} again in each round of its loop: {count:,} reads. Read "
                     "it once before the loop, into a variable."
                 ).format(line=_named(place), element=element, count=line.global_loads)
     if mine.global_sectors > ours.global_sectors:

@@ -67,7 +67,7 @@ def library_ms(puzzle: Puzzle) -> float | None:
 
 
 def timed(puzzle: Puzzle) -> Case:
-    """Return a case for timing, with numbers drawn anew, so that no kernel knows them."""
+    """Return a case for timing, with numbers drawn again, so that no kernel knows them."""
     return draw(puzzle, puzzle.clock[:-1], puzzle.clock[-1], np.random.default_rng())
 
 

@@ -1,6 +1,6 @@
 """Inputs of a puzzle's kernel, and the result of its line of NumPy.
 
-Numbers are whole, drawn anew for each trial: sums of them are exact in any order of addition.
+Numbers are whole, drawn again for each trial: sums of them are exact in any order of addition.
 """
 
 from __future__ import annotations

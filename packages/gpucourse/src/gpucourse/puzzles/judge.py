@@ -1,7 +1,7 @@
 """Judgement of a kernel that solves a puzzle, and its cost.
 
 It is launched on the virtual GPU, on a machine with a GPU too: in several sizes and shapes of the
-launch, with numbers drawn anew, under every checker and in several orders of its threads. Then once
+launch, with new numbers, under every checker and in several orders of its threads. Then once
 more in one large launch, whose work is counted.
 """
 

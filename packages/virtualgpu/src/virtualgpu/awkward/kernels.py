@@ -37,7 +37,7 @@ def mend_iteration() -> None:
 
 
 def stop_waiting() -> None:
-    """Leave Awkward alone if it is not imported yet; a mend that was made stays."""
+    """Leave Awkward alone if it is not imported yet; a change that was made stays."""
     forget(_VIEWS)
 
 

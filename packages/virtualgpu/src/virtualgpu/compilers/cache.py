@@ -7,7 +7,7 @@ compiled again.
 
 A file is named by its key, which the caller makes of all that decides what the code is. It holds
 the key and a digest of key and code: what is cut short, damaged or meant for another key counts as
-missing, and is written anew. The digest finds accidents. Against people, there is the folder's
+missing, and is written again. The digest finds accidents. Against people, there is the folder's
 owner: code is read only where this user alone can write.
 """
 

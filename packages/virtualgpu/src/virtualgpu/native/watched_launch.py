@@ -39,7 +39,7 @@ from virtualgpu.native.watched.rules import (
 
 RECORDS = ("writes", "reads", "strong")
 RECORD = 4  # bytes
-ATTEMPTS = 8  # runs begun anew because one more allocation is loaded and stored to
+ATTEMPTS = 8  # runs begun again because one more allocation is loaded and stored to
 
 
 class Suspicion(Exception):

@@ -92,7 +92,7 @@ def activate() -> None:
             _replace(driver, name, _numba_call(module, getattr(API, name)))
     # Handles of memory (IPC) that numba-cuda can send.
     _replace(module, "binding", _with(module.binding, CUipcMemHandle=MemoryHandle))
-    # Each compilation reads the environment anew, and `jit` would give a kernel of the simulator.
+    # Each compilation reads the environment again, and `jit` would give a kernel of the simulator.
     _replace(decorators, "config", _with(decorators.config, ENABLE_CUDASIM=0))
     for name in _FINALIZERS:
         _replace(module, name, _while_active(getattr(module, name)))

@@ -49,7 +49,7 @@ def switch_off() -> str:
     if getattr(jit, "__module__", "").startswith("numba.cuda.simulator"):
         raise SimulatorError(
             f"{asked} had numba.cuda imported as Numba's simulator, which cannot become the "
-            f"virtual GPU: switch the simulator off and start Python anew ({mend})"
+            f"virtual GPU: switch the simulator off and start Python again ({mend})"
         )
     os.environ[VARIABLE] = "0"  # which a file cannot change, nor in processes that this one starts
     for one in read:

@@ -86,7 +86,7 @@ def take() -> None:
     if _ALIAS in sys.modules:
         raise RuntimeError(
             f"numba.cuda was imported as numba-cuda before {SUCCESSOR} was to take its place: "
-            "start Python anew, and let virtualgpu.activate() or %load_ext gpucourse come first"
+            "start Python again, and let virtualgpu.activate() or %load_ext gpucourse come first"
         )
     sys.meta_path.insert(0, _Finder())
 

@@ -8,7 +8,7 @@
     versions/ASSIGNMENT/NAME/*.ipynb          what was handed out, today and before
 
 A verdict is used again as long as neither the submission nor the tests have changed; delete the
-file to have it graded anew.
+file to have it graded again.
 """
 
 from __future__ import annotations

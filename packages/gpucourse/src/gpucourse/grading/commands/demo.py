@@ -201,7 +201,7 @@ class Demo:
         self.classes: dict[str, tuple[Assignment, list[Expected]]] = {}
 
     def build(self) -> None:
-        """Make the folder anew with sources, configuration and submissions."""
+        """Make the folder again with sources, configuration and submissions."""
         if self.folder.exists():
             if not (self.folder / MARKER).is_file():
                 raise FileExistsError(f"{self.folder} is not of the demo's making; move it away")

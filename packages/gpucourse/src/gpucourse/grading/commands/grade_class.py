@@ -237,7 +237,7 @@ class Class:
         except Exception as error:
             sentence = (
                 f"{job.student}: {verdict.notebook}: graded, but not in the gradebook: "
-                f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Mend that and give "
+                f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Fix that and give "
                 "the same command again."
             )
             self.unwritten.append(sentence)

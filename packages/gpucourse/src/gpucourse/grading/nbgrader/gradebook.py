@@ -91,7 +91,7 @@ def _told(error: BaseException | None) -> GradebookInUse | None:
             "of gradebook.db), and give the same command again. Verdicts that are on file are kept."
         )
     return GradebookInUse(
-        f"The gradebook cannot be used: {said}. Mend that, and give the same command again. "
+        f"The gradebook cannot be used: {said}. Fix that, and give the same command again. "
         "Verdicts that are on file are kept."
     )
 
@@ -170,7 +170,7 @@ class GradebookWriter:
                 + ". The gradebook follows"
                 + (f" (as it was: {copy})" if copy else "")
                 + ", and work whose tests changed is "
-                "graded anew. " + changed_source.advice(assignment, source, released)
+                "graded again. " + changed_source.advice(assignment, source, released)
             )
         return sentences
 

@@ -131,11 +131,11 @@ def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
 
 
 def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
-    """Take feedback away that the gradebook has overtaken, so that nbgrader makes it anew."""
+    """Take feedback away that the gradebook has overtaken, so that nbgrader makes it again."""
     with GradebookWriter(Classroom(root), c) as book:
         if assignment and (stale := take_away(book, root, assignment, student)):
             print(
-                f"{many(len(stale), 'page')} made anew, for the gradebook says otherwise now: "
+                f"{many(len(stale), 'page')} made again, because the gradebook has changed: "
                 + ", ".join(stale),
                 file=sys.stderr,
             )
@@ -217,7 +217,7 @@ class GradeWithOracle(NbGraderPreprocessor):
             stored = classroom.stored(where["assignment"], job)
             raise RuntimeError(
                 f"{where['student']}: the grader failed, not the student: "
-                f"{stored.reason if stored else 'no verdict'}. Nothing was recorded; mend the "
+                f"{stored.reason if stored else 'no verdict'}. Nothing was recorded; fix the "
                 "cause and run `nbgrader autograde` again."
             )
         fill_in(nb, verdict)

@@ -216,7 +216,7 @@ class SubmissionClock:
         self.restart()
 
     def restart(self, held: int = 0) -> None:
-        """Charge anew from nothing; `held` bytes of this process are another's."""
+        """Charge again from nothing; `held` bytes of this process are another's."""
         self._held = held
         self.waiting = 0.0
         self._processor = time.process_time()

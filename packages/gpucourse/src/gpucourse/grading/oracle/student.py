@@ -128,7 +128,7 @@ class Student:
         if cells.wraps(magics.split(",")[0]):
             return (
                 f"The cell '{cell}' has lines that are not Python ({magics}): the grader does "
-                "not run them, but runs what stands below."
+                "not run them, but runs the lines below them."
             )
         return (
             f"The cell '{cell}' begins with '{magics}': nothing in it is run by the grader. "
@@ -152,7 +152,7 @@ class Student:
     def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
         """Return the result of the student's function `name`. Raises PropertyFailed.
 
-        A function that a set-up cell defines is defined anew first: an answer may have replaced it.
+        A function that a set-up cell defines is defined again first, as an answer may replace it.
         """
         self.ready()
         for cell in self._set_up.behind(name):

@@ -207,7 +207,7 @@ class OutOfTime(Exception):
     """No whole message came in time."""
 
 
-#: Seconds that are left for a message; asked anew while it is waited for. None waits for ever.
+#: Seconds that are left for a message; asked again while it is waited for. None waits for ever.
 Left = Callable[[], float]
 T = TypeVar("T")
 

@@ -59,7 +59,7 @@ class Ingested:
     raw_digest: str = ""
     # Answer cells that were not in the version which the student was given.
     lacks: list[str] = field(default_factory=list)
-    # Of written answers, by grade_id: their pictures in base64, decoded and written anew.
+    # Of written answers, by grade_id: their pictures in base64, decoded and written again.
     pictures: dict[str, list[str]] = field(default_factory=dict, compare=False)
     # There is a notebook in the file.
     read: bool = field(default=True, compare=False)

@@ -107,11 +107,11 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         box(
             head(title, "two threads, step by step"),
             *markup,
-            f"<p><b>To mend it:</b> {escape(advice)}.</p>",
+            f"<p><b>To fix it:</b> {escape(advice)}.</p>",
             note(told),
             label=title,
         ),
-        "\n".join([*lines, "", f"To mend it: {advice}.", told]),
+        "\n".join([*lines, "", f"To fix it: {advice}.", told]),
     )
 
 

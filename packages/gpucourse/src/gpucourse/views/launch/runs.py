@@ -267,7 +267,7 @@ def is_tiled(kernel: Any) -> bool:
 def on_virtual_gpu(kernel: Any) -> Iterator[object]:
     """Yield the kernel in a form that runs on the virtual GPU, also beside a real one.
 
-    Beside a real GPU the kernel is compiled anew, for the virtual GPU's compute capability, and
+    Beside a real GPU the kernel is compiled again, for the virtual GPU's compute capability, and
     the libraries that drive the real one are left alone.
     """
     if virtualgpu.answers():

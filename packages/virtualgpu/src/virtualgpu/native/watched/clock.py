@@ -1,6 +1,6 @@
 """The clock of a watched run: a block starts, all its warps pass a barrier, a warp passes its own.
 
-Times are 21 bits of a record. When they run out, all records of the launch are written anew with
+Times are 21 bits of a record. When they run out, all records of the launch are written again with
 the least times that keep what they tell: another block, before the barrier, since.
 """
 
@@ -49,7 +49,7 @@ def warp_meets(context: ContextWords) -> int:
 
 @compiled
 def _tick(context: ContextWords) -> None:
-    """Time moves on; where it runs out, the records are written anew."""
+    """Time moves on; where it runs out, the records are written again."""
     words: WatchWords = context.watch
     words.now += TICK
     if words.now > words.end:
