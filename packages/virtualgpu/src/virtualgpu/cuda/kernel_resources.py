@@ -8,7 +8,7 @@ from virtualgpu.cuda.device_attributes import SHARED_PER_BLOCK
 from virtualgpu.errors import LaunchError, VirtualGPUError
 from virtualgpu.launch.limits import MAX_SHARED
 from virtualgpu.program.shared_layout import lay_out
-from virtualgpu.ptx import Function, Module, parse
+from virtualgpu.ptx import Function, PTXModule, parse
 
 
 class Resources(NamedTuple):
@@ -26,7 +26,7 @@ class Resources(NamedTuple):
     architecture: int  # the compute capability that the code was compiled for, 10 * major + minor
 
 
-def find_kernel(texts: list[str], name: str) -> tuple[Module, Function]:
+def find_kernel(texts: list[str], name: str) -> tuple[PTXModule, Function]:
     """Return the translation unit and the function.
 
     Raises VirtualGPUError where there is none.

@@ -19,7 +19,7 @@ from virtualgpu.program.comparison import Comparison
 from virtualgpu.program.exact_indices import Follower
 from virtualgpu.program.index_ranges import indices
 from virtualgpu.program.program import CODE_BASE, Program
-from virtualgpu.ptx import Function, Immediate, Module, Symbol, Variable, parse
+from virtualgpu.ptx import Function, Immediate, PTXModule, Symbol, Variable, parse
 
 CODE_STEP = 16  # bytes between the addresses of two functions
 _lock = threading.RLock()
@@ -52,7 +52,7 @@ class LoadedModule:
         self._programs: dict[tuple[str, bool, int], Program] = {}
         self._tables: list[str] | None = None
 
-    def _add(self, module: Module) -> None:
+    def _add(self, module: PTXModule) -> None:
         self.debug |= module.debug
         for name, function in module.functions.items():
             known = self.functions.get(name)

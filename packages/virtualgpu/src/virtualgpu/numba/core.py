@@ -60,7 +60,7 @@ class CoreStream:
         API.cuStreamSynchronize(self.handle)
 
 
-class Program:
+class NVRTCProgram:
     """In place of ``cuda.core.Program``, which asks for a driver: NVRTC needs none."""
 
     def __init__(self, source, language, options=None):

@@ -45,7 +45,7 @@ from virtualgpu.numba import arguments, line_information, line_marks, remembered
 from virtualgpu.numba.core import (
     CoreDevice,
     CoreStream,
-    Program,
+    NVRTCProgram,
     kernel_names,
     linker_class,
 )
@@ -115,7 +115,7 @@ def activate() -> None:
         _replace(owner, name, method)
     # Numba warns of grids that leave a GPU empty: here is none.
     _replace(dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
-    _replace(nvrtc, "Program", Program)
+    _replace(nvrtc, "Program", NVRTCProgram)
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
     _replace(devicearray, "_to_strided_memory_view", convert)
     base = devicearray.DeviceNDArrayBase

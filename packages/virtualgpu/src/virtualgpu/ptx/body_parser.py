@@ -17,8 +17,8 @@ from virtualgpu.ptx.module import (
     Immediate,
     Instruction,
     Label,
-    Module,
     Operand,
+    PTXModule,
     Register,
     Symbol,
     Variable,
@@ -51,7 +51,7 @@ def _may_part(instruction: Instruction) -> bool:
 class Declarations(Tokens):
     """Protocol of a body's parser: the variables it declares, and where results go."""
 
-    result: Module
+    result: PTXModule
     locations: list[tuple[Instruction | Function, tuple[tuple[int, int], ...]]]
 
     def variables(self, linkage: str = "") -> list[Variable]:

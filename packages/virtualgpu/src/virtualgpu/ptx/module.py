@@ -141,7 +141,7 @@ class Function:
 
 
 @dataclass(slots=True)
-class Module:
+class PTXModule:
     """A PTX translation unit. `debug` tells that it was compiled for a debugger, unoptimised."""
 
     version: str = ""

@@ -1,4 +1,4 @@
-"""PTX text to a :class:`~virtualgpu.ptx.module.Module`.
+"""PTX text to a :class:`~virtualgpu.ptx.module.PTXModule`.
 
 The grammar is that of the PTX ISA, "Syntax" and "Directives", as NVVM and NVRTC write it. Every
 malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes the line. Bodies of
@@ -15,7 +15,7 @@ from virtualgpu.ptx.body_parser import Body, Declarations
 from virtualgpu.ptx.module import (
     Function,
     InitialValue,
-    Module,
+    PTXModule,
     Symbol,
     Variable,
 )
@@ -42,7 +42,7 @@ DYNAMIC_SHARED = "__dynamic_shmem__"
 
 
 @lru_cache(maxsize=64)
-def parse(text: str) -> Module:
+def parse(text: str) -> PTXModule:
     """Parse PTX text. The same text gives the same module: leave it as it is.
 
     Raises
@@ -81,12 +81,12 @@ class Parser(Declarations):
 
     def __init__(self, text: str):
         super().__init__(text)
-        self.result = Module()
+        self.result = PTXModule()
         self.locations = []
 
     # -- module level --------------------------------------------------------------------------
 
-    def module(self) -> Module:
+    def module(self) -> PTXModule:
         while self.kinds[self.at] != "end":
             self.statement()
         files = self.result.files

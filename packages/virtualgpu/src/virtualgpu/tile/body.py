@@ -14,7 +14,7 @@ from typing import Any
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.ptx import SourceLine
 from virtualgpu.tile import debug, types
-from virtualgpu.tile.bytecode import Cursor, Module
+from virtualgpu.tile.bytecode import Cursor, TileModule
 from virtualgpu.tile.opcodes import ENUMERATIONS, LACKING, OPCODES, Opcode
 
 DEEPEST = 64  # regions inside one another
@@ -96,7 +96,7 @@ class Kernel:
     delivered: object = None  # what of it coverage.py has by now
 
 
-def kernels(module: Module, verify: Callable[[Operation], None]) -> dict[str, Kernel]:
+def kernels(module: TileModule, verify: Callable[[Operation], None]) -> dict[str, Kernel]:
     """Return the entries of a module by name; ``verify`` is asked about each operation.
 
     Raises BytecodeError, UnsupportedInstruction.
@@ -142,7 +142,7 @@ class _Reader:
 
     def __init__(
         self,
-        module: Module,
+        module: TileModule,
         cursor: Cursor,
         lines: list[SourceLine | None],
         verify: Callable[[Operation], None],
@@ -281,17 +281,17 @@ class _Reader:
 # -- attributes ----------------------------------------------------------------------------------
 
 
-def _array(module: Module, cursor: Cursor, depth: int = 0) -> list:
+def _array(module: TileModule, cursor: Cursor, depth: int = 0) -> list:
     return [_tagged(module, cursor, depth + 1) for _ in range(cursor.count())]
 
 
-def _dictionary(module: Module, cursor: Cursor, depth: int = 0) -> dict[str, Any]:
+def _dictionary(module: TileModule, cursor: Cursor, depth: int = 0) -> dict[str, Any]:
     return {
         module.string(cursor): _tagged(module, cursor, depth + 1) for _ in range(cursor.count(2))
     }
 
 
-def _tagged(module: Module, cursor: Cursor, depth: int) -> Any:
+def _tagged(module: TileModule, cursor: Cursor, depth: int) -> Any:
     """Read a tagged attribute; a number comes as ``(type, its bits)``."""
     start, tag = cursor.at, cursor.byte()
     if depth > DEEPEST:
@@ -320,7 +320,7 @@ def _tagged(module: Module, cursor: Cursor, depth: int) -> Any:
     raise cursor.fail(f"the tag {tag} of an attribute is not known", start)
 
 
-_ATTRIBUTES: dict[str, Callable[[Module, Cursor], Any]] = {
+_ATTRIBUTES: dict[str, Callable[[TileModule, Cursor], Any]] = {
     "int": lambda module, cursor: cursor.number(),
     "bool": lambda module, cursor: bool(cursor.byte()),
     "string": lambda module, cursor: module.string(cursor),

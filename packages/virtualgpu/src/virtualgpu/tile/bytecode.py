@@ -84,7 +84,7 @@ def damaged(offset: int, what: str, why: str) -> BytecodeError:
 
 
 @dataclass
-class Module:
+class TileModule:
     """The sections of one bytecode; places are offsets into ``raw``."""
 
     raw: bytes
@@ -121,7 +121,7 @@ def _at(table: list, cursor: Cursor, what: str):
     return table[index]
 
 
-def read(raw: bytes) -> Module:
+def read(raw: bytes) -> TileModule:
     """Return the sections of a bytecode. Raises BytecodeError, UnsupportedInstruction."""
     cursor = Cursor(raw, 0, len(raw), "the header")
     if cursor.take(len(MAGIC)) != MAGIC:
@@ -132,7 +132,7 @@ def read(raw: bytes) -> Module:
         shown = f"{version[0]}.{version[1]}" + (f".{tag}" if tag else "")
         raise cursor.fail(f"version {shown} of the bytecode is not known; 13.1 to 13.4 are", 8)
     places = _sections(cursor)
-    module = Module(raw, version, places, [], [], [], {})
+    module = TileModule(raw, version, places, [], [], [], {})
     for needed in ("strings", "types", "functions"):
         if needed not in places:
             raise cursor.fail(f"there is no section of {needed}")
@@ -149,7 +149,7 @@ def read(raw: bytes) -> Module:
     return module
 
 
-def _items(module: Module, name: str, width: int) -> list[tuple[int, int]]:
+def _items(module: TileModule, name: str, width: int) -> list[tuple[int, int]]:
     cursor = module.cursor(name, f"the section of {name}")
     return table(cursor, width, cursor.at)
 
@@ -232,7 +232,7 @@ def spans(cursor: Cursor, starts: list[int], room: int) -> list[tuple[int, int]]
     return found
 
 
-def _globals(module: Module) -> None:
+def _globals(module: TileModule) -> None:
     cursor = module.cursor("globals", "the section of globals")
     for _ in range(cursor.count(4)):
         name, tile, data = module.string(cursor), module.tile(cursor), module.constant(cursor)
@@ -246,7 +246,7 @@ def _globals(module: Module) -> None:
 # -- types ---------------------------------------------------------------------------------------
 
 
-def _type(module: Module, cursor: Cursor):
+def _type(module: TileModule, cursor: Cursor):
     start, tag = cursor.at, cursor.number()
     if tag in types.ELEMENTS:
         return types.ELEMENTS[tag]
@@ -281,7 +281,7 @@ def _attribute(cursor: Cursor, flags: int, ends: bool = False) -> None:
         raise cursor.fail(f"flags {flags:#x} of a type are not known")
 
 
-def _known(module: Module, cursor: Cursor, kind: type):
+def _known(module: TileModule, cursor: Cursor, kind: type):
     start, found = cursor.at, module.type(cursor)
     if not isinstance(found, kind):
         raise cursor.fail(f"{kind.__name__.lower()} is wanted, not {found}", start)
@@ -301,7 +301,7 @@ def _sizes(cursor: Cursor, sizes: list[int], start: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _tensor(module: Module, cursor: Cursor, start: int) -> types.Tensor:
+def _tensor(module: TileModule, cursor: Cursor, start: int) -> types.Tensor:
     if module.version >= (13, 4):
         _attribute(cursor, cursor.number())
     element = _known(module, cursor, types.Element)
@@ -319,7 +319,7 @@ def _tensor(module: Module, cursor: Cursor, start: int) -> types.Tensor:
     return types.Tensor(element, sizes(shape), sizes(strides))
 
 
-def _view(module: Module, cursor: Cursor, tag: int, start: int) -> types.View:
+def _view(module: TileModule, cursor: Cursor, tag: int, start: int) -> types.View:
     unified = module.version >= (13, 3)
     flags = cursor.number() if unified else 0
     shape = _sizes(cursor, cursor.integers(4), start)

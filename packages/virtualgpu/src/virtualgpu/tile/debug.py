@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtualgpu.ptx import SourceLine
-from virtualgpu.tile.bytecode import Cursor, Module, spans, table
+from virtualgpu.tile.bytecode import Cursor, TileModule, spans, table
 
 _FILE, _BLOCK, _LINE, _SUBPROGRAM, _CALL = 2, 3, 4, 5, 6
 
@@ -11,7 +11,7 @@ _FILE, _BLOCK, _LINE, _SUBPROGRAM, _CALL = 2, 3, 4, 5, 6
 class Lines:
     """The lines of a module's functions."""
 
-    def __init__(self, module: Module):
+    def __init__(self, module: TileModule):
         self.module = module
         self.items: list[tuple[int, int]] = []
         self.functions: list[list[int]] = []

@@ -20,7 +20,7 @@ from gpucourse.grading.sandbox.wire import ProtocolError
 
 
 @dataclass(frozen=True)
-class Program:
+class JaxProgram:
     """A traced function.
 
     Attributes
@@ -44,10 +44,10 @@ class Program:
     wide: bool
 
 
-def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> Program:
+def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> JaxProgram:
     """Return the program in a worker's reply. Raises PropertyFailed for anything else."""
     try:
-        return Program(
+        return JaxProgram(
             name, done["program"], arrays, gate.value(done["structure"], []), done["wide"] is True
         )
     except (KeyError, TypeError, ProtocolError, gate.Refused):
@@ -70,7 +70,7 @@ class JaxRunner:
     def close(self) -> None:
         self.conversation.close()
 
-    def operations(self, program: Program, elements: str = "") -> dict[str, int]:
+    def operations(self, program: JaxProgram, elements: str = "") -> dict[str, int]:
         """Count each primitive in it, or the elements that it gives.
 
         Raises PropertyFailed.
@@ -82,7 +82,7 @@ class JaxRunner:
             raise PropertyFailed(f"'{program.name}' cannot be traced by JAX") from None
 
     def run(
-        self, program: Program, values: list[np.ndarray], squeezed: float | None = None
+        self, program: JaxProgram, values: list[np.ndarray], squeezed: float | None = None
     ) -> object:
         """Return the program's result for these inputs, as NumPy arrays. Raises PropertyFailed.
 
@@ -106,7 +106,7 @@ class JaxRunner:
 
     def _ask(
         self,
-        program: Program,
+        program: JaxProgram,
         values: list[np.ndarray] | None,
         elements: str = "",
         squeezed: float | None = None,

@@ -27,7 +27,7 @@ from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.cuda_source import compile_source
 from gpucourse.grading.oracle.devices import new_device
-from gpucourse.grading.oracle.jax_runner import JaxRunner, Program
+from gpucourse.grading.oracle.jax_runner import JaxProgram, JaxRunner
 from gpucourse.grading.oracle.provenance import NotMade
 from gpucourse.grading.oracle.student import Student
 from gpucourse.grading.submission.ingest import Ingested
@@ -86,7 +86,7 @@ class OracleJudge(Judge):
         self.near = ""
         self._draws = 0
         self._reference: _Side | None = None
-        self._programs: dict[tuple, Program] = {}
+        self._programs: dict[tuple, JaxProgram] = {}
 
     @property
     def student(self) -> Student:
@@ -237,7 +237,7 @@ class OracleJudge(Judge):
     def operations(self, asked: Call, elements: str) -> dict[str, int]:
         return self._side.runner.operations(self._program(asked), elements)
 
-    def _program(self, asked: Call) -> Program:
+    def _program(self, asked: Call) -> JaxProgram:
         """Return JAX's program, traced once in a test for the same types.
 
         So what is counted is what is run.

@@ -18,7 +18,7 @@ from gpucourse.grading.oracle import fault_reasons, gate
 from gpucourse.grading.oracle.clocks import SubmissionClock, resident_bytes
 from gpucourse.grading.oracle.conversation import Conversation
 from gpucourse.grading.oracle.device_service import DeviceService
-from gpucourse.grading.oracle.jax_runner import Program, blank, program_of
+from gpucourse.grading.oracle.jax_runner import JaxProgram, blank, program_of
 from gpucourse.grading.oracle.set_up import SetUp
 from gpucourse.grading.oracle.words_heard import Heard
 from gpucourse.grading.sandbox import cells
@@ -184,7 +184,7 @@ class Student:
         self.heard.note(value)
         return value
 
-    def trace(self, name: str, args: tuple, static: tuple) -> Program:
+    def trace(self, name: str, args: tuple, static: tuple) -> JaxProgram:
         """Return JAX's program of the student's function `name`. Raises PropertyFailed.
 
         The worker is told the arguments at the positions `static`, of others type and shape alone.

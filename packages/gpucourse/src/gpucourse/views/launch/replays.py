@@ -24,7 +24,7 @@ MOST_STEPS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RaceEvent:
     """Action of one of the two threads (0 or 1), or both at once (2), at their shared place."""
 
     who: int
@@ -39,7 +39,7 @@ class Event:
 class Replay:
     """Events in the order of one recording; ``seed`` is None for the default order."""
 
-    events: tuple[Event, ...]
+    events: tuple[RaceEvent, ...]
     seed: int | None
     cell: str
 
@@ -158,7 +158,7 @@ def _event(
     pair: np.ndarray,
     dtype: np.dtype | None,
     passed: dict[int, int],
-) -> Event:
+) -> RaceEvent:
     mine = step.addresses == address
     threads = step.threads[mine]
     who = 2 if len(threads) > 1 else int(threads[0] == pair[1])
@@ -168,7 +168,7 @@ def _event(
     elif dtype is not None and step.values is not None and dtype.itemsize == step.size:
         value = np.ascontiguousarray(step.values[mine][-1]).view(dtype)[0].item()
     code = sources.text(step.filename, step.line)
-    return Event(who, step.kind, step.line, code, value, passed[int(threads[0])])
+    return RaceEvent(who, step.kind, step.line, code, value, passed[int(threads[0])])
 
 
 def _cell(run: Observed, place: Place | None, space: str, address: int, size: int) -> str:
