@@ -95,17 +95,29 @@ def test_runs_ahead_of_a_launch_leave_nothing_behind(capsys, monkeypatch):
 @BOTH
 def test_unwritten_elements_of_an_empty_one_are_found(native, monkeypatch):
     monkeypatch.setenv("VIRTUALGPU_NATIVE", native)
-    x, y = (virtualgpu.huge(LENGTH, np.uint32, fill=None) for _ in range(2))
-    x[:256] = 1
+    x = virtualgpu.huge(LENGTH, np.uint32)
+    y, z = (virtualgpu.huge(LENGTH, np.uint32, fill=None) for _ in range(2))
+    z[:256] = 1
     before = resident()
-    with virtualgpu.sample(blocks=3), virtualgpu.check() as report:
-        launch(entry(COPY, 2), *GRID, [x, y])
-    assert [one.kind for one in report.findings] == ["uninitialised"]
-    assert report.findings[0].count == 4 * 256
-    with virtualgpu.sample(blocks=3), virtualgpu.check() as report:
-        launch(entry(COPY, 2), *GRID, [y, x])  # the same blocks, which have been written
-    assert report.ok, report
+    for source, target, seed, unwritten in ((x, y, 1, 0), (y, x, 1, 0), (y, x, 2, 3), (z, y, 2, 4)):
+        with virtualgpu.sample(blocks=3, seed=seed), virtualgpu.check() as report:
+            launch(entry(COPY, 2), *GRID, [source, target])
+        assert [one.kind for one in report.findings] == ["uninitialised"] * bool(unwritten)
+        assert sum(one.count for one in report.findings) == unwritten * 256
     assert resident() - before < 64 << 20
+
+
+@BOTH
+def test_what_native_code_stored_before_a_suspicion_is_taken_back(native, monkeypatch):
+    """The interpreter runs the blocks again, over the memory as it was."""
+    monkeypatch.setenv("VIRTUALGPU_NATIVE", native)
+    x = virtualgpu.huge(LENGTH, np.uint32, 5)
+    body = """mad.wide.u32 %rd2, %gid, 4, %rd1; add.u64 %rd2, %rd2, 4;
+        red.global.add.u32 [%rd2], 1; st.global.u32 [%rd1], %gid;"""
+    with virtualgpu.sample(blocks=3), virtualgpu.check() as report:
+        launch(entry(body, 1), 2**23, 256, [x])
+    assert [one.kind for one in report.findings] == ["race"]
+    assert (x[1:257].get() == 6).all() and (x[257:300].get() == 5).all()
 
 
 @BOTH
@@ -167,7 +179,7 @@ def test_zeros_assigned_to_all_of_it_cost_nothing():
     x[100] = 3
     before = resident()
     x[1:] = 0
-    assert x[100].get() == 0 and x[2**33].get() == 0
+    assert x[100].get() == 0 and x[2**33 + 7].get() == 0
     assert resident() - before < 64 << 20
 
 
