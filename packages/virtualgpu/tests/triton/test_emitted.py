@@ -132,6 +132,20 @@ def test_a_fault_is_told_by_the_kernels_line_in_tritons_words(device):
     assert "give tl.load and tl.store a mask" in str(caught.value)
 
 
+def test_offsets_of_32_bits_wrap_beyond_two_thousand_million_elements(device, native):
+    """They become negative, and the mask lets them pass."""
+    x, y, out = (virtualgpu.huge(2**32, np.float32, fill) for fill in ("index", 1, None))
+    given = "add", 2**22, 0, ["*fp32"] * 3 + ["i64"], x, y, out, 2**32
+    with virtualgpu.sample(blocks=0), pytest.raises(MemoryAccessError) as caught:
+        launch(*given)
+    assert caught.value.location.line == 11  # tl.store(out + at, tl.load(x + at, ...
+    assert caught.value.location.block == (2**22 - 1, 0, 0)
+    with virtualgpu.sample(blocks=0), virtualgpu.check() as report:
+        launch("add", 2**21, *given[2:])  # half of the elements: 2**31 - 1 is the last
+    assert report.ok, report
+    assert out[2**31 - 1].get() == np.float32(2**31) and out[2**31].get() == 0
+
+
 def test_no_line_is_tritons_own():
     assert "inlined_at" in text("softmax")
     body = parse(mended(text("softmax"))).functions["softmax"].body
