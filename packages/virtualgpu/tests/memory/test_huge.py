@@ -290,6 +290,11 @@ def test_tiles_of_it_are_checked(active):
     assert resident() - before < 64 << 20
 
 
+def test_records_without_address_space_are_a_memory_error():
+    with pytest.raises(MemoryError, match="no address space"):
+        sparse.zeros(2**58)
+
+
 def test_touched_pages_of_a_large_array_are_found():
     array = sparse.zeros(2**31, np.int32)
     for at in (0, 5_000_000, 2**30, 2**31 - 1):

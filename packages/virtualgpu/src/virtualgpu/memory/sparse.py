@@ -15,12 +15,18 @@ _THERE = np.uint64(62)  # the lowest bit that says so in an entry: 62 swapped ou
 
 
 def zeros(count: int, dtype: type[np.generic] = np.uint8) -> np.ndarray:
-    """Return zeros; a large array takes no memory, and is promised none, until it is touched."""
+    """Return zeros; a large array takes no memory, and is promised none, until it is touched.
+
+    Raises MemoryError where there is no address space for it.
+    """
     nbytes = count * np.dtype(dtype).itemsize
     if nbytes < LARGE or not NORESERVE:
         return np.zeros(count, dtype)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
-    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), dtype)
+    try:
+        return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), dtype)
+    except (OSError, OverflowError):
+        raise MemoryError(f"no address space for {nbytes:,} bytes of records") from None
 
 
 def tells() -> bool:

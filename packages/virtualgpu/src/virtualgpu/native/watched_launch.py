@@ -67,7 +67,7 @@ def space_of(memory: GlobalMemory) -> Space | None:
         return known
     try:
         known = memory.records = Space(1 << max(end, mmap.PAGESIZE).bit_length())
-    except (OSError, ValueError, OverflowError, MemoryError):
+    except (ValueError, MemoryError):
         return None
     return known
 
