@@ -59,6 +59,6 @@ def test_install_command_resolves(arguments: tuple[str, ...], python: Path) -> N
     here = [one.replace(f"git+{REPOSITORY}", f"git+file://{ROOT}") for one in arguments]
     command = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--python", python, *here]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    # A dependency's own wrong extras are not ours to mend.
+    # A dependency's own wrong extras are not ours to fix.
     unknown = re.search(rf"`({'|'.join(OURS)})[=@ ][^`]*` does not have an extra", ran.stderr)
     assert ran.returncode == 0 and not unknown, ran.stderr

@@ -216,7 +216,7 @@ def installed(handout: Path, tmp_path_factory: pytest.TempPathFactory):
 def test_doctor_is_content_with_the_handout_alone(installed):
     done = installed(".venv/bin/gpucourse", "doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Ready: nothing to mend" in done.stdout and "✗" not in done.stdout
+    assert "Ready: nothing to fix" in done.stdout and "✗" not in done.stdout
 
 
 def test_a_lecture_runs_from_the_handout_alone(installed, handout: Path):
