@@ -136,7 +136,9 @@ def test_waiting():
 
 
 def test_a_kernel_that_never_ends_shows_its_own_lines(tmp_path: Path):
-    told = run(tmp_path, "--virtual-gpu", files={"test_kernels.py": STANDING_STILL}).text
+    ran = run(tmp_path, "--virtual-gpu", files={"test_kernels.py": STANDING_STILL})
+    told = ran.text
+    assert summary(ran, "waiting").startswith("EndlessError at test_kernels.py:")
     assert "EndlessError: the kernel never ends" in told and "while x[0] == 0:" in told
     assert "virtualgpu.EndlessError" in told  # by its public name
     assert "another exception occurred" not in told and "launch.py" not in told

@@ -219,10 +219,11 @@ def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, 
 def _as_finding(error: VirtualGPUError) -> Finding:
     """Return an error that stopped a launch as a finding.
 
-    It keeps the error's name where there is no kind for it.
+    It keeps the error's name where there is no kind for it, or only a wider one.
     """
     finding = from_error(error, "", 0)
-    return finding if finding.kind != "other" else replace(finding, kind=type(error).__name__)
+    named = finding.kind == "other" or isinstance(error, EndlessError)
+    return replace(finding, kind=type(error).__name__) if named else finding
 
 
 @contextmanager
