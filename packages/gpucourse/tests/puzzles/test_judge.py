@@ -342,6 +342,44 @@ def test_the_picture_shows_the_threads_and_blocks_that_write():
     assert ">threads<" not in bare.markup and "is written by" not in bare.text
 
 
+def frames(view) -> list[tuple[float, ...]]:
+    """Place and size of each tile in a picture, in elements: column, row, width, height."""
+    found = re.findall(
+        r'<rect x="([^"]+)" y="([^"]+)" width="(\d+)" height="(\d+)" fill="none"', view.markup
+    )
+    return [
+        tuple(round(float(one) / size, 1) for one, size in zip(frame, (36, 24) * 2, strict=True))
+        for frame in found
+    ]
+
+
+def test_the_picture_of_a_transpose_shows_the_tiles_of_blocks():
+    puzzle = replace(
+        PUZZLE,
+        name="turned",
+        spec="out = a.T",
+        kernel="@cuda.jit\ndef turned(a, out):\n    ### BEGIN SOLUTION\n"
+        "    column, row = cuda.grid(2)\n"
+        "    if row < a.shape[0] and column < a.shape[1]:\n"
+        "        out[column, row] = a[row, column] + 0 * TILE\n    ### END SOLUTION",
+        inputs={"a": "whole(rows, cols)"},
+        start={},
+        launch="(-(-cols // 16), -(-rows // 8)), (16, 8)",
+        picture=(2, 6, 6),
+    )
+    assert frames(draw_spec(puzzle)) == []  # one block has it all
+    tiled = draw_spec(replace(puzzle, picture_launch="(-(-cols // 3), rows), (3, 1)"))
+    assert sorted(frame[2:] for frame in frames(tiled)) == [(1, 3)] * 4 + [(3, 1)] * 4
+    assert len(set(frames(tiled))) == 8
+    assert "A frame surrounds what one block reads or writes." in tiled.text
+
+
+def test_a_thread_is_drawn_below_its_element():
+    markup = draw_spec(replace(PUZZLE, picture=(6, 4))).markup
+    lines = re.findall(r'<line x1="([^"]+)" y1="[^"]+" x2="([^"]+)"', markup)
+    assert lines and all(start == end for start, end in lines)
+
+
 def test_the_picture_counts_the_threads_that_share_a_result():
     body = "    cuda.atomic.add(out, 0, a[cuda.grid(1)])\n"
     total = replace(

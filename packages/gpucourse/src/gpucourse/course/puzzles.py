@@ -98,6 +98,9 @@ class Puzzle:
         The blocks and the threads of a block: two numbers or two tuples.
     picture, measured : tuple of int
         The sizes, then ``T``, of the picture, and of the launch that is counted.
+    picture_launch : str
+        The picture's own ``launch``, where small arrays need small blocks to be cut into tiles. A
+        ``TILE`` in the kernel is then as wide as its blocks.
     clock : tuple of int
         The sizes, then ``T``, of the launch that is timed where there is a GPU.
     share : dict of str to str
@@ -146,6 +149,7 @@ class Puzzle:
     threads: tuple[int, ...] = (64, 32, 128)
     launch: str = "-(-n // T), T"
     picture: tuple[int, ...] = (8, 4)
+    picture_launch: str = ""
     measured: tuple[int, ...] = (4096, 128)
     clock: tuple[int, ...] = (1 << 24, 256)
     share: dict[str, str] = field(default_factory=dict)

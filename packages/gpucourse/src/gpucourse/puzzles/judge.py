@@ -128,7 +128,8 @@ def measured(puzzle: Puzzle) -> Case:
 
 def pictured(puzzle: Puzzle) -> Case:
     """Return the case that is drawn."""
-    return draw(puzzle, puzzle.picture[:-1], puzzle.picture[-1], np.random.default_rng(_COUNTED))
+    shown = replace(puzzle, launch=puzzle.picture_launch or puzzle.launch)
+    return draw(shown, puzzle.picture[:-1], puzzle.picture[-1], np.random.default_rng(_COUNTED))
 
 
 def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:

@@ -36,6 +36,7 @@ def draw_spec(puzzle: Puzzle) -> View:
     sources, threads = _sources(case), writers(case)
     chosen = _chosen(case, sources)
     places, height, width = _layout(case)
+    tiles = _tiles(case, threads, sources)
     fills: dict[tuple[str, str, Index], str] = {}
     for colour, result in zip(_FILLS, chosen, strict=False):
         cells = [("out", *result), *(("in", *one) for one in sources[result])]
@@ -43,11 +44,14 @@ def draw_spec(puzzle: Puzzle) -> View:
     parts = [*_lines(places, sources, chosen)]
     for (side, name), (top, array) in places.items():
         parts += _array(side, name, array, top, fills, sources)
+        parts += _frames(array, top, [tile for tile in tiles if tile[0] == (side, name)])
     row, below, wide = _thread_row(places, threads, chosen, height)
     if len(case.block) > 1:  # a row would show its first threads alone: the words say who writes
         row, below, wide = [], 0, 0
     parts += row
     written = " ".join(_written(case, threads, chosen))
+    if tiles:
+        written += " " + _("A frame surrounds what one block reads or writes.")
     alt = f"{_words(case, sources, chosen)} {written}".rstrip()
     scalars = [
         f"{name} = {value}"
@@ -167,6 +171,53 @@ def _lines(places, sources: Sources, chosen) -> Iterator[str]:
             )
 
 
+Tile = tuple[tuple[str, str], tuple[int, int, int, int]]
+
+
+def _tiles(case: Case, threads: Threads, sources: Sources) -> list[Tile]:
+    """Return the tiles that the blocks write, and those that these are made of.
+
+    Each is a part of an array in two dimensions: first row and column, last row and column. An
+    array is left whole where the elements of a block are no rectangle of their own.
+    """
+    blocks: dict[int, set[tuple[str, Index]]] = {}
+    for result, writing in threads.of.items():
+        blocks.setdefault(writing[0] // threads.per_block, set()).add(result)
+    if len(case.block) < 2 or len(blocks) < 2:
+        return []
+    found: dict[tuple[str, str], list[set[Index]]] = {}
+    for results in blocks.values():
+        parts: dict[tuple[str, str], set[Index]] = {}
+        for name, place in results:
+            parts.setdefault(("out", name), set()).add(place)
+            for origin, at in sources[name, place]:
+                parts.setdefault(("in", origin), set()).add(at)
+        for array, part in parts.items():
+            if all(len(place) == 2 for place in part):
+                found.setdefault(array, []).append(part)
+    return [
+        (array, (*map(min, zip(*part, strict=True)), *map(max, zip(*part, strict=True))))
+        for array, several in found.items()
+        if sum(map(len, several)) == len(set().union(*several)) and all(map(_is_full, several))
+        for part in several
+    ]
+
+
+def _is_full(part: set[Index]) -> bool:
+    """Return True if places of an array are all those of a rectangle."""
+    rows, columns = ({place[axis] for place in part} for axis in (0, 1))
+    height, width = (max(some) - min(some) + 1 for some in (rows, columns))
+    return len(part) == height * width
+
+
+def _frames(array: np.ndarray, top: float, tiles: list[Tile]) -> Iterator[str]:
+    for _array, (row, column, last_row, last_column) in tiles:
+        x, y = _corner(array, top, (row, column))
+        wide, high = (last_column - column + 1) * _WIDE, (last_row - row + 1) * _HIGH
+        frame = 'fill="none" stroke="currentColor" stroke-width="1.5" rx="3"'
+        yield rect(x - 1.5, y - 1.5, wide, high, frame)
+
+
 def _array(
     side: str, name: str, array: np.ndarray, top: float, fills: dict, sources: Sources
 ) -> Iterator[str]:
@@ -192,8 +243,9 @@ def _array(
             yield label(x + _WIDE / 2 - 1, y + _HIGH + 8, place[0], 9, "middle", 'class="dim"')
 
 
-#: Width of a thread's box, and how many are drawn.
-_THREAD, _THREADS = 26, 16
+#: How many threads are drawn. A thread's box is as wide as an element's, so that thread 3 is below
+#: element 3.
+_THREADS = 16
 
 
 def _thread_row(
@@ -222,28 +274,28 @@ def _thread_row(
             if thread < count:
                 parts.append(
                     f'<line x1="{x + _WIDE / 2 - 1:g}" y1="{y + _HIGH + 11:g}" '
-                    f'x2="{_NAME + thread * _THREAD + _THREAD / 2 - 1:g}" y2="{top + 16:g}" '
+                    f'x2="{_NAME + thread * _WIDE + _WIDE / 2 - 1:g}" y2="{top + 16:g}" '
                     f'stroke="{colour}" stroke-width="2"/>'
                 )
     for block in range(-(-count // threads.per_block)):
         first = block * threads.per_block
         inside = min(threads.per_block, count - first)
-        left = _NAME + first * _THREAD
+        left = _NAME + first * _WIDE
         frame = 'fill="none" stroke="currentColor" stroke-opacity="0.6" rx="3"'
-        parts.append(rect(left - 2, top + 16, inside * _THREAD, 26, frame))
+        parts.append(rect(left - 2, top + 16, inside * _WIDE + 1, 26, frame))
         parts.append(
             label(left, top + 54, _("block {number}").format(number=block), 10, "start", "")
         )
     for thread in range(count):
-        x = _NAME + thread * _THREAD
+        x = _NAME + thread * _WIDE
         fill = colours.get(thread)
         faint = 0.12 if thread in threads.busy else 0.02
         style = f'fill="{fill}"' if fill else f'fill="currentColor" fill-opacity="{faint}"'
-        parts.append(rect(x, top + 19, _THREAD - 4, 20, f'{style} rx="2"'))
+        parts.append(rect(x, top + 19, _WIDE - 3, 20, f'{style} rx="2"'))
         ink = 'class="ink"' if fill else "" if thread in threads.busy else 'class="dim"'
         number = thread % threads.per_block
-        parts.append(label(x + _THREAD / 2 - 2, top + 33, number, 10, "middle", ink))
-    end = _NAME + count * _THREAD + 8
+        parts.append(label(x + _WIDE / 2 - 1, top + 33, number, 10, "middle", ink))
+    end = _NAME + count * _WIDE + 8
     if threads.count > count:
         more = _("… {count:,} in all").format(count=threads.count)
         parts.append(label(end, top + 33, more, 10, "start", 'class="dim"'))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -41,7 +42,10 @@ def writers(case: Case) -> Threads:
             cuda.to_device(value) if isinstance(value, np.ndarray) else value
             for value in case.arguments()
         ]
-        _kernel(case.puzzle.solution, case.puzzle.name)[case.grid, case.block](*there)
+        text = case.puzzle.solution
+        if case.puzzle.picture_launch:
+            text = re.sub(r"\bTILE\b", str(case.block[0]), text)
+        _kernel(text, case.puzzle.name)[case.grid, case.block](*there)
     of: dict[Element, list[int]] = {}
     busy: set[int] = set()
     for name, array in zip(case.puzzle.parameters, there, strict=True):
