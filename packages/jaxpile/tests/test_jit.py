@@ -179,7 +179,11 @@ print(sorted(set(re.findall("%([xyz]mm)", assembly))))
 
 
 @pytest.mark.parametrize(
-    ("name", "registers"), [("x86-64-v2", "['xmm']"), ("x86-64-v3", "['xmm', 'ymm']")]
+    ("name", "registers"),
+    [
+        ("x86-64-v2", "['xmm']"),
+        pytest.param("x86-64-v3", "['xmm', 'ymm']", marks=pytest.mark.rehearsal),
+    ],
 )
 def test_code_for_a_processor_that_has_less(name, registers):
     """As Numba's code, by Numba's variables: what has no AVX is given none."""

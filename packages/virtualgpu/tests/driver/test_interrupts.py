@@ -79,8 +79,9 @@ result.append(unheard)
     ("door", "rounds"),
     [
         pytest.param(CUDA_CORE, 2_000_000_000, id="cuda.core"),
-        pytest.param(CUTILE, 10_000_000, id="cuTile", marks=by_cupy),
-        pytest.param(SUCCESSOR, 2_000_000_000, id="numba-cuda-mlir"),
+        # Their compilers take some seconds more.
+        pytest.param(CUTILE, 10_000_000, id="cuTile", marks=[by_cupy, pytest.mark.rehearsal]),
+        pytest.param(SUCCESSOR, 2_000_000_000, id="numba-cuda-mlir", marks=pytest.mark.rehearsal),
     ],
 )
 def test_what_a_handler_raises_comes_after_the_launch(door, rounds, tmp_path):
