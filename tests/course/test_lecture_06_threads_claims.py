@@ -6,11 +6,12 @@ against what its cell printed or left behind.
 
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from lecture_cells import sums
 
 pytestmark = pytest.mark.rehearsal
 
@@ -27,12 +28,6 @@ def shown(shown) -> dict[str, SimpleNamespace]:
 @pytest.fixture(scope="module")
 def exact(shown) -> float:
     return float(shown["momentum"].names["muon_pt"].sum(dtype=np.float64))
-
-
-def sums(text: str) -> list[float]:
-    """The numbers before GeV."""
-    found = re.findall(r"(-?[\d.,]+(?:e[+-]\d+)?) GeV", text)
-    return [float(number.replace(",", "")) for number in found]
 
 
 def test_nearly_all_of_the_momentum_is_missing(shown, exact):

@@ -190,3 +190,9 @@ def _exercise_and_answers(case: object) -> tuple:
 
 if __name__ == "__main__":
     _main(*sys.argv[1:])
+
+
+def sums(text: str) -> list[float]:
+    """Return the numbers that are followed by GeV in a cell's output."""
+    found = re.findall(r"(-?[\d.,]+(?:e[+-]\d+)?) GeV", text)
+    return [float(number.replace(",", "")) for number in found]

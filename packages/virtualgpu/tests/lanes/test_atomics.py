@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import virtualgpu
-from ptx_lab import per_thread
+from ptx_lab import ATOMIC_VECTORS, per_thread
 from virtualgpu.errors import (
     MemoryAccessError,
     MisalignedAddressError,
@@ -199,22 +199,6 @@ def test_half_precision_sums():
     assert once.tolist() == [0x4382, 0x4080]  # 256 + 3 rounds to even, up: 260; 1 + 3 = 4
 
 
-VECTORS = [
-    ("f32", 2),
-    ("f32", 4),
-    ("f16x2", 2),
-    ("f16x2", 4),
-    ("bf16x2", 2),
-    ("bf16x2", 4),
-    ("f16", 2),
-    ("f16", 4),
-    ("f16", 8),
-    ("bf16", 2),
-    ("bf16", 4),
-    ("bf16", 8),
-]
-
-
 def half_sum(a: int, b: int, brain: bool) -> int:
     """Two 16-bit patterns added exactly, in Python's own fractions, and rounded once."""
     if not brain:
@@ -231,7 +215,7 @@ def half_sum(a: int, b: int, brain: bool) -> int:
 
 @pytest.mark.parametrize("generic", [False, True])
 @pytest.mark.parametrize("answers", [True, False])
-@pytest.mark.parametrize(("kind", "width"), VECTORS)
+@pytest.mark.parametrize(("kind", "width"), ATOMIC_VECTORS)
 def test_vector_atomics(kind, width, answers, generic):
     """PTX ISA, "atom", "red": each element is an atomic of its own."""
     size = {"f32": 4, "f16x2": 4, "bf16x2": 4}.get(kind, 2)

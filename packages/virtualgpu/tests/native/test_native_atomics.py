@@ -7,26 +7,12 @@ import pytest
 
 import sampling
 from native_lab import agree, checked, counted
-from ptx_lab import entry
+from ptx_lab import ATOMIC_VECTORS, entry
 from virtualgpu import native
 from virtualgpu.native import run
 from virtualgpu.native.compiled import NativeKernel
 
 SIZES = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 2, "bf16": 2, "b16": 2}
-VECTORS = [
-    ("f32", 2),
-    ("f32", 4),
-    ("f16x2", 2),
-    ("f16x2", 4),
-    ("bf16x2", 2),
-    ("bf16x2", 4),
-    ("f16", 2),
-    ("f16", 4),
-    ("f16", 8),
-    ("bf16", 2),
-    ("bf16", 4),
-    ("bf16", 8),
-]
 TILE = ".shared .align 16 .b8 tile[1024];"
 
 
@@ -97,7 +83,7 @@ def test_compare_and_swap_of_16_bits(space):
 
 @pytest.mark.parametrize(
     ("vector", "answers", "space"),
-    sampling.each(5, VECTORS, [True, False], ["global", "generic"]),
+    sampling.each(5, ATOMIC_VECTORS, [True, False], ["global", "generic"]),
 )
 def test_vectors(vector, answers, space):
     kind, width = vector

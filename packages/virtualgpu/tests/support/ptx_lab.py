@@ -17,6 +17,12 @@ REGISTERS = """
   .reg .b64 %rd<64>;
   .reg .f64 %fd<16>;
 """
+#: Types and widths of vector atomics.
+ATOMIC_VECTORS = [
+    *(("f32", width) for width in (2, 4)),
+    *((kind, width) for kind in ("f16x2", "bf16x2") for width in (2, 4)),
+    *((kind, width) for kind in ("f16", "bf16") for width in (2, 4, 8)),
+]
 # %tid and %ctaid in linear order, x fastest; %gid counts the threads of the grid.
 PLACE = """
   .reg .b32 %tid, %block, %gid, %size;
