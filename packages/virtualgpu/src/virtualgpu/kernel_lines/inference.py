@@ -95,8 +95,9 @@ def complete(reached: Reached, lines: Syntax) -> tuple[set[int], set[Arc]]:
         arcs |= {(line, way) for way in ways}
         new = {way for way in ways if way > 0} | {
             other  # without code, but there is no way around it
-            for other in lines.after
-            if other not in known
+            for other, onward in lines.after.items()
+            if onward  # no statement begins in other lines
+            and not (other in known or other in ran)
             and lines.owner.get(line) == lines.owner[other]
             and not lines.leads_past(other, line)
         }
