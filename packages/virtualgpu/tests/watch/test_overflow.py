@@ -38,6 +38,7 @@ FAULTS = {
     ),
     "a clamped index": ("x[min(i * a, b)] = 1;", "int", (1 << 29, 9), "4 * 536,870,912"),
     "a loaded index": ("x[x[i] * a + (1 << 30) * x[i]] = 1;", "int", (1 << 30,), "an address"),
+    "a length that is cut": ("int n = (int)w; if (i < n) x[i] = 1;", "int", (), "4,294,968,296"),
     "a length of 64 bits": ("if (i * a < w) x[i] = 1;", "int", (1 << 28,), "decides a condition"),
 }
 LCG = "unsigned h = i; for (int t = 0; t < x[0] + 2; t++) h = h * 1664525u + 1013904223u;"
@@ -91,7 +92,7 @@ def launch(body: str, kind: str, numbers: tuple[int, ...], grid: int = 4, block:
         {body}
     }}"""
     dtype = np.int32 if kind == "int" else np.uint32
-    arguments = [np.ones(2048, np.int32), np.int64(1000), *map(dtype, numbers)]
+    arguments = [np.ones(2048, np.int32), np.int64(2**32 + 1000), *map(dtype, numbers)]
     with virtualgpu.check() as report:
         try:
             virtualgpu.Module.from_cuda(source).launch("k", grid, block, arguments)
@@ -105,7 +106,7 @@ def test_a_wrapped_index_is_told_with_its_numbers(name, executor):
     body, kind, numbers, told = FAULTS[name]
     (finding,) = launch(body, kind, numbers)
     assert told in finding.message
-    assert "make one operand 64-bit before the" in finding.advice
+    assert "(size_t)i" in finding.advice
     assert finding.line == 3
     assert finding.thread is not None
 

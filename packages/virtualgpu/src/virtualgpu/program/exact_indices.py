@@ -125,6 +125,8 @@ class Follower:
         words, kind = ".".join(one.modifiers), one.modifiers[-1]
         if kind == "pred":
             self._add(opcode, "pred", target, *map(self._predicate, given), guard=guard)
+        elif opcode == "ld":
+            self._add("ld", "param.u64", target, *one.operands[1:])
         elif opcode == "setp":
             self._compared(one, target)
         elif opcode == "cvta":

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.program import Program
 from virtualgpu.program.speculation import writes
-from virtualgpu.ptx import Address, Immediate, Instruction, Register
+from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
 INT32 = frozenset(["u32", "s32", "b32"])
@@ -60,6 +60,11 @@ class IndexArithmetic:
                 self.makers.setdefault(name, []).append(one)
             for name in _names(one.operands[1:]):
                 self.users.setdefault(name, []).append(one)
+        self.long_parameters = {
+            variable.name
+            for variable in function.parameters
+            if variable.element in INT64 and not variable.is_array
+        }
         self._through: dict[int, tuple[Operand, ...] | None] = {}
         self.sinks = [
             (one, register)
@@ -87,6 +92,8 @@ class IndexArithmetic:
     def _operands(self, one: Instruction) -> tuple[Operand, ...] | None:
         opcode, modifiers, given = one.opcode, one.modifiers, one.operands[1:]
         kind = modifiers[-1] if modifiers else ""
+        if self.is_half(one):
+            return ()
         if one.second is not None or {"cc", "sat"} & set(modifiers):
             return None
         if not all(isinstance(operand, Register | Immediate) for operand in given):
@@ -123,6 +130,16 @@ class IndexArithmetic:
         if found is None or (opcode in ("add", "sub", "mad") and self._is_on_purpose(one, kind)):
             return None
         return found
+
+    def is_half(self, one: Instruction) -> bool:
+        """Return True for a load of the lower half of a parameter: ``(int)n`` of 64 bits."""
+        if one.opcode != "ld" or "param" not in one.modifiers or one.modifiers[-1] not in INT32:
+            return False
+        where = one.operands[1]
+        if not isinstance(where, Address) or not isinstance(where.base, Symbol):
+            return False
+        at = where.offset + where.base.offset
+        return one.guard is None and not at and where.base.name in self.long_parameters
 
     def _keeps_number(self, one: Instruction) -> bool:
         """Return True for a conversion between integers; the lower half of 64 bits is a mask."""
@@ -253,7 +270,7 @@ class IndexArithmetic:
             self.registers = seen
 
     def _may_wrap(self, one: Instruction) -> bool:
-        if is_cut(one, self.declared):
+        if is_cut(one, self.declared) or self.is_half(one):
             return True
         if not one.modifiers or one.modifiers[-1] not in INT32 or "wide" in one.modifiers:
             return False

@@ -47,7 +47,8 @@ class Indices:
         for one in self.arithmetic.body if self.arithmetic.sinks else ():
             if (at := _parameter(program, one)) is not None:
                 assert isinstance(one.operands[0], Register)
-                self.parameters.append((one.operands[0].name, one.modifiers[-1], at))
+                kind = "u64" if self.arithmetic.is_half(one) else one.modifiers[-1]
+                self.parameters.append((one.operands[0].name, kind, at))
 
     def that_may_wrap(self, grid: Triple, block: Triple, parameters: bytes) -> int:
         """Return the candidates of which nothing is proved in a launch, a bit for each."""

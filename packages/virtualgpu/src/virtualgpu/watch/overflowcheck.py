@@ -46,22 +46,23 @@ class Overflowcheck(Checker):
         key = (instruction.source or id(instruction), instruction.opcode)
         if self.again(key, len(places)):
             return
-        source = instruction.source or comparison.user.source
+        use = comparison.user.source
+        # A parameter is loaded where the compiler likes.
+        source = use if instruction.opcode == "ld" else instruction.source or use
         at = self.location(group.wave, source, int(group.lanes[place]))
         who = f"thread {at.thread} of block {at.block}"
         if at.filename in triton_files:  # whose threads are the compiler's
             who = f"program {at.block}"
         wide = language_of(source).wide.format("i")
         formula, sign, noun = computed(suspect, numbers, sources.text(at.filename, at.line))
+        did = f"computes {formula}" if formula else "cuts an index to 32 bits"
         exact = numbers[suspect.result]
         result = (exact + HALF) % (2 * HALF) - HALF
-        use = comparison.user.source
         where = f" at line {use[1]}" if use is not None and use != source else ""
         outcome = "is part of an address" if comparison.is_address else "decides a condition"
         self.add(
             key,
-            f"overflow: {who} computes "
-            f"{formula or 'an index'}{at_line(at)}. That is {exact:,}, which 32 bits cannot "
+            f"overflow: {who} {did}{at_line(at)}. That is {exact:,}, which 32 bits cannot "
             f"hold. It becomes {result:,}, which {outcome}{where}",
             at,
             None,
