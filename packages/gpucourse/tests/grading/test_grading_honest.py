@@ -191,3 +191,10 @@ def test_what_cupys_stand_in_computed_is_no_kernels(server, how):
 def test_an_error_after_the_last_line_says_so(server):
     (reason,) = told(server, total="class Sum:\n    pass\ndef total(values):\n    return Sum()\n")
     assert reason == "'total' returns what cannot be read as numbers: TypeError"
+
+
+def test_a_compile_error_after_hidden_inputs_is_named(server):
+    """Numba's own class, of a variable that has the name of the module; and where to read more."""
+    answer = SPREAD.replace("i = cuda.grid(1)", "i = cuda.grid(1)\n    cuda = i")
+    (reason,) = told(server, spread=answer)
+    assert "NotDefinedError. Run the visible test in your notebook" in reason

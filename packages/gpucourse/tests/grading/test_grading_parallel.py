@@ -371,13 +371,15 @@ def test_serial_kernels_are_told(kernel, grid, block, told):
     with pytest.raises(PropertyFailed, match=told) as failed:
         judged(kernel, grid, block)
     assert "threads touch memory at all" in failed.value.detail
+    # And what to do next.
+    assert re.search(r"\. (Give every thread|Let all threads) ", failed.value.reason)
     # What may be told holds no count: a kernel could spell an input with one.
     assert set(re.findall(r"[\d.]*\d", failed.value.reason)) <= {"4", "8", "1.5"}
 
 
 def test_a_queue_at_one_address_is_told_where_it_is_asked():
     judged(strides, 2, 512)
-    with pytest.raises(PropertyFailed, match="threads queue at one address"):
+    with pytest.raises(PropertyFailed, match="threads queue at one address.* in a tree, and make"):
         judged(strides, 2, 512, tree=True)
 
 

@@ -49,17 +49,25 @@ COLLECTIVES = 64
 #: Instructions around one of these that all lanes of the warp run, and a thread alone does not.
 AROUND = 4
 
+# What to do next, for each kind of objection.
+SHARE_OUT = "Give every thread of every block elements of its own, as many as the others have"
+TOGETHER = "Let all threads work on elements of their own between the same two barriers"
+ADD_FIRST = "Add up the block's numbers in a tree, and make one atomic operation for its sum"
+IN_ROUNDS = "In a tree, a lane adds what the lane 16 further has, then 8, 4, 2 and 1 further"
+EACH_ITS_OWN = "Let each lane compute for its own elements"
+
 
 class Uneven(NamedTuple):
     """Objection to a launch.
 
     It has a reason that may be told to anybody, a detail with numbers for whoever marks the work,
-    and one for its author.
+    one for its author, and what the author may do next.
     """
 
     reason: str
     detail: str
     counted: str
+    advice: str
 
 
 def share(items: int, threads: int, rounds: int) -> int:
@@ -124,14 +132,15 @@ def uneven(
             ),
         )
     fair = share(items, threads, rounds)
-    for number, bound, counted, words in (
+    for number, bound, counted, words, advice in (
         *(one for measure in measures for one in measure.asked(fair, elements, sharing, even)),
         (
             tree * counters.atomic_hottest,
             UPDATES * fair,
             "one address takes {:,} atomic operations, and {:,} are enough",
-            f"threads queue at one address: it takes more than {UPDATES} atomic operations "
+            f"threads queue at one address, which takes more than {UPDATES} atomic operations "
             "for each element of a thread's even share",
+            ADD_FIRST,
         ),
         (
             shuffles,
@@ -140,6 +149,7 @@ def uneven(
             "the lanes of a warp pass on their numbers one after the other. A warp makes "
             f"more than {SHUFFLES if tree else COLLECTIVES} shuffles or votes for each element of "
             "a thread",
+            IN_ROUNDS if tree else EACH_ITS_OWN,
         ),
     ):
         if number > bound:
@@ -151,6 +161,7 @@ def uneven(
                     f"{at_work:,} of {many(blocks * size, 'thread')} touch memory at all"
                 ),
                 counted.format(*numbers),
+                advice,
             )
     return None
 
@@ -177,22 +188,24 @@ class _Measure:
 
     def asked(
         self, fair: int, elements: int, sharing: int, even: float
-    ) -> Iterator[tuple[float, float, str, str]]:
-        """Yield (number, bound, words with both, reason) of each requirement."""
+    ) -> Iterator[tuple[float, float, str, str, str]]:
+        """Yield (number, bound, words with both, reason, advice) of each requirement."""
         what, each = self.what, self.each
         busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
-        serial = "one thread does the work of many: it makes more than"
+        serial = "one thread does the work of many. It makes more than"
         yield (
             self.most,
             each * fair + self.apart,
             busiest,
             f"{serial} {each:,} {what} for each element of a thread's even share",
+            SHARE_OUT,
         )
         yield (
             self.most,
             even * self.done / sharing + self.beside,
             busiest,
             f"{serial} {even:g} times as many {what} as an even share would be",
+            SHARE_OUT,
         )
         # Nothing that the others do raises this bound: idle work cannot hide one who does all.
         yield (
@@ -201,6 +214,7 @@ class _Measure:
             busiest,
             f"{serial} {even:g} times as many {what} for each element of a thread's even share as "
             "the kernel makes when a thread is alone",
+            SHARE_OUT,
         )
         # Twice as much as one thread: lanes that a branch has parted may meet late again.
         yield (
@@ -211,6 +225,7 @@ class _Measure:
             "the threads work one after the other. Between barriers the busiest warps of a "
             f"block make more than {2 * each:,} {what} for each element of a thread's even "
             "share",
+            TOGETHER,
         )
 
 

@@ -13,6 +13,8 @@ import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from numba.core import errors as of_numba
+
 from gpucourse.grading.sandbox import cells
 from virtualgpu import errors, sources
 
@@ -27,21 +29,12 @@ OWN_WORDS = (
 NOTHING_MORE = "more is not told, because the code has seen hidden inputs by now"
 ANOTHER_FILE = "another file"
 _WORD = re.compile(r"[^\W\d]\w*")
-# Exceptions of the libraries that solutions use, besides Python's own.
+# Exceptions of the libraries that solutions use, besides Python's and Numba's.
 _LIBRARIES = frozenset(
     {
-        "TypingError",
-        "LoweringError",
-        "UnsupportedError",
-        "UnsupportedBytecodeError",
         "AxisError",
         "LinAlgError",
-        "ConstantInferenceError",
         "UFuncTypeError",
-        "NumbaTypeError",
-        "NumbaValueError",
-        "NumbaNotImplementedError",
-        "NumbaNotSupportedError",
         "CudaAPIError",
         "CudaSupportError",
         "TracerArrayConversionError",
@@ -61,7 +54,8 @@ def words(texts: Iterable[str]) -> frozenset[str]:
 
 def error_name(name: str) -> str:
     """Return `name` if it is an exception of Python, of a library or of the virtual GPU."""
-    for known in (getattr(builtins, name, None), getattr(errors, name, None)):
+    for module in (builtins, errors, of_numba):
+        known = getattr(module, name, None)
         if isinstance(known, type) and issubclass(known, BaseException):
             return name
     return name if name in _LIBRARIES else "an exception"

@@ -32,6 +32,8 @@ from gpucourse.judging.exchange import Exchange
 from gpucourse.wording import a_or_an
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
+# Where a message may not be repeated.
+IN_THE_NOTEBOOK = "Run the visible test in your notebook, where Numba says what it cannot compile"
 # Numba, of a name that is there and that a kernel cannot use.
 UNTYPED = re.compile(r"ntyped global name '([A-Za-z_]\w*)'.*?type of <class '([\w.]+)'>")
 # What a kernel reaches through the module alone.
@@ -400,7 +402,7 @@ class Student:
             return PropertyFailed(
                 f"the kernel '{name}' cannot be compiled for the arguments of this test{place}: "
                 + kind
-                + (f": {message}" if message else "")
+                + (f": {message}" if message else f". {IN_THE_NOTEBOOK}")
             )
         told = f": {message}" if message else ""
         if name is None:

@@ -262,9 +262,11 @@ def expect_parallel(
     if found := launched.counters and parallel.uneven(*counted, **asked):
         lone = counted[0].threads_at_work <= math.prod(launched.grid)  # one in each block
         said = "is serial" if lone else "shares its work unevenly"
-        raise PropertyFailed(f"the kernel '{launched.kernel}' {said}: {found[0]}", found[1])
+        raise PropertyFailed(
+            f"the kernel '{launched.kernel}' {said}: {found.reason}. {found.advice}", found.detail
+        )
     if close := launched.counters and parallel.nearly(*counted, **asked):
-        current_judge().came_near(f"{close[0]}: with a quarter more, {close[1]}")
+        current_judge().came_near(f"{close.reason}: with a quarter more, {close.detail}")
     _met()
 
 
