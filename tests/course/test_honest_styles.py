@@ -1,4 +1,7 @@
-"""A right notebook of project 1 in forty styles: every answer is found, whatever saved it."""
+"""A right notebook of project 1 in forty styles: every answer is found, whatever saved it.
+
+And the notebooks of all four projects, written with other habits.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from gpucourse.grading.submission.reading import parse_cells
 from gpucourse.publish.notebooks import derive as notebooks
 from gpucourse.publish.source.reader import read_source
 from gpucourse.system.language import speaking
+from honest_habits import HABITS, accustomed
 from honest_styles import STYLES, WRITTEN, place
 
 PROJECT = "01_fill_a_histogram"
@@ -28,9 +32,13 @@ NOTHING_WRITTEN = {"a-cell-for-each-function", "all-code-in-one-cell"}
 ASKED = "differently"
 
 
+def source_of(project):
+    return REPOSITORY / "grading" / "source" / project / f"{project}.ipynb"
+
+
 @pytest.fixture(scope="module")
 def source():
-    return REPOSITORY / "grading" / "source" / PROJECT / f"{PROJECT}.ipynb"
+    return source_of(PROJECT)
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +87,8 @@ def test_every_answer_of_every_style_is_found(name, assignment):
     assert (ASKED in told) == (name == "an-older-version-above")
 
 
-def graded(names, assignment, source) -> dict[str, list[str]]:
-    """What each of the styles loses."""
+def graded(taken: dict[str, Ingested], source) -> dict[str, list[str]]:
+    """What each of the notebooks loses."""
     lost = {}
 
     def judge(job, verdict):
@@ -88,17 +96,30 @@ def graded(names, assignment, source) -> dict[str, list[str]]:
         lost[job.student] = failed or ([] if verdict.tests else [verdict.reason])
 
     with Grader(own_work=True, sources=[source]) as grader:
-        grader.grade([Job(name, source, handed_in(name, assignment)) for name in names], judge)
+        grader.grade([Job(name, source, ingested) for name, ingested in taken.items()], judge)
     return lost
 
 
 @pytest.mark.slow
 def test_a_few_of_the_styles_have_full_marks(assignment, source):
-    assert graded(FEW, assignment, source) == {name: [] for name in FEW}
+    taken = {name: handed_in(name, assignment) for name in FEW}
+    assert graded(taken, source) == {name: [] for name in FEW}
 
 
 @pytest.mark.rehearsal
 def test_the_class_of_forty_styles_has_full_marks(assignment, source):
     """40 of 40; what is right in a notebook is right in the grader."""
     assert len(EVERY) >= 40
-    assert graded(EVERY, assignment, source) == {name: [] for name in EVERY}
+    taken = {name: handed_in(name, assignment) for name in EVERY}
+    assert graded(taken, source) == {name: [] for name in EVERY}
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("project", [lesson.id for lesson in load_course(REPOSITORY).projects])
+def test_habits_of_writing_cost_no_points(project):
+    source, taken = source_of(project), {}
+    assignment = Assignment.load(source)
+    for name, habits in HABITS.items():
+        notebook = accustomed(solved(assignment), assignment, habits)
+        taken[name] = ingest_cells(notebook["cells"], assignment, Limits())
+    assert graded(taken, source) == {name: [] for name in HABITS}

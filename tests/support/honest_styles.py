@@ -411,6 +411,12 @@ def windows(notebook: dict) -> bytes:
 
 
 @style
+def powershell(notebook: dict) -> bytes:
+    """Through ``>``, which writes UTF-16."""
+    return json.dumps(notebook, indent=1).replace("\n", "\r\n").encode("utf-16")
+
+
+@style
 def an_older_jupyter(notebook: dict) -> None:
     without_ids(notebook)
     notebook["nbformat_minor"] = 0
