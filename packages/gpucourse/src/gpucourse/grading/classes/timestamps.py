@@ -26,6 +26,8 @@ STAMP_BYTES = 200
 TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
 # A time with its distance from UTC, in three words.
 OFFSET = re.compile(r"(\S+ \S+) ([+-])(\d{1,2}):?(\d\d)?")
+# No place on Earth is farther from UTC: Kiritimati.
+FARTHEST = timedelta(hours=14)
 # So far two clocks that are right may be apart.
 APART = timedelta(minutes=5)
 
@@ -93,6 +95,8 @@ def _in_utc(time: str, sign: str, hours: str, minutes: str | None) -> str:
     from dateutil import parser
 
     offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    if offset > FARTHEST:
+        raise ValueError
     moment = parser.parse(time) - (offset if sign == "+" else -offset)
     return f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC"
 
