@@ -379,7 +379,7 @@ def test_serial_kernels_are_told(kernel, grid, block, told):
 
 def test_a_queue_at_one_address_is_told_where_it_is_asked():
     judged(strides, 2, 512)
-    with pytest.raises(PropertyFailed, match="threads queue at one address.* in a tree, and make"):
+    with pytest.raises(PropertyFailed, match=r"threads queue at one address.* in a tree, and make"):
         judged(strides, 2, 512, tree=True)
 
 

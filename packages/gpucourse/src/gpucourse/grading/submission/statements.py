@@ -106,11 +106,12 @@ def joined(parts: Iterable[tuple[int, str]]) -> str:
     A part that begins with blanks goes on with the one above it: it was cut within a function.
     """
     parts = list(parts)
-    text = parts[0][1]
+    pieces = [parts[0][1]]
     for n, (number, part) in enumerate(parts[1:], start=2):
         marker = f"# --- part {n} of {len(parts)}: cell {number} of the notebook ---\n"
-        text = text.rstrip("\n") + "\n" + ("" if part[:1] in " \t" else marker) + part
-    return text
+        pieces[-1] = pieces[-1].rstrip("\n") + "\n"
+        pieces.append(("" if part[:1] in " \t" else marker) + part)
+    return "".join(pieces)
 
 
 def parts_of(source: str) -> list[tuple[int, str]]:
