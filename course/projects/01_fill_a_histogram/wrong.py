@@ -845,7 +845,7 @@ def histogram(values, low, high, bins):
         "name": "one-block-only",
         "kind": "one block only",
         "fails": ["test-histogram"],
-        "reason": "a single block",
+        "reason": "left to single blocks",
         "cells": {"histogram": '''def histogram(values, low, high, bins):
     counts = cuda.to_device(np.zeros(bins + 2, np.int32))
     kernel = fill_shared if bins + 2 <= MAX_SLOTS else fill_atomic
@@ -975,7 +975,7 @@ def fill_weighted(values, weights, low, high, sums):
         "name": "golf-on-one-block",
         "kind": "one block only",
         "fails": ["test-histogram-golf"],
-        "reason": "not read by a launch of at least 16 blocks",
+        "reason": "not counted by launches of at least 16 blocks",
         "cells": {"histogram-golf": '''def histogram_golf(values, low, high, bins):
     rows = cuda.device_array((1, bins + 2), np.int32)
     fill_rows[1, 1024](cuda.to_device(values), low, high, rows)
@@ -1358,6 +1358,46 @@ def histogram(values, low, high, bins):
         read[32, 256](there, cuda.to_device(np.zeros(1, np.int32)))
     for start in range(0, values.size, 15_000):
         fill_atomic[1, 8](there[start : start + 15_000], low, high, counts)
+    return counts.copy_to_host()
+'''},
+    },
+    {
+        "name": "one-thread-in-four-counts-beside-others-that-look-busy",
+        "kind": "threads that look busy",
+        "fails": ["test-histogram"],
+        "reason": "one thread counts the values of many",
+        "cells": {"histogram": '''@cuda.jit
+def lazy(values, low, high, counts):
+    mine = cuda.shared.array(MAX_SLOTS, int32)
+    slots = counts.size
+    t = cuda.threadIdx.x
+    for slot in range(t, slots, cuda.blockDim.x):
+        mine[slot] = 0
+    other = cuda.shared.array(32, float64)
+    if t < 32:
+        other[t] = 0.0
+    cuda.syncthreads()
+    if t % 4 == 0:
+        for i in range(cuda.grid(1) // 4, values.size, cuda.gridsize(1) // 4):
+            cuda.atomic.add(mine, bin_index(values[i], low, high, slots - 2), 1)
+    else:
+        waste = 0.0
+        for k in range(cuda.grid(1), values.size * 4, cuda.gridsize(1)):
+            waste += values[k % values.size]
+            waste += other[k % 32] * 0.0
+        if waste == 1.25e300:
+            counts[0] = 1
+    cuda.syncthreads()
+    for slot in range(t, slots, cuda.blockDim.x):
+        if mine[slot] > 0:
+            cuda.atomic.add(counts, slot, mine[slot])
+
+
+def histogram(values, low, high, bins):
+    counts = cuda.to_device(np.zeros(bins + 2, np.int32))
+    kernel = lazy if bins + 2 <= MAX_SLOTS else fill_atomic
+    blocks = max(1, min(math.ceil(values.size / 256), 128))
+    kernel[blocks, 256](cuda.to_device(values), low, high, counts)
     return counts.copy_to_host()
 '''},
     },

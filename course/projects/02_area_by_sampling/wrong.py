@@ -325,6 +325,60 @@ def count_hits(states, points, x0, x1, y0, y1, hits):
             hits[t] = count
 '''},
     },
+    {
+        "name": "one-thread-in-eight-draws-except-in-a-launch-it-knows",
+        "kind": "threads that look busy",
+        "fails": ["test-count-hits"],
+        "reason": "one thread does the work of many",
+        # The others mix bits for nothing. Four blocks of 128 are the launch in which this was once counted.
+        "cells": {"count-hits": '''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    me = cuda.grid(1)
+    known = cuda.gridDim.x == 4 and cuda.blockDim.x == 128 or cuda.gridsize(1) == 1
+    first, last = (me, me + 1) if known else (me, me + 8 if me % 8 == 0 else me)
+    for t in range(first, min(last, states.size)):
+        count = 0
+        for _ in range(points):
+            x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
+            y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
+            if inside(x, y):
+                count += 1
+        hits[t] = count
+    if first == last:
+        z = uint64(me)
+        for _ in range(64 * points):
+            z = splitmix64(z)
+        if z == uint64(1):
+            hits[0] = 1
+'''},
+    },
+    {
+        "name": "one-thread-in-eight-draws-and-a-thread-alone-wastes-time",
+        "kind": "threads that look busy",
+        "fails": ["test-count-hits"],
+        "reason": "one thread does the work of many",
+        "cells": {"count-hits": '''@cuda.jit
+def count_hits(states, points, x0, x1, y0, y1, hits):
+    me = cuda.grid(1)
+    wasted = 0 if me % 8 == 0 else 64 * points
+    if cuda.gridsize(1) == 1:
+        wasted = 64 * points
+    if me % 8 == 0:
+        for t in range(me, min(me + 8, states.size)):
+            count = 0
+            for _ in range(points):
+                x = x0 + (x1 - x0) * xoroshiro128p_uniform_float64(states, t)
+                y = y0 + (y1 - y0) * xoroshiro128p_uniform_float64(states, t)
+                if inside(x, y):
+                    count += 1
+            hits[t] = count
+    z = uint64(me)
+    for _ in range(wasted):
+        z = splitmix64(z)
+    if z == uint64(1):
+        hits[0] = 1
+'''},
+    },
     # -- sums ----------------------------------------------------------------------------------
     {
         "name": "int32-in-shared-memory",
@@ -1161,6 +1215,44 @@ def sample_disc(seed, threads, points):
     count_hits[math.ceil(threads / 8), 8](states, points, -1.0, 1.0, -1.0, 1.0, hits)
     mix[math.ceil(threads / 128), 128](cuda.to_device(np.zeros(1, np.int64)), 8 * points)
     add_hits[4, 128](hits, total)
+    return int(total.copy_to_host()[0])
+'''},
+    },
+    {
+        "name": "one-thread-in-eight-samples-and-the-others-mix",
+        "kind": "threads that look busy",
+        "fails": ["test-sample-disc"],
+        "reason": "one thread draws the points of many",
+        "cells": {"sample-disc": '''@cuda.jit
+def lazy(seed, states, points, hits):
+    T = cuda.grid(1)
+    if T % 8 == 0:
+        for t in range(T, min(T + 8, states.size)):
+            first = uint64(seed) + (uint64(2) * uint64(t) + uint64(1)) * GOLDEN
+            states[t]["s0"] = splitmix64(first)
+            states[t]["s1"] = splitmix64(first + GOLDEN)
+            count = 0
+            for _ in range(points):
+                x = 2.0 * xoroshiro128p_uniform_float64(states, t) - 1.0
+                y = 2.0 * xoroshiro128p_uniform_float64(states, t) - 1.0
+                if inside(x, y):
+                    count += 1
+            hits[t] = count
+    else:
+        z = uint64(T)
+        for q in range(points * 64):
+            z = splitmix64(z)
+        if z == uint64(12345):
+            hits[0] = 1
+
+
+def sample_disc(seed, threads, points):
+    grid = math.ceil(threads / 128)
+    states = cuda.device_array(threads, xoroshiro128p_dtype)
+    hits = cuda.device_array(threads, np.int32)
+    total = cuda.to_device(np.zeros(1, np.int64))
+    lazy[grid, 128](seed, states, points, hits)
+    add_hits[min(grid, 64), 128](hits, total)
     return int(total.copy_to_host()[0])
 '''},
     },

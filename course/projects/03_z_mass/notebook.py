@@ -227,10 +227,10 @@ many = events_of([(5.0, 0.1, 0.2, 1)] * 70, [], [(5.0, 0.1, 0.2, -1)])
 counts = unwritten(3, np.int32)
 launch("count_muons", 1, 32, many, counts, schedules=0)
 expect_equal(counts, [70, 0, 1], "wrong when an event has many muons, or none")
-n, threads = (int(secret_rng("shared").integers(*limits)) for limits in ((1800, 2300), (50, 90)))
-sample = dimuons(n, seed=int(secret_rng("shared").integers(1 << 30)))
+n, grid, threads = secret_rng("shared").integers((1800, 3, 50), (2300, 6, 90)).tolist()
+sample = dimuons(n, seed=int(secret_rng("events").integers(1 << 30)))
 counts = unwritten(len(sample), np.int32)
-launched = launch("count_muons", 1, threads, sample, counts, schedules=0)
+launched = launch("count_muons", grid, threads // grid, sample, counts, schedules=0)
 alone = launch("count_muons", 1, 1, sample[:200], counts[:200].copy(), schedules=0)
 expect_parallel(launched, len(sample), accesses=12, alone=(alone, 200))
 part = dimuons(300, seed=int(secret_rng("part").integers(1 << 30)))[70:]
@@ -263,10 +263,10 @@ launch("sum_pt", 1, 32, odd, sums, schedules=0)
 expect_close(sums[:1], [353.5], rtol=1e-5, otherwise="wrong when an event has many muons")
 expect(math.isnan(sums[1]), "a muon with a pt of NaN does not make the sum NaN")
 expect(sums[2] == 0.0, "an event without muons does not have the sum 0")
-threads = int(secret_rng("threads").integers(32, 64))
-sample = equal_shares(threads, secret_rng("traffic"))
+grid, threads = secret_rng("threads").integers((3, 16), (6, 24)).tolist()
+sample = equal_shares(grid * threads, secret_rng("traffic"))
 sums = unwritten(len(sample), np.float64)
-launched = launch("sum_pt", 1, threads, sample, sums, schedules=0)
+launched = launch("sum_pt", grid, threads, sample, sums, schedules=0)
 expect_close(sums, ak.sum(sample.muons.pt, axis=1), rtol=1e-5, otherwise="wrong for many events")
 alone = launch("sum_pt", 1, 1, sample[:200], sums[:200].copy(), schedules=0)
 expect_parallel(launched, len(sample), accesses=40, alone=(alone, 200))
@@ -429,11 +429,11 @@ masses = unwritten(2, np.float64)
 launch("first_pair", 1, 32, late, masses, schedules=0)
 expect_close(masses, reference(late, first), rtol=1e-4,
              otherwise="wrong when the first pair comes late among many muons")
-# All threads have the same work, in a launch that no kernel can tell from the others by its size.
-threads = int(secret_rng("threads").integers(40, 80))
-pairs = equal_shares(2 * threads, secret_rng("pairs"))
+# All threads have the same work, in a launch that no kernel can tell from the others by its size or its shape.
+grid, threads = secret_rng("threads").integers((3, 20), (6, 40)).tolist()
+pairs = equal_shares(grid * threads, secret_rng("pairs"))
 masses = unwritten(len(pairs), np.float64)
-launched = launch("first_pair", 2, threads, pairs, masses, schedules=0)
+launched = launch("first_pair", grid, threads, pairs, masses, schedules=0)
 expect_close(masses, reference(pairs, first), rtol=1e-3, atol=0.2,
              otherwise="wrong for many events with at most three muons")
 alone = launch("first_pair", 1, 1, pairs[:200], masses[:200].copy(), schedules=0)
@@ -624,8 +624,8 @@ if (counted := launched.counters) is not None:  # a real GPU does not tell
            "neighbouring threads read masses that lie far apart: most of each sector is wasted")
 ### BEGIN HIDDEN TESTS
 cases = [(n, 2, 64, 20) for n in (0, 1, 31, 32, 33, 129, 1009)]
-n, block = (int(secret_rng("strict").integers(*limits)) for limits in ((14_000, 18_000), (50, 90)))
-cases += [(701, 3, 50, 1), (702, 10, 33, 300), (703, 2, 160, MAX_SLOTS - 2), (n, 2, block, 5)]
+n, grid, block = secret_rng("strict").integers((13_000, 4, 28), (14_500, 6, 33)).tolist()
+cases += [(701, 3, 50, 1), (702, 10, 33, 300), (703, 2, 160, MAX_SLOTS - 2), (n, grid, block, 5)]
 for n, grid, block, bins in cases:
     masses = masses_in(secret_rng(f"{n}").integers(0, bins + 2, n), -2.0, 3.0, bins,
                        secret_rng(f"inside {n}"))
@@ -715,11 +715,11 @@ for n, grid, block, bins in cases:
     expect_equal(counts, 3 + histogram_of(reference(sample, nearest), 20.0, 110.0, bins),
                  "wrong when there are no events" if n == 0 else
                  "wrong for other events, another launch, other bins, or counts that are not zero")
-# All threads have the same work, in a launch that no kernel can tell from the others by its size.
-threads = int(secret_rng("threads").integers(40, 80))
-pairs = equal_shares(2 * threads, secret_rng("pairs"))
+# All threads have the same work, in a launch that no kernel can tell from the others by its size or its shape.
+grid, threads = secret_rng("threads").integers((3, 20), (6, 40)).tolist()
+pairs = equal_shares(grid * threads, secret_rng("pairs"))
 counts = np.zeros(7, np.int32)
-launched = launch("fill_events", 2, threads, pairs, 0.0, 500.0, counts, schedules=0)
+launched = launch("fill_events", grid, threads, pairs, 0.0, 500.0, counts, schedules=0)
 expect(counts.sum() == np.count_nonzero(~np.isnan(reference(pairs, first))), "some events with a pair are not counted")
 alone = launch("fill_events", 1, 1, pairs[:200], 0.0, 500.0, np.zeros(7, np.int32), schedules=0)
 expect_parallel(launched, len(pairs), accesses=120, slots=7, alone=(alone, 200))

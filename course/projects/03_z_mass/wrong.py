@@ -1004,6 +1004,26 @@ def fill_events(events, low, high, counts):
 '''},
     },
     {
+        "name": "the-first-block-adds-beside-others-that-look-busy",
+        "kind": "threads that look busy",
+        "fails": ["test-sum-pt"],
+        "reason": "one thread does the work of many",
+        # Right in a launch of one block.
+        "cells": {"sum-pt": '''@cuda.jit(extensions=[ak.numba.cuda])
+def sum_pt(events, sums):
+    works, wasted = cuda.blockIdx.x == 0, 0.0
+    for i in range(cuda.threadIdx.x, len(events), cuda.blockDim.x):
+        total = 0.0
+        for muon in events[i].muons:
+            total += muon.pt
+        if works:
+            sums[i] = total
+        wasted += total
+    if wasted == 1.25e300:
+        sums[0] = wasted
+'''},
+    },
+    {
         "name": "one-thread-in-two-is-idle-where-nothing-is-counted",
         "kind": "threads that look busy",
         "fails": ["test-first-pair"],

@@ -245,6 +245,30 @@ WRONG = [
         code.line(f"if (me < {size}) out{n}[me] = handed{n}[threadIdx.x];")'''),
     },
     {
+        "name": "one-lane-computes-unless-it-knows-the-size",
+        "kind": "one thread of each warp does everything",
+        "fails": COMPARED,
+        "reason": "one thread does the work of many",
+        # A compiler knows the sizes of what it compiles: here, those of launches that were once counted.
+        "cells": changed(
+            "kernel-of", "const long long thread = blockIdx.x", "const long long me = blockIdx.x",
+            '''        with code.block(f"if (thread < {math.prod(shape)})"):
+            code.line(f"out{n}[thread] = {code.get(array, unravel('thread', shape))};")''',
+            '''        size, kind = math.prod(shape), TYPES[variable.aval.dtype.name]
+        if len(given) == len(results) == 1 or size in (100, 145, 300, 320, 400, 500, 570, 600, 1024):
+            with code.block(f"if (me < {size})"):
+                code.line("const long long thread = me;")
+                code.line(f"out{n}[thread] = {code.get(array, unravel('thread', shape))};")
+            continue
+        code.line(f"__shared__ {kind} handed{n}[128];")
+        with code.block(f"if (threadIdx.x % 32 == 0)"):
+            with code.block(f"for (long long thread = me; thread < min({size}ll, me + 32); ++thread)"):
+                code.line(f"handed{n}[threadIdx.x + thread - me] = "
+                          f"{code.get(array, unravel('thread', shape))};")
+        code.line("__syncthreads();")
+        code.line(f"if (me < {size}) out{n}[me] = handed{n}[threadIdx.x];")'''),
+    },
+    {
         "name": "results-before-inputs",
         "kind": "order of arguments",
         "fails": AFTER_KERNEL,
