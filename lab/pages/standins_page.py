@@ -51,7 +51,7 @@ whose kernels then run on the GPU. That was tried only on CuPy's stand-in, not o
 
 _OWN_TESTS = (
     "`python -m lab.suites {0} --sources FOLDER` runs its own tests from {1}'s source; "
-    "[tried with](tried_with.md) lists how many pass, and why others fail."
+    "`docs/tried_with.md` lists how many pass, and why others fail."
 )
 _ABOUT = {
     "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),

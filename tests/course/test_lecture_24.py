@@ -211,7 +211,7 @@ def test_it_has_the_lines_that_the_text_promises(repository: Path):
             code = ast.unparse(_without_docstrings(node))
             if not (isinstance(node, ast.Expr) or code.startswith(("built =", "(ours"))):
                 lines += len(re.findall(r".+", code))
-    (promised,) = re.findall(r"in about (\d+) lines of Python", cells["the-parts"])
+    (promised,) = re.findall(r"in about\s+(\d+)\s+lines of Python", cells["the-parts"])
     assert int(promised) == pytest.approx(lines, abs=3)
 
 

@@ -38,6 +38,7 @@ PAGES = (
     "faq.md",
     "glossary.md",
     "front_doors.ipynb",
+    "large_arrays.md",
     "native_code.md",
     "projects.md",
     "standins.md",
