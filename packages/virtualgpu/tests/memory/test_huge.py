@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -305,3 +306,14 @@ def test_touched_pages_of_a_large_array_are_found():
     assert sum(part.stop - part.start for part in parts) == 4 * PAGE // 4
     twice = sparse.repeated(array, 2)
     assert len(sparse.touched(twice)) == 4 and twice[2**32 - 2 :].tolist() == [1, 1]
+
+
+def test_a_rule_is_followed_again_once_another_thread_has_ended(device):
+    x = virtualgpu.huge(LENGTH, np.uint32, "index")
+    y = virtualgpu.huge(LENGTH, np.uint32, fill=None)
+    with ThreadPoolExecutor(1) as pool:
+        device.free(pool.submit(device.allocate, 16).result())
+        with pytest.raises(VirtualGPUError, match="other devices or threads"):
+            copied(x, y, checked=False)
+    copied(x, y, checked=False)
+    assert y[:3].get().tolist() == [1, 2, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -268,10 +269,9 @@ def test_what_was_printed_is_printed_once(cheap, first_blocks, capsys):
 @pytest.mark.parametrize("way", ["another thread", "mapped memory", "no room"])
 def test_it_does_not_begin_again_where_others_would_see_it(way, cheap, first_blocks, monkeypatch):
     kernel = Kernel(COUNT, 64)
+    other = ThreadPoolExecutor(1)  # its thread lives as long as the test
     if way == "another thread":
-        other = threading.Thread(target=kernel.device.fill, args=(kernel.place, 0, 4))
-        other.start()
-        other.join()
+        other.submit(kernel.device.fill, kernel.place, 0, 4).result()
     elif way == "mapped memory":
         kernel.device.host_view(kernel.place, 4)
     else:
@@ -280,6 +280,7 @@ def test_it_does_not_begin_again_where_others_would_see_it(way, cheap, first_blo
     assert not first_blocks
     assert kernel(2, 32).tolist() == [2 * ROUNDS] * 64
     assert first_blocks == [0]
+    other.shutdown()
 
 
 def test_a_thread_that_comes_in_the_midst_keeps_what_it_wrote(cheap, first_blocks, monkeypatch):

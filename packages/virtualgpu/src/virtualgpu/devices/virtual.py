@@ -83,7 +83,7 @@ class VirtualDevice:
 
         :func:`~virtualgpu.memory.snapshot.can_be_taken_back` needs it.
         """
-        self.memory.callers.add(threading.get_ident())
+        self.memory.callers.add(threading.current_thread())
         return self.memory
 
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:

@@ -100,7 +100,7 @@ class GlobalMemory:
         # Live allocations whose bytes the host has as an array of its own, and the threads of the
         # host that have used this memory (virtualgpu.memory.snapshot).
         self.seen_by_host: set[int] = set()
-        self.callers: set[int] = set()
+        self.callers: set[threading.Thread] = set()
 
     def allocate(
         self,

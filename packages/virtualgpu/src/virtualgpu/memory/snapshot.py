@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.memory.mapping import BASE
 
@@ -11,13 +13,14 @@ def can_be_taken_back(memory: GlobalMemory) -> bool:
 
     Not so where the host or another process has the bytes themselves (mapped and managed memory,
     CUDA IPC), where a kernel may reach another device's memory, and where a second thread of the
-    host uses this memory: what it writes meanwhile would be taken back as well.
+    host, which has not ended, uses this memory: what it writes meanwhile would be taken back as
+    well.
     """
     return (
         len(memory.all) == 1
         and not memory.seen_by_host
         and not memory.shown
-        and len(memory.callers) < 2
+        and sum(thread.is_alive() for thread in list(memory.callers)) < 2
     )
 
 
@@ -35,6 +38,11 @@ class Snapshot:
             else {}
         )
         self._heap = dict(memory.heap)
+        # Those that have ended are forgotten; who comes from now on is noticed, even if it ends.
+        memory.callers.difference_update(
+            [one for one in list(memory.callers) if not one.is_alive()]
+        )
+        self._callers = set(memory.callers)
         raw = memory.mapping.raw
         self._bytes = [
             (start, end, raw[start - BASE : end - BASE].copy())
@@ -50,7 +58,8 @@ class Snapshot:
         ``malloc``, or beside a second thread.
         """
         memory = self.memory
-        if not can_be_taken_back(memory) or memory.heap != self._heap:
+        came = memory.callers - self._callers - {threading.current_thread()}
+        if came or not can_be_taken_back(memory) or memory.heap != self._heap:
             return False
         raw = memory.mapping.raw
         for start, end, kept in self._bytes:
