@@ -88,7 +88,7 @@ def test_every_answer_of_every_style_is_found(name, assignment):
 
 
 def graded(taken: dict[str, Ingested], source) -> dict[str, list[str]]:
-    """What each of the notebooks loses."""
+    """Return the failed tests of each notebook, with their reasons."""
     lost = {}
 
     def judge(job, verdict):

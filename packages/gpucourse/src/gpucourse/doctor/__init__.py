@@ -77,10 +77,11 @@ def report(findings: list[Finding]) -> int:
             console.print(f"  → {_plain(finding.mend)}", highlight=False, soft_wrap=True)
     failed = sum(finding.status == FAIL for finding in findings)
     warned = len(todo) - failed
+    known = f", {warned} to know about" if warned else ""
     if failed:
-        console.print(f"\n[bold red]{failed} to fix[/], {warned} to know about.")
+        console.print(f"\n[bold red]{failed} to fix[/]{known}.")
     else:
-        console.print(f"\nReady: nothing to fix, {warned} to know about.")
+        console.print(f"\nReady: nothing to fix{known}.")
     return 1 if failed else 0
 
 
