@@ -108,6 +108,16 @@ def test_reference_agrees_with_vector(setup, solved):
     assert max(several) >= 4 and not np.array_equal(firsts, expected, equal_nan=True)
 
 
+@pytest.mark.parametrize("threads", [64, 72, 75, 77, 90])
+def test_equal_shares_are_equal_in_strides_and_in_chunks(setup, threads):
+    """A thread's muons, those of all its events; the launch that is drawn has any number of
+    threads, and with 4 k + 3 of them each thread once had events of one kind alone."""
+    counts = ak.to_numpy(ak.num(setup["equal_shares"](threads, np.random.default_rng(1)).muons))
+    even = counts[: len(counts) // threads * threads]
+    for shares in (even.reshape(-1, threads).sum(axis=0), even.reshape(threads, -1).sum(axis=1)):
+        assert shares.max() < 1.1 * shares.mean()
+
+
 def test_in_clear_events_rounding_decides_nothing(setup):
     sample = setup["clear_events"](2000, 7, 20.0, 110.0, 90)
     assert 1500 < len(sample) < 2000

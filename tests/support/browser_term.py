@@ -43,10 +43,14 @@ class Teacher:
         page = self.page
         page.goto(f"{self.server.address}/formgrader/submissions/{submission}")
         field = page.locator(f"input.score[id='{cell}']")
-        expect(field).to_be_visible()
+        note = page.locator(f"textarea[id='{cell}-comment']")
+        # Formgrader stores what is typed only once it has loaded what was stored before. Then
+        # placeholders stand in the fields.
+        for loaded in (page.locator(f"input[id='{cell}_extra_credit']"), note):
+            expect(loaded).to_have_attribute("placeholder", re.compile("."))
         for locator, text, path in (
             (field, f"{points:g}", "api/grade/"),
-            (page.locator(f"textarea[id='{cell}-comment']"), comment, "api/comment/"),
+            (note, comment, "api/comment/"),
         ):
             locator.click()
             locator.fill(text)

@@ -182,10 +182,10 @@ PAIRS = ((1, -1), (1, 1, -1), (-1,), (1, -1, 1))  # charges of the muons of four
 def equal_shares(threads, rng):
     """Events that give each of so many threads the same work, in strides or in chunks, and a few more.
 
-    Where threads go on to their next event, the four kinds of :data:`PAIRS` are shifted by one.
+    The four kinds of :data:`PAIRS` take turns along a row of one event for each thread, and from row to row.
     """
     n = 4 * threads * int(rng.integers(4, 7))
-    kinds = [PAIRS[(i // threads + i) % 4] for i in range(n)] + [PAIRS[0]] * int(rng.integers(1, threads))
+    kinds = [PAIRS[sum(divmod(i, threads)) % 4] for i in range(n)] + [PAIRS[0]] * int(rng.integers(1, threads))
     return events_of(*([(*rng.uniform([20, -1, -3], [60, 1, 3]), charge) for charge in kind] for kind in kinds))
 
 
