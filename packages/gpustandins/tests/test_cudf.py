@@ -9,6 +9,7 @@ import io
 import math
 import operator
 import runpy
+import signal
 import warnings
 from collections.abc import Iterator
 
@@ -496,6 +497,22 @@ def test_apply_compiles_for_the_device(cudf):
         return x * 0.5 + by if x > 1 else -1.0
 
     assert series.apply(shifted, args=(10,)).to_numpy().tolist() == [-1.0, 11.0, 11.5]
+
+
+def test_a_signal_while_apply_compiles_is_no_error_of_the_function(cudf, monkeypatch):
+    def interrupted(*given, **named):
+        signal.raise_signal(signal.SIGUSR1)
+
+    def late(number, frame):
+        raise TimeoutError
+
+    monkeypatch.setattr("numba.cuda.compile", interrupted)
+    before = signal.signal(signal.SIGUSR1, late)
+    try:
+        with pytest.raises(TimeoutError):
+            cudf.Series([1.0]).apply(lambda x: x + 1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.parametrize(("always", "kind"), [(-1, "int64"), (0.5, "float64"), (True, "bool")])

@@ -14,6 +14,8 @@ import cupy
 import numpy as np
 import pandas as pd
 
+from virtualgpu.standins.interface import raised_by_handler
+
 from ._columns import Column, as_column, with_nulls
 
 
@@ -177,6 +179,8 @@ def _compiled(function, element, arguments: tuple) -> tuple[Callable, np.dtype]:
         _, returned = cuda.compile(python, signature, device=True, abi="numba")
         dtype = np.dtype(str(numba_types.unliteral(getattr(returned, "type", returned))))
     except Exception as error:
+        if raised_by_handler(error):
+            raise
         raise ValueError("user defined function compilation failed.") from error
     return cuda.jit(device=True)(python), dtype
 

@@ -22,6 +22,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from virtualgpu.signal_handlers import raised_by_handler
+
 LIMIT = 128 << 20  # bytes; a loop has 1 to 4 kB, a whole kernel 5 to 100
 KEY = 32  # bytes of a key, and of a digest
 _MAGIC = b"virtualgpu code\n"
@@ -73,7 +75,9 @@ def fetch(key: bytes) -> bytes | None:
     path = place / (key.hex() + _SUFFIX)
     try:
         raw = path.read_bytes()
-    except OSError:
+    except OSError as error:
+        if raised_by_handler(error):  # a TimeoutError, for one
+            raise
         return None
     start = len(_MAGIC) + KEY
     code = raw[start + KEY :]
@@ -106,10 +110,12 @@ def keep(key: bytes, code: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + key + _digest(key, code) + code)
         os.replace(unfinished, place / (key.hex() + _SUFFIX))
-    except OSError:
+    except OSError as error:
         if unfinished is not None:
             with suppress(OSError):
                 os.unlink(unfinished)
+        if raised_by_handler(error):
+            raise
         return
     if _written % _OFTEN == 0:
         trim(place)

@@ -22,6 +22,8 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from virtualgpu.signal_handlers import raised_by_handler
+
 _HEAD = struct.Struct("<QQ")
 _PIECE = 1 << 20  # bytes read at a time
 
@@ -131,10 +133,10 @@ class Child:
         try:
             send(self._there, told, arrays)
             return self.answer(seconds)
-        except OSError:
-            raise self._ended() from None
-        except BaseException:  # Ctrl-C, for one: the answer would be taken for the next one's
-            self.close()
+        except BaseException as error:
+            if isinstance(error, OSError) and not raised_by_handler(error):
+                raise self._ended() from None
+            self.close()  # the answer would be taken for the next one's
             raise
 
     def answer(self, seconds: float | None = None) -> Message:

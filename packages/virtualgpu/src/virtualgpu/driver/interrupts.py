@@ -9,16 +9,14 @@ which is when it would come on a machine whose driver is written in C.
 from __future__ import annotations
 
 import ctypes
-import functools
-import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from virtualgpu.driver import library
+from virtualgpu.signal_handlers import raised_by_handler
 
 _kept: list[BaseException] = []  # at most one
 #: The code of the functions that C calls; :mod:`virtualgpu.driver.entries` adds its own.
@@ -31,7 +29,7 @@ def keep(error: BaseException) -> bool:
     A second one that comes before the first is raised takes its place only if it ends more: Ctrl-C
     takes the place of a handler's TimeoutError.
     """
-    if threading.current_thread() is not threading.main_thread() or not _is_of_a_handler(error):
+    if threading.current_thread() is not threading.main_thread() or not raised_by_handler(error):
         return False
     if not _kept or isinstance(_kept[0], Exception):
         _kept[:] = [error]
@@ -69,21 +67,6 @@ def _fetched(kind: int, value: int, trace: int | None) -> None:
 
 called_by_c.add(_fetched.__code__)
 _fetched_by_c = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(_fetched)
-
-
-def _is_of_a_handler(error: BaseException) -> bool:
-    if not isinstance(error, Exception):
-        return True  # KeyboardInterrupt, SystemExit
-    codes = {_code(signal.getsignal(number)) for number in range(1, signal.NSIG)} - {None}
-    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-def _code(handler: Any) -> CodeType | None:
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    if callable(handler) and not hasattr(handler, "__code__"):
-        handler = getattr(handler, "__func__", None) or type(handler).__call__
-    return getattr(handler, "__code__", None)
 
 
 class _Raises:

@@ -22,6 +22,7 @@ from virtualgpu.native.blocks.resident_blocks import ResidentRun
 from virtualgpu.native.compiled import NativeKernel
 from virtualgpu.native.refusal import Refused
 from virtualgpu.program.program import Program
+from virtualgpu.signal_handlers import raised_by_handler
 
 # Whether an error of the compiler's own is one: tests ask for it, users get the interpreter.
 STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
@@ -170,7 +171,7 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
             record.keep(program, variant, known)
         return known if isinstance(known, str) else NativeKernel(program, known)
     except Exception as error:  # an unforeseen form: the interpreter knows it
-        if STRICT:
+        if STRICT or raised_by_handler(error):
             raise
         warnings.warn(
             f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "

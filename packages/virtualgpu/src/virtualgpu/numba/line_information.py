@@ -24,6 +24,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from virtualgpu.signal_handlers import raised_by_handler
+
 # What these do for a kernel (grid.sync(), a reduction) counts as the line that calls it.
 _LIBRARIES = {"numba", "awkward", "virtualgpu"}
 
@@ -84,7 +86,7 @@ def _with_lines(compile_cuda: Callable) -> Callable:
             try:
                 return compiled(not kernel, True, pyfunc, *args, **options)
             except Exception as error:
-                if not kernel or not _of_descriptions(error):
+                if not kernel or not _of_descriptions(error) or raised_by_handler(error):
                     raise  # the author's own: compiling it again would say the same
             return compiled(True, True, pyfunc, *args, **options)
 

@@ -38,6 +38,7 @@ from virtualgpu.program.steps import (
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import has_result, traits
+from virtualgpu.signal_handlers import raised_by_handler
 from virtualgpu.wording import many
 
 S = TypeVar("S", bound=Step)
@@ -86,6 +87,8 @@ def decoding(program: Program, instruction: Instruction) -> Iterator[None]:
     except VirtualGPUError:
         raise
     except Exception as error:
+        if raised_by_handler(error):
+            raise
         # Operands are taken for what their place needs: one of another kind fails on the way.
         raise PTXSyntaxError(f"cannot decode `{instruction.text[:200]}`: {error!r}") from None
 

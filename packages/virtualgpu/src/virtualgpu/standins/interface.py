@@ -30,6 +30,7 @@ from virtualgpu.errors import (
 from virtualgpu.launch import limits
 from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.memory.textures import MODES, Sampler, Texels
+from virtualgpu.signal_handlers import raised_by_handler
 from virtualgpu.standins.recorder import Launched, Launches, launches, listening, record, silence
 from virtualgpu.watch import queues
 from virtualgpu.watch.host_arrays import watched
@@ -70,6 +71,7 @@ __all__ = [
     "many",
     "number_argument",
     "queues",
+    "raised_by_handler",
     "record",
     "silence",
     "source_path",

@@ -41,6 +41,7 @@ from virtualgpu.native.context import (
 )
 from virtualgpu.native.flow.livelock import LoopWatch
 from virtualgpu.native.host_arrays import HostArrays
+from virtualgpu.signal_handlers import raised_by_handler
 
 # Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
 # for which other cores have to wait: where loops are short, each interval is twice the one before.
@@ -159,7 +160,8 @@ class Common:
 def hearing_signals(launch: Launch) -> Iterator[None]:
     """Keep what Ctrl-C raises where no Python code can take it, and raise it later.
 
-    It is kept in ``launch.lost`` and raised if the launch has not raised it.
+    Exceptions of other signal handlers are kept too. They are kept in ``launch.lost`` and raised if
+    the launch has not raised them.
 
     A signal's handler runs as a function of Python begins: before any ``try`` in
     :meth:`Core._tick`, or in the ``__del__`` of an object, as the compiler's are released. What
@@ -171,11 +173,11 @@ def hearing_signals(launch: Launch) -> Iterator[None]:
     before = sys.unraisablehook
 
     def heard(unraisable: Any) -> None:
-        trace = unraisable.exc_traceback
-        if isinstance(unraisable.exc_value, KeyboardInterrupt) or (
+        error, trace = unraisable.exc_value, unraisable.exc_traceback
+        if (error is not None and raised_by_handler(error)) or (
             trace is not None and trace.tb_frame.f_code is Core._tick.__code__
         ):
-            launch.lost = unraisable.exc_value
+            launch.lost = error
         else:
             before(unraisable)
 

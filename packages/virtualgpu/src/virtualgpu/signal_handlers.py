@@ -1,0 +1,37 @@
+"""Exceptions of signal handlers, told apart from those of the code that they interrupt.
+
+Python runs a handler between two instructions of whatever the main thread does, so its exception
+comes out of that code: a timeout out of a compiler, for one. It is meant for the program.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+
+
+def raised_by_handler(error: BaseException) -> bool:
+    """Return True if a signal's handler raised ``error``.
+
+    KeyboardInterrupt and SystemExit always count as such.
+    """
+    if not isinstance(error, Exception):
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    # A handler is called with the frame that it interrupts, which nothing else is but a function
+    # that traces. `signal.getsignal` would miss a handler that has set another in its place.
+    return any(
+        argument is caller
+        for caller, called in itertools.pairwise(frames)
+        for argument in _arguments(called)
+    )
+
+
+def _arguments(frame: FrameType) -> Iterator[object]:
+    for value in frame.f_locals.values():
+        if isinstance(value, tuple):
+            yield from value  # of *arguments
+        else:
+            yield value
