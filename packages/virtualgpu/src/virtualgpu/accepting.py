@@ -70,7 +70,7 @@ def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
 def split(
     findings: Iterable[Finding], accepted: Iterable[Acceptance]
 ) -> tuple[list[Finding], dict[Acceptance, int]]:
-    """Split findings: those not accepted, and how often each acceptance was needed."""
+    """Split findings into those not accepted and a count of uses of each acceptance."""
     left: list[Finding] = []
     needed: dict[Acceptance, int] = {}
     for finding in findings:

@@ -298,7 +298,7 @@ def doctor() -> int:
 
 
 def kept_code(clear: bool) -> int:
-    """Print where machine code is kept for the next process and how much there is; 0."""
+    """Print the folder of stored machine code and its size; return 0."""
     place = cache.folder()
     if place is None:
         print("no cache: VIRTUALGPU_CACHE=0, or a user without a home")

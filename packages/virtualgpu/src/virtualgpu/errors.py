@@ -61,7 +61,7 @@ class Location:
         block: Index | None = None,
         thread: Index | None = None,
     ) -> Location:
-        """At an instruction's line; ``source`` is None where the PTX names none."""
+        """Return the location of an instruction; ``source`` is None if the PTX has no lines."""
         if source is None:
             return cls(kernel, block=block, thread=thread)
         return cls(kernel, *source, block, thread, source.callers)
@@ -99,7 +99,7 @@ class VirtualGPUError(Exception):
         Exception.__init__(self, message if location is None else f"{message}\n  at {location}")
 
     def _render_traceback_(self) -> list[str]:
-        """Shown by IPython in place of forty frames of compiler and machine."""
+        """Return the error on one line, which IPython shows instead of a long traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 

@@ -18,7 +18,7 @@ def pip_install(package: str) -> str:
 
 
 def requirements(package: str) -> list[str]:
-    """Return what pip is given for ``package``, in the order in which each needs the others."""
+    """Return pip's requirements for ``package``, each after those that it needs."""
     if ON_THE_INDEX:
         return [package]
     name, _, extra = package.rstrip("]").partition("[")

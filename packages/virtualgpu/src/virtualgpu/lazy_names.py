@@ -35,7 +35,7 @@ def attach(
 
 
 def _names(stub: Path) -> dict[str, tuple[str, str]]:
-    """Return the module of each name, and what it is called there (or nothing: the module)."""
+    """Return the module of each name, and its name there ("" for the module itself)."""
     where, parts = {}, {}
     for line in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(line, ast.ImportFrom):

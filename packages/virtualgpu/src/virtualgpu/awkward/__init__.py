@@ -1,1 +1,1 @@
-"""Awkward Arrays in Numba kernels: what Awkward itself does not do yet."""
+"""Awkward Arrays in Numba kernels, where Awkward itself has no support yet."""

@@ -76,7 +76,7 @@ def parameters(array: Any, store: Callable[[np.ndarray], int]) -> list[bytes]:
 
 
 def _on_device(positions: list, store: Callable[[np.ndarray], int]) -> np.ndarray:
-    """Awkward's table of numbers and buffers, with the buffers on the device: int64."""
+    """Return Awkward's int64 table, with its buffers replaced by their device addresses."""
     table = np.zeros(len(positions), np.int64)
     buffers = []
     for place, entry in enumerate(positions):

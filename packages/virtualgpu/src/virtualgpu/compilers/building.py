@@ -36,7 +36,7 @@ def variable(build: ir.IRBuilder, value: ir.Value) -> ir.Value:
 def item(
     build: ir.IRBuilder, table: ir.Value, number: ir.Value, kind: ir.Type, align: int | None = None
 ) -> ir.Value:
-    """``table[number]``."""
+    """Load ``table[number]``."""
     return build.load(build.gep(table, [number], source_etype=kind), typ=kind, align=align)
 
 
@@ -58,7 +58,7 @@ def declare(
 
 @contextmanager
 def while_(build: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[None]:
-    """Repeat what is written inside while what ``condition`` writes is true."""
+    """Emit a loop: the code written inside repeats while ``condition``'s result is true."""
     test, body, done = (build.append_basic_block(name) for name in ("test", "body", "done"))
     build.branch(test)
     build.position_at_end(test)

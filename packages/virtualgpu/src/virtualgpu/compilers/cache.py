@@ -1,4 +1,4 @@
-"""Machine code on disk: what one process has compiled, the next ones load.
+"""Cache of machine code on disk, shared by one process after the other.
 
 It lies in the user's cache folder (``$XDG_CACHE_HOME/virtualgpu``, by default
 ``~/.cache/virtualgpu``); ``VIRTUALGPU_CACHE`` names another folder, or ``0`` for none. Nothing
@@ -152,7 +152,7 @@ def trim(place: Path, limit: int = LIMIT) -> None:
 
 
 def clear() -> tuple[int, int]:
-    """Remove all code; how many files and bytes that were."""
+    """Remove all code; return the number of files and bytes removed."""
     place = folder()
     found = [] if place is None else list(entries(place))
     for _, _, path in found:

@@ -59,7 +59,7 @@ def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
 
 
 def load(names: Iterable[str]) -> bool:
-    """Load what :func:`linkable` compiled before, by the names that it returned.
+    """Load code that :func:`linkable` compiled before, by the names that it returned.
 
     It may have been compiled in another process. Returns False, and loads nothing, where something
     is missing.
@@ -97,7 +97,7 @@ def _key_of(name: str) -> bytes:
 
 
 def _load(codes: dict[str, bytes]) -> None:
-    """Object code of functions, by their names."""
+    """Link object code, given by function name, into this process."""
     if not codes:
         return
     engine = _engine()
@@ -123,7 +123,7 @@ def pointer(array: np.ndarray) -> int:
 
 @functools.cache
 def _processor() -> tuple[str, str]:
-    """Name and features of the processor to write for."""
+    """Return name and features of the processor to compile for."""
     name = os.environ.get("NUMBA_CPU_NAME")
     features = os.environ.get("NUMBA_CPU_FEATURES", "")
     if not name:
@@ -150,7 +150,7 @@ def _engine() -> Any:
 
 @functools.cache
 def compiler() -> str:
-    """Return what the machine code depends on besides its text, this module included."""
+    """Return everything but the text on which machine code depends, this module included."""
     from virtualgpu import __version__
 
     with contextlib.suppress(OSError):  # there may be no file
@@ -172,7 +172,7 @@ def _key(text: str, symbol: str, passes: Passes) -> bytes:
 
 
 def _compiled(text: str, symbol: str, name: str, passes: Passes) -> bytes:
-    """Object code with the function ``symbol`` under another ``name``."""
+    """Compile LLVM text to object code, with ``symbol`` renamed to ``name``."""
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.get_function(symbol).name = name

@@ -1,4 +1,4 @@
-"""A corner of Python to LLVM assembly: what :mod:`.loops` compiles."""
+"""Translation of a small part of Python to LLVM assembly, for :mod:`.loops`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Compilable:
         self.__name__, self.__doc__ = function.__name__, function.__doc__
 
     def definition(self) -> ast.FunctionDef:
-        """Its syntax tree."""
+        """Return the function's syntax tree."""
         code = self.python.__code__
         return _definitions(code.co_filename)[code.co_firstlineno]
 
@@ -113,7 +113,7 @@ def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
 
 
 def translate(loop: Compilable, texts: dict[str, str]) -> None:
-    """Add the LLVM assembly of ``loop`` and of what it calls, by name."""
+    """Add the LLVM assembly of ``loop`` and of its callees, by name."""
     name = loop.python.__name__
     if name not in texts:
         texts[name] = ""  # a recursive call finds its name taken
@@ -164,7 +164,7 @@ class _Translation:
         )
 
     def annotate(self, name: str, annotation: ast.expr | None) -> None:
-        """Know the type of what lies where ``name`` points; it may be a number, too."""
+        """Record the type of the target of pointer ``name``, or of a number."""
         assert isinstance(annotation, ast.Name)
         known = self.globals.get(annotation.id)
         if annotation.id in ELEMENTS:

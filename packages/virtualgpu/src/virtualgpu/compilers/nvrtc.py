@@ -137,7 +137,7 @@ def compile_cuda(
 
 
 def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
-    """``architecture`` is taken where the options name none."""
+    """Return NVRTC's flags; ``architecture`` holds if the options name none."""
     flags = [str(option) for option in options]
     # nvcc takes two words for one option, NVRTC one.
     for at, flag in enumerate(flags[:-1]):

@@ -62,7 +62,7 @@ class DriverAPI(InterprocessAPI):
         return devices.current()
 
     def _nothing(self, *arguments: Any) -> None:
-        """There is nothing to do, or it is done already."""
+        """Do nothing: there is nothing to do here, or it is done already."""
 
     cuInit = cuProfilerStart = cuProfilerStop = _nothing
     cuDevicePrimaryCtxRelease = cuDevicePrimaryCtxReset = _nothing
@@ -140,7 +140,7 @@ class DriverAPI(InterprocessAPI):
         return self.cuMemAlloc(nbytes)
 
     def cuMemFree(self, pointer):
-        """Give back what :meth:`cuMemAlloc` gave, once, where it lies: whatever is current now."""
+        """Free memory of :meth:`cuMemAlloc` once, on its own device, whichever is current."""
         if not isinstance(pointer, DevicePointer) or pointer.freed:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemFree")
         pointer.freed = True
@@ -188,7 +188,7 @@ class DriverAPI(InterprocessAPI):
             self.cuMemFree(pointer)
 
     def share_mapped(self, *, to_device: bool) -> None:
-        """Host arrays that ``cuda.mapped`` registered follow their device's copy at its launch."""
+        """Copy arrays of ``cuda.mapped`` to the device before a launch, or back after it."""
         if not self._mapped:
             return
         with queues.on(None):  # on a GPU there is nothing to copy

@@ -43,7 +43,7 @@ class CudaFunction:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Return what ``cuFuncGetAttribute`` knows, by the names of ``CU_FUNC_ATTRIBUTE_...``."""
+        """Values of ``cuFuncGetAttribute``, by the names of ``CU_FUNC_ATTRIBUTE_...``."""
         return {
             "max_threads_per_block": self.uses.maximum_threads,
             "shared_size_bytes": self.uses.shared,

@@ -14,7 +14,7 @@ Result = binding.CUresult
 
 
 class MemoryHandle:
-    """A handle and its 64 bytes, by which it is sent: what cuda-bindings 13.5 calls so has none."""
+    """An IPC handle with its 64 bytes for sending, which cuda-bindings 13.5's class lacks."""
 
     reserved = bytes(interprocess.HANDLE_BYTES)
 

@@ -23,7 +23,7 @@ from virtualgpu.wording import many
 
 
 class Argument(NamedTuple):
-    """A value on its way to a kernel: its bytes, and what they mean where that is known.
+    """A kernel argument: its bytes, and their type where it is known.
 
     ``dtype`` is the type of an array's elements (``is_array``) or of the number itself.
     """
@@ -51,7 +51,7 @@ def number_argument(value: np.generic) -> Argument:
 
 
 def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str | None:
-    """Explain why ``argument`` does not fit a parameter of ``size`` bytes; None where it fits.
+    """Explain why ``argument`` does not fit a parameter of ``size`` bytes; None if it fits.
 
     ``declared`` is the parameter's C++ type where the compiler was asked. An integer for a
     narrower integer fits where its value does: its low bytes come first, and are read.

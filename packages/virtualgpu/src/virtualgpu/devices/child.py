@@ -31,7 +31,7 @@ Message = tuple[dict[str, Any], list[np.ndarray]]
 
 
 class ChildEnded(Exception):
-    """The process is gone; the message says how, and what it said last."""
+    """The process has ended; the message says how, and repeats its last words."""
 
 
 class ChildLate(Exception):
@@ -42,7 +42,7 @@ class ChildLate(Exception):
 
 
 def send(stream: BinaryIO, told: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:
-    """Write one message: what JSON can hold, and the bytes of ``arrays`` in C order."""
+    """Write one message: JSON values, and the bytes of ``arrays`` in C order."""
     parts = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
     text = json.dumps([told, [part.size for part in parts]]).encode()
     stream.write(_HEAD.pack(len(text), sum(part.size for part in parts)) + text)

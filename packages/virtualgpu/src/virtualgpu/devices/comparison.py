@@ -173,7 +173,7 @@ def close(a: np.ndarray, b: np.ndarray, least: int = 8) -> tuple[np.ndarray, flo
 
 
 def _width(piece: Piece, types: set[str]) -> int:
-    """Bytes of an element, as the widest store that divides the array has it."""
+    """Return an element's size in bytes: the widest store that divides the array."""
     bits = {int(digits) for kind in types if (digits := kind.lstrip("bfsu")).isdigit()}
     return max((n // 8 for n in bits if n >= 8 and len(piece.before) % (n // 8) == 0), default=1)
 
@@ -224,7 +224,7 @@ def _least_exact(text: str) -> int:
 
 
 def _reasons(launch: RecordedLaunch) -> tuple[list[str], str]:
-    """Return why the text of a kernel lets two devices differ, and what is unknown."""
+    """Return reasons for which two devices may differ on a kernel, and unknown instructions."""
     text = "\n".join(launch.texts)
     found = []
     if match := _APPROXIMATE.search(text):

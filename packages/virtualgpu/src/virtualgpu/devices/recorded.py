@@ -53,7 +53,7 @@ class Piece:
 
 @dataclass
 class RecordedLaunch:
-    """One launch; ``kernel`` is what a person calls it, ``entry`` its name in the PTX.
+    """One launch; ``kernel`` is its name for people, ``entry`` its name in the PTX.
 
     ``note`` says where it comes from, as a lesson and a cell.
     """
@@ -229,7 +229,7 @@ def _allocations(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> lis
 
 
 def _find(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each word the place of the last start not above it, and whether it is inside."""
+    """Return each word's last start not above it, and True where the word is inside."""
     if not len(starts):
         return np.zeros(len(words), np.int64), np.zeros(len(words), bool)
     at = np.searchsorted(starts, words, side="right").astype(np.int64) - 1

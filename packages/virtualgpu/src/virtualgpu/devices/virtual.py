@@ -300,7 +300,7 @@ def wanted() -> int:
 
 
 def visible(count: int) -> list[int]:
-    """Return which of ``count`` virtual GPUs ``CUDA_VISIBLE_DEVICES`` shows, in its order.
+    """Return the virtual GPUs of ``count`` that ``CUDA_VISIBLE_DEVICES`` shows, in its order.
 
     As the CUDA Programming Guide has it: numbers from 0 with commas between, and the first that is
     no device ends the list. "" and "-1", which hide a real GPU, hide no virtual one. Raises

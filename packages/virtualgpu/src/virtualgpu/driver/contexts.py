@@ -96,7 +96,10 @@ def cuDevicePrimaryCtxGetState(number: int) -> tuple[int, int]:
 
 @entry(">z z")
 def cuGetExportTable(identifier: int) -> int:
-    """NVIDIA's own libraries ask for tables that are documented nowhere. NVRTC does without."""
+    """Raise an error: the tables that NVIDIA's libraries ask for are undocumented.
+
+    NVRTC works without them.
+    """
     raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuGetExportTable")
 
 

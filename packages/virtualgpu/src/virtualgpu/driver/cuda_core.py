@@ -174,7 +174,10 @@ def _of_the_link(options: Any) -> list[str]:
 
 
 def _device_synchronize():
-    """For ``Device.sync``: NVIDIA's runtime library asks the driver for undocumented tables."""
+    """Implement ``Device.sync`` by the driver.
+
+    NVIDIA's runtime library would ask the driver for undocumented tables.
+    """
     from cuda.bindings import runtime
 
     API.cuCtxSynchronize()

@@ -94,6 +94,6 @@ def bytecode_of(
 
 
 def restore() -> None:
-    """Undo :func:`adapt`. Kernels that have been launched keep what they were compiled to."""
+    """Undo :func:`adapt`. Kernels that have been launched keep their compiled form."""
     while _before:
         setattr(*_before.pop())

@@ -51,7 +51,10 @@ def _launch(
     *,
     programmatic_dependent_launch: bool = False,
 ) -> None:
-    """In place of ``cuda.tile.launch``; the stream is a real GPU's, and here nothing waits."""
+    """Replace ``cuda.tile.launch``: the launch ends before this returns.
+
+    ``stream`` belongs to a real GPU and is ignored.
+    """
     function = kernel._annotated_function
     if len(kernel_args) != len(function.parameter_annotations):
         taken = many(len(function.parameter_annotations), "argument")

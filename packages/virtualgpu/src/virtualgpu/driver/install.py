@@ -27,7 +27,7 @@ _loaded: list[library.Library] = []
 
 
 def install() -> bool:
-    """Answer as the driver to what loads ``libcuda.so.1`` from now on, where there is none.
+    """Take the driver's place for whoever loads ``libcuda.so.1`` from now on, if there is none.
 
     Returns whether this system can (Linux on x86-64, no sandbox that forbids it).
     """
@@ -51,7 +51,7 @@ def install() -> bool:
 
 
 def _tell_of_another() -> None:
-    """Warn where who opens the library by its name finds one that was loaded before."""
+    """Warn if a library that looks for libcuda by name finds one that was loaded before."""
     found = ctypes.cast(ctypes.CDLL(NAMES[0])["cuInit"], ctypes.c_void_p).value
     if found != _loaded[0].address("cuInit"):
         warnings.warn(

@@ -38,7 +38,7 @@ def keep(error: BaseException) -> bool:
 
 
 def raise_kept() -> None:
-    """Raise what has been kept, if anything, in the main thread."""
+    """Raise a stored interrupt, if there is one, in the main thread."""
     if _kept and threading.current_thread() is threading.main_thread():
         raise _kept.pop() from None
 

@@ -263,7 +263,7 @@ def cuKernelSetAttribute(code: int, value: int, handle: int, number: int) -> Non
 
 @entry("z i")
 def cuFuncSetCacheConfig(function: int, config: int) -> None:
-    """There is no cache."""
+    """Do nothing: the virtual GPU has no cache."""
 
 
 @entry("z z >z >z")

@@ -76,7 +76,7 @@ def cuMemAllocHost(nbytes: int) -> int:
 
 
 def copy(target: int, origin: int, nbytes: int, stream: int = queues.LEGACY) -> None:
-    """Between any two places; which of them are a device's the addresses say."""
+    """Copy between any two places; their addresses tell device memory from host memory."""
     if not nbytes:
         return
     if not (target and origin):

@@ -38,7 +38,7 @@ class _Properties(ctypes.Structure):
 
 
 class Pool:
-    """Allocations on one device, and how many bytes they are and were at most."""
+    """Allocations on one device, with their present and largest size in bytes."""
 
     def __init__(self, number: int, limit: int = 0):
         self.number, self.limit = number, limit

@@ -64,7 +64,7 @@ def cuStreamSynchronize(stream: int) -> None:
 
 @entry("z")
 def cuStreamQuery(stream: int) -> None:
-    """All is done."""
+    """Succeed: all work of a stream is done already."""
     queues.tell("synchronize", stream)
 
 

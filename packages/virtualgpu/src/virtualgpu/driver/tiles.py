@@ -74,7 +74,7 @@ class TileFunction:
         return found
 
     def allow_dynamic(self, nbytes: int) -> None:
-        """Tiles lie where the compiler puts them."""
+        """Do nothing: the compiler decides where tiles lie."""
 
     def run(
         self,
@@ -85,6 +85,6 @@ class TileFunction:
         cooperative: bool = False,
         cluster: tuple[int, int, int] | None = None,
     ) -> None:
-        """Run the kernel. Raises what goes wrong in it."""
+        """Run the kernel. Raises its errors."""
         x, y, z = grid
         self.code.device.launch_tiles(self.code.loaded, self.entry, (x, y, z), parameters)

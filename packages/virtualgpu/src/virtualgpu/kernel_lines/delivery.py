@@ -33,7 +33,7 @@ def measuring() -> Any:
 
 @contextmanager
 def of_program(program: Program, tried: bool = False) -> Iterator[None]:
-    """Deliver what a launch inside the context reaches, where that is more than earlier ones.
+    """Deliver lines that a launch inside the context reaches and earlier ones did not.
 
     A launch that is only ``tried``, and taken back, counts for nothing.
     """

@@ -35,7 +35,7 @@ class Reached:
 
 
 def of_program(program: Program, stopped: Location | None = None) -> dict[str, Reached]:
-    """Return what the launches of a program have reached so far, by file.
+    """Return the lines that a program's launches have reached so far, by file.
 
     The last one has ``stopped`` there, where it has.
     """
@@ -70,7 +70,7 @@ def _onward(block: Block, words: np.ndarray) -> Iterator[int]:
 
 
 def _follow(found: dict[str, Reached], marks: list[SourceLine]) -> None:
-    """Note which line came after which."""
+    """Add an arc for each two successive lines of a file."""
     for one, other in pairwise(marks):
         if one.filename == other.filename:
             found[one.filename].arcs.add((one.line, other.line))

@@ -63,7 +63,7 @@ def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) ->
 
 
 def _has(view: np.ndarray, index: np.ndarray, values: tuple[np.ndarray, ...]) -> bool:
-    """Return True if memory already holds what is to be stored; never for a NaN."""
+    """Return True if memory already holds the values to store; never for a NaN."""
     return all(bool((view[index + element] == value).all()) for element, value in enumerate(values))
 
 
@@ -152,7 +152,7 @@ def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np
 def _mixed(
     site: Site, group: Group, address: np.ndarray, values: tuple[np.ndarray, ...] = ()
 ) -> Any:
-    """Lanes of one instruction that reach different spaces through generic addresses."""
+    """Access memory through generic addresses that lie in different spaces."""
     address = group.spread(address)
     results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
     spaces = {

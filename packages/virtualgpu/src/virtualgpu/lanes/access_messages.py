@@ -137,7 +137,7 @@ def _written_indices(site: Site, name: str, dimensions: int) -> list[str]:
 
 
 def _subscripts(site: Site, name: str) -> list[ast.expr]:
-    """Return what stands in the brackets of ``name`` in the site's line, each text once."""
+    """Return the texts in the brackets of ``name`` in the site's line, each once."""
     source = site.instruction.source
     if source is None:
         return []

@@ -37,7 +37,7 @@ def atomic(
     index: np.ndarray,
     values: tuple[np.ndarray, ...],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``atom.exch`` and ``atom.cas``, lanes in order; what was there, as two halves.
+    """Execute ``atom.exch`` or ``atom.cas`` in lane order; return the old values as two halves.
 
     ``values`` are the halves of b, and of ``cas`` those of c, which replaces what equals b.
     """

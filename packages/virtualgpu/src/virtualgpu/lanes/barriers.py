@@ -35,7 +35,7 @@ class Waiting:
         self.came = np.zeros(wave.lanes, bool)
 
     def filling(self, wave: Wave) -> np.ndarray:
-        """Return what counts beside the arrivals where a barrier names a number of threads.
+        """Return the absent threads that count as arrived at a barrier for a number of threads.
 
         int64, shape (blocks,).
 

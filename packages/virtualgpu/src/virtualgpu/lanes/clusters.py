@@ -130,7 +130,7 @@ def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.
 def mapped(
     generic: bool, instruction: Instruction, group: Group, address: np.ndarray, rank: np.ndarray
 ) -> np.ndarray:
-    """``mapa``: the same place in the shared memory of the block of that rank, uint64, shape (n,).
+    """Execute ``mapa``: map addresses to block ``rank``'s shared memory; uint64, shape (n,).
 
     Raises MemoryAccessError for a rank that the cluster has not, and for an address that is not
     shared: to both the ISA gives no meaning.
@@ -166,7 +166,7 @@ def mapped(
 def rank_of(
     generic: bool, instruction: Instruction, group: Group, address: np.ndarray
 ) -> np.ndarray:
-    """``getctarank``: the rank of the block whose shared memory the address is in, uint32."""
+    """Execute ``getctarank``: return the rank of the block that owns each address, uint32."""
     base = _SHARED if generic else np.uint64(0)
     _, blocks, known = split(group, group.spread(address) - base)
     if not known.all():
@@ -211,7 +211,7 @@ def _refuse(
 
 
 class ClusterBarrier:
-    """The barrier of each cluster of a wave: how each lane stands to it, and which groups wait."""
+    """The barrier of each cluster of a wave: each lane's state, and the waiting groups."""
 
     def __init__(self, wave: Wave):
         self.stands = np.full(wave.lanes, AWAY, np.int8)
@@ -226,7 +226,7 @@ def of(wave: Wave) -> ClusterBarrier:
 
 
 def at_barrier(wave: Wave, group: Group) -> list[Group]:
-    """``barrier.cluster.arrive`` and ``.wait``: the groups that may go on, placed after it.
+    """Execute ``barrier.cluster.arrive`` or ``.wait``; return the groups that may go on.
 
     Raises BarrierError for a thread that arrives twice, or waits without having arrived: both are
     undefined (PTX ISA, "barrier.cluster").

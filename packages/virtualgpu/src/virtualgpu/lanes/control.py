@@ -47,7 +47,7 @@ def emit(emitter: Emitter, step: Step) -> None:
 
 
 def _cvta(emitter: Emitter, step: Formed) -> None:
-    """``cvta``: to and from generic addresses (PTX ISA, "cvta")."""
+    """Emit ``cvta``: convert to or from a generic address (PTX ISA, "cvta")."""
     to, space, _ = step.words
     function = windows.within if to else windows.generic
     call = emitter.put(partial(function, space=space.split(":")[0]), "f")
@@ -99,7 +99,7 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def exact(emitter: Emitter, step: Exact) -> None:
-    """Tell observers of lanes whose index, or what it decides, is not the exact one."""
+    """Report to observers the lanes whose index, or a value from it, is not the exact one."""
     comparison = step.comparison
     dtype = U64 if comparison.is_address else BOOL
     wrapped, true = (emitter.get(one, dtype) for one in (comparison.wrapped, comparison.exact))
@@ -120,7 +120,7 @@ def exact(emitter: Emitter, step: Exact) -> None:
 
 
 def _barrier(emitter: Emitter, step: Formed) -> None:
-    """``bar.warp.sync`` and ``barrier.cluster``, which has no operands: lanes.clusters."""
+    """Set the mask of ``bar.warp.sync``; ``barrier.cluster`` has no operands."""
     if "warp" in step.instruction.modifiers:
         emitter.block.warp_mask = _mask(emitter, step.sources[0])
 

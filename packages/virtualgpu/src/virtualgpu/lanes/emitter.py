@@ -213,7 +213,7 @@ class Emitter:
             self.write_slot(slot, expression, have)
 
     def give_each(self, slots: Sequence[int | None], call: str, have: np.dtype) -> None:
-        """Give one register, or each of several, what a call returns."""
+        """Assign a call's results to one register or to several."""
         if len(slots) == 1:
             self.give(slots[0], call, have)
             return

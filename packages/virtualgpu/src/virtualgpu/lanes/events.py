@@ -130,7 +130,7 @@ class Access(NamedTuple):
 
 
 class Observer:
-    """Base of everything that watches a launch. Override what is of interest."""
+    """Base class of observers of a launch. Override the events of interest."""
 
     # Keeps the memory's record of written bytes up to date (see `memory.written`).
     marks_written = False
@@ -266,16 +266,16 @@ class Observer:
         """Handle the start of an asynchronous copy: the write to shared memory that is to come."""
 
     def copy_arrived(self, access: Access) -> None:
-        """Lanes' part of such a copy is there now; ``accessed`` is told of the write as well."""
+        """Handle the arrival of such a copy; ``accessed`` reports its write as well."""
 
     def mbarrier_made(self, wave: Wave, words: np.ndarray) -> None:
-        """``mbarrier.init`` at words of 8 bytes of the wave's shared memory."""
+        """Handle ``mbarrier.init`` at words of 8 bytes of the wave's shared memory."""
 
     def mbarrier_arrived(self, group: Group, instruction: Instruction, word: int) -> None:
-        """All lanes of the group arrived at one object, themselves or by their copies."""
+        """Handle the arrival of all lanes of a group, or of their copies, at one mbarrier."""
 
     def mbarrier_completed(self, wave: Wave, word: int, phase: int) -> None:
-        """All have arrived: that phase (modulo 8) is over."""
+        """Handle the end of a phase (modulo 8) of an mbarrier: all have arrived."""
 
     def mbarrier_passed(
         self, group: Group, instruction: Instruction, words: np.ndarray, phases: np.ndarray
@@ -283,13 +283,13 @@ class Observer:
         """Handle lanes that saw these phases of the objects at ``words`` end."""
 
     def cluster_arrived(self, group: Group, instruction: Instruction) -> None:
-        """``barrier.cluster.arrive``."""
+        """Handle ``barrier.cluster.arrive``."""
 
     def cluster_completed(self, wave: Wave, arrived: np.ndarray, missing: np.ndarray) -> None:
-        """Barriers of clusters are over: the lanes that arrived, and those that ended before."""
+        """Handle the end of cluster barriers: lanes that ``arrived``, and those that had ended."""
 
     def cluster_passed(self, group: Group, instruction: Instruction) -> None:
-        """``barrier.cluster.wait`` lets these lanes go on."""
+        """Handle lanes that pass ``barrier.cluster.wait``."""
 
     def fenced(self, group: Group, instruction: Instruction, scope: str) -> None:
         """Handle a ``membar`` or ``fence``; scope is ``cta``, ``gpu`` or ``sys``."""

@@ -32,7 +32,7 @@ _MOST_STEPS = 400  # an address takes about ten for each index
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A register's bits, and of its number what was multiplied by which parameters.
+    """A register's bits, and its number as a sum of parameters' multiples.
 
     ``parts`` sum to the number; those without a factor are under ``()``. ``factors`` is set where
     the value is nothing but a product of parameters and constants: ``()`` for a constant.

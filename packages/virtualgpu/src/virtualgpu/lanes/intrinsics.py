@@ -64,7 +64,7 @@ def _until_zero(group: Group, lane: int, address: int) -> bytes:
 
 
 def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray:
-    """``printf``: lanes print one after the other, in lane order, when the launch ends."""
+    """Execute ``printf``: lanes print in lane order when the launch ends."""
     return watched_vprintf(None, group, text, arguments)
 
 
@@ -195,7 +195,7 @@ def assertfail(
     function: np.ndarray,
     size: np.ndarray,
 ) -> None:
-    """``assert`` in CUDA C++ that failed."""
+    """Raise the error of an ``assert`` in CUDA C++ that failed."""
     lane = int(group.lanes[0])
     words = _string(group, lane, int(group.spread(message)[0]))
     where = _string(group, lane, int(group.spread(file)[0]))

@@ -1,4 +1,4 @@
-"""The registers of a group: what its lanes hold, with as little copying as divergence allows.
+"""Registers of a group of lanes, copied as little as divergence allows.
 
 While all lanes of a wave are together, a group's registers are plain arrays over the wave: the
 *base*. When lanes part, the groups go on sharing that base, and each keeps only what it writes

@@ -134,7 +134,7 @@ class Adversarial:
         return self.take(wave, program)
 
     def _patience(self, wave: Wave) -> np.ndarray:
-        """Return how many blocks each lane may run: int64, shape (lanes,).
+        """Return the number of blocks that each lane may run: int64, shape (lanes,).
 
         Most lanes, or warps, are not held back in a round: one that waits for such a lane could not
         go far ahead of another.

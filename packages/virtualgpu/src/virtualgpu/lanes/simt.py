@@ -99,7 +99,7 @@ def run(wave: Wave) -> bool:
 
 
 def interrupted(stop: BaseException) -> Location | None:
-    """Return where a thread of the kernel was when ``stop`` came, from the frame of :func:`run`."""
+    """Return the place of a thread when ``stop`` came, from the frame of :func:`run`."""
     place = None
     for frame, _ in traceback.walk_tb(stop.__traceback__):
         if frame.f_code is run.__code__ and (group := frame.f_locals.get("group")) is not None:

@@ -35,7 +35,7 @@ def _fail(
 
 
 def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.ndarray:
-    """``alloca``: the lowest local address of each lane's new bytes, uint64, shape (n,).
+    """Execute ``alloca``: return the lowest address of each lane's new bytes, uint64.
 
     ``size`` is uint64, shape (n,) or (1,). An error where a thread's frames and stack pass
     MAX_LOCAL bytes.
@@ -71,13 +71,13 @@ def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.nda
 
 
 def pointer(group: Group) -> np.ndarray:
-    """``stacksave``: the lowest local address in use, uint64, shape (n,)."""
+    """Execute ``stacksave``: return the lowest local address in use, uint64, shape (n,)."""
     lowest: np.ndarray = STACK_TOP - group.wave.stack_used[group.lanes]
     return lowest.astype(np.uint64)
 
 
 def restore(at: Location, group: Group, saved: np.ndarray) -> None:
-    """``stackrestore``: what was allocated since ``stacksave`` gave ``saved`` is given back."""
+    """Execute ``stackrestore``: free allocations since ``stacksave`` returned ``saved``."""
     used = group.wave.stack_used
     saved = group.spread(saved)
     now, entered = used[group.lanes], at_entry(group)
@@ -105,7 +105,7 @@ def at_entry(group: Group) -> np.ndarray:
 
 
 def entering(group: Group) -> None:
-    """Store with the caller's registers how much stack it has allocated, before a call."""
+    """Store the size of the caller's stack with its registers, before a call."""
     slot = group.wave.launch.program.stack_slot
     if slot is not None:
         group.registers = group.registers.updated({slot: group.wave.stack_used[group.lanes]})

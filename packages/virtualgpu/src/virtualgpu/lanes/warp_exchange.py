@@ -19,7 +19,7 @@ _EVERYONE = np.array([0xFFFF_FFFF], np.uint32)
 
 
 def lane_ids(group: Group) -> np.ndarray:
-    """``%laneid``: uint32, shape (n,)."""
+    """Return ``%laneid``: uint32, shape (n,)."""
     return (group.take(group.wave.thread_of) % WARP).astype(np.uint32)
 
 
@@ -55,7 +55,7 @@ def activemask(group: Group) -> np.ndarray:
 
 
 def vote(mode: str, group: Group, mask: np.ndarray, predicate: np.ndarray) -> np.ndarray:
-    """``vote.sync`` all, any, uni (bool) or ballot (uint32); shape (n,)."""
+    """Execute ``vote.sync``: bool for all, any, uni; uint32 for ballot; shape (n,)."""
     predicate = group.spread(predicate)
     if mode == "ballot":
         bits = np.where(predicate, ONE << lane_ids(group), np.uint32(0))
@@ -68,7 +68,7 @@ def vote(mode: str, group: Group, mask: np.ndarray, predicate: np.ndarray) -> np
 
 
 def reduce(mode: str, group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """``redux.sync``: add (wraps), min, max, and, or, xor over each team."""
+    """Execute ``redux.sync``: add (wrapping), min, max, and, or, xor over each team."""
     ufunc = {
         "add": np.add,
         "min": np.minimum,
@@ -81,7 +81,7 @@ def reduce(mode: str, group: Group, mask: np.ndarray, values: np.ndarray) -> np.
 
 
 def elect(group: Group, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``elect.sync``: the leader's lane id and who is the leader (the lowest lane here)."""
+    """Execute ``elect.sync``: return the lowest lane's id, and True for that lane."""
     lane = lane_ids(group)
     leader = _per_team(group, mask, lane, np.minimum)
     return leader, leader == lane
@@ -137,7 +137,7 @@ def shuffle(
 
 
 def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """``match.any.sync``: which lanes of the team hold this lane's value: uint32, (n,)."""
+    """Execute ``match.any.sync``: return the mask of lanes with this lane's value, uint32."""
     table, present, row = _square(group, mask, values, 0)
     column = lane_ids(group).astype(np.int64)
     same = (table[row] == table[row, column][:, None]) & present[row]
@@ -146,7 +146,7 @@ def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def match_all(group: Group, mask: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``match.all.sync``: the mask of the team's lanes where all values agree, else 0."""
+    """Execute ``match.all.sync``: return the team's mask where all values agree, else 0."""
     values = group.spread(values)
     low = _per_team(group, mask, values, np.minimum)
     agree = low == _per_team(group, mask, values, np.maximum)

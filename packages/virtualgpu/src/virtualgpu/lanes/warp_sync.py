@@ -99,7 +99,7 @@ def _elsewhere(wave: Wave, block: Block) -> list[Group]:
 
 
 def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
-    """Return which lanes of each group have all that they name in one of the groups."""
+    """Return the lanes of each group whose whole mask is in one of the groups."""
     group, blocks = waiting[-1], wave.launch.program.blocks
     if len(waiting) == 1:
         if group.full:
@@ -161,7 +161,7 @@ def _member_mask(group: Group, block: Block) -> np.ndarray:
 
 
 def _complete(wave: Wave, lanes: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return which of ``lanes`` have all that their mask names beside them: bool, shape (n,).
+    """Return True for each of ``lanes`` whose whole mask is beside it: bool, shape (n,).
 
     ``mask`` is uint32, shape (1,) or (n,). Lanes of a warp that name different masks wait for
     their own company only.

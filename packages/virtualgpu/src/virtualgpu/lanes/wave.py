@@ -52,7 +52,7 @@ class Geometry:
         return warps
 
     def thread_index(self, axis: int) -> np.ndarray:
-        """``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        """Return ``%tid`` along an axis: uint32, shape (1,) or (lanes,)."""
         index = self._thread_index.get(axis)
         if index is None:
             x, y, _ = self.block
@@ -79,7 +79,9 @@ def indices(launch: Any, thread: int) -> tuple[Index, Index]:
 
 
 def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
-    """``%ctaid`` of blocks by their numbers, which count cluster by cluster, x fastest in both.
+    """Return ``%ctaid`` of blocks by their numbers.
+
+    Numbers count cluster by cluster, x fastest among clusters and within one.
 
     Where a launch runs some of its blocks, numbers count these alone.
     """
@@ -159,7 +161,7 @@ class Wave:
         return self.geometry.warp_of
 
     def block_index(self, axis: int) -> np.ndarray:
-        """``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
+        """Return ``%ctaid`` along an axis: uint32, shape (1,) or (lanes,)."""
         number = np.arange(self.first, self.first + self.blocks)
         index: np.ndarray = block_indices(self.launch, number)[axis].astype(np.uint32)
         if self.blocks == 1 or (index == index[0]).all():
@@ -192,7 +194,7 @@ class Wave:
         size: int,
         blocks: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return what memory holds now.
+        """Return the present bytes of memory.
 
         Parameters
         ----------
@@ -228,7 +230,7 @@ class Wave:
         return np.zeros(self.lanes, np.int64)
 
     def on_stack(self, addresses: np.ndarray, lanes: np.ndarray, size: int) -> np.ndarray:
-        """Return which local addresses have ``size`` bytes of their lane's stack.
+        """Return True for each local address with ``size`` bytes of its lane's stack.
 
         Addresses are uint64, shape (n,).
         """

@@ -25,7 +25,7 @@ def blocks_per_multiprocessor(threads: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Budget of a launch: what it may use before it is stopped.
+    """Limits of a launch on instructions, processor time and host memory.
 
     Attributes
     ----------

@@ -169,7 +169,7 @@ class LoadedModule:
         block: tuple[int, int, int],
         parameters: Sequence[bytes],
     ) -> Program:
-        """Return a program that also computes exactly what may wrap of its indices in a launch.
+        """Return a program that also computes, without wrapping, indices that may wrap.
 
         It is ``program`` itself where none can.
         """

@@ -98,7 +98,7 @@ class Sample:
 
 
 def consecutive(chosen: np.ndarray | None, first: int, count: int) -> int:
-    """Return how many of ``count`` blocks from the one numbered ``first`` are neighbours."""
+    """Count the consecutive ones of ``count`` blocks from the one numbered ``first``."""
     if chosen is None:
         return count
     part = chosen[first : first + count]

@@ -37,7 +37,7 @@ _PRIME = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 class Running(Protocol):
-    """The parts of a launch that decide whether it can go on."""
+    """The parts of a launch that decide if it can go on."""
 
     program: Program
     memory: GlobalMemory
@@ -141,7 +141,7 @@ class Standstill:
                 self.changed()
 
     def take_back(self) -> None:
-        """Give global memory what it held before."""
+        """Restore global memory."""
         memory = self.launch.memory
         for address, values in reversed(self.before or []):
             shift = np.uint64(values.itemsize.bit_length() - 1)
@@ -233,7 +233,7 @@ class Standstill:
         return bool(still.all())
 
     def _turning(self, wave: Wave, here: Group) -> list[tuple[Group, str]]:
-        """Return the lanes that go in circles, the end of each round and what it looks at."""
+        """Return the lanes that repeat a state, each round's end, and the memory it reads."""
         groups = [group for some in wave.pending.values() for group in some]
         groups += wave.yielded + ([here] if here.wave is wave else [])
         known, result = self.lanes(wave), []

@@ -92,7 +92,7 @@ class Huge:
         self.mapping.forget(self.start, self.start + -(-len(self.raw) // PAGE) * PAGE)
 
     def keep(self) -> list[tuple[slice, np.ndarray]]:
-        """Copy what is in touched pages, for :meth:`put_back`."""
+        """Copy the contents of touched pages, for :meth:`put_back`."""
         return [(part, self.raw[part].copy()) for part in touched(self.raw)]
 
     def put_back(self, kept: list[tuple[slice, np.ndarray]]) -> None:

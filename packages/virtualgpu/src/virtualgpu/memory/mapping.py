@@ -93,7 +93,7 @@ class Mapping:
         self._advise("MADV_DONTNEED", start, end)
 
     def _advise(self, advice: str, start: int, end: int) -> None:
-        """Tell the system what to do with the pages that lie inside, where it knows such advice."""
+        """Advise the system about the whole pages within, if it supports that advice."""
         if hasattr(mmap, advice):
             first = -(-(start - BASE) // PAGE) * PAGE
             length = (end - BASE - first) // PAGE * PAGE

@@ -62,7 +62,7 @@ def touched(array: np.ndarray) -> list[slice]:
 
 
 def repeated(array: np.ndarray, times: int = 1) -> np.ndarray:
-    """Return a new array with each element ``times`` times; what is not touched stays so."""
+    """Return a new array with each element ``times`` times; untouched parts stay untouched."""
     if array.nbytes < LARGE:
         return np.repeat(array, times)
     result = zeros(len(array) * times, array.dtype.type)

@@ -173,7 +173,7 @@ def destroy(memory: GlobalMemory, handle: int) -> None:
 
 
 def unknown(memory: GlobalMemory, handle: int) -> str:
-    """Explain why ``handle`` is no object of this device, and what to do."""
+    """Explain why ``handle`` is no object of this device, and name the remedy."""
     for number, other in enumerate(memory.all):
         if handle in other.objects:
             return (

@@ -50,7 +50,7 @@ class Written:
         self.left -= int(np.count_nonzero(part)) - before
 
     def add_map(self, written: np.ndarray, granule: int, first: int = 0) -> None:
-        """Record which granules were written, one bool each, from the one numbered ``first``."""
+        """Record a map of written granules, one bool each, from the one numbered ``first``."""
         start = first * granule
         if written.size * granule >= self.nbytes and written.all():
             self.left, self.spans, self._map = 0, [(0, self.nbytes)], None

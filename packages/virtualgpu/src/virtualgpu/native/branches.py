@@ -166,7 +166,7 @@ class Branches:
         self._go(place, place.after, mask, pending)
 
     def _went(self, place: Place, taken: bool) -> None:
-        """Mark which way lanes went from a branch, where lines are measured."""
+        """Mark the side of a branch that lanes took, where lines are measured."""
         if self.warp.marks is not None:
             self.warp.marks.went(place, taken)
 
@@ -294,7 +294,7 @@ class Branches:
         self.build.branch(self.warp.finish if first is None else self.warp.checks[first])
 
     def _show(self, target: int, mask: ir.Value) -> None:
-        """Leave where a core can see them the registers that decide how lanes go on."""
+        """Store the registers that decide how lanes go on where a core can see them."""
         head = self.loop_heads.get(target)
         slots = head.slots & set(self.registers.homes) if head else frozenset()
         if self.first_lanes is not None:
@@ -309,7 +309,7 @@ class Branches:
             )
 
     def _tick(self, place: Place, mask: ir.Value, target: int = -1) -> None:
-        """Once in many rounds of a loop, on the way to ``target``, ask whether the time is up."""
+        """Check every so many iterations of a loop, on the way to ``target``, if time is up."""
         build, context = self.build, self.warp.context
         fuel = build.sub(context.load("fuel"), I64(1))
         context.store("fuel", fuel)

@@ -47,7 +47,7 @@ POINTERS = 12  # that the observer's loop takes
 
 @dataclass(slots=True)
 class Counts:
-    """The tables of one run, and who counts accesses that are not plain.
+    """The tables of one run, and the counters of accesses that are not plain.
 
     ``places`` int64, shape (places, PLACE_WORDS); ``sites`` int64, shape (memory instructions,
     spaces, SITE_WORDS); ``instructions`` and ``accesses`` uint32, for each thread of the grid from
@@ -86,7 +86,7 @@ def _is_silent(site: Site) -> bool:
 
 
 class Counting:
-    """Writes what a watched kernel counts."""
+    """Writer of the counting code of a watched kernel."""
 
     def __init__(self, context: Context, steps: list[list[Step]]):
         self.context, self.build, self.steps = context, context.build, steps
@@ -220,7 +220,7 @@ class Counting:
             self._some(step, number, space, lanes)
 
     def _near(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
-        """Words that lie side by side are in different banks, whichever lane reaches which."""
+        """Count no bank conflict: adjacent words are in different banks, in any lane order."""
         build = self.build
         words = (
             Value(

@@ -47,7 +47,7 @@ ROUNDS = 64  # of a loop that may wait, before other lanes get their turn
 
 @dataclass(slots=True)
 class Arrival:
-    """One barrier instruction: where its words lie in the state, and what it does."""
+    """One barrier instruction: the place of its words in the state, and its effect."""
 
     place: Place
     step: Barrier
@@ -274,7 +274,7 @@ class ParkedLanes:
     # -- leaving the warp and coming back --------------------------------------------------------
 
     def finish(self) -> None:
-        """If no lane can run, resume lanes whose companions have ended, or save all and leave."""
+        """Resume lanes whose companions have ended, if no lane can run, or save all and leave."""
         build, warp, state = self.build, self.warp, self.state
         for place in self.meets:
             lanes = build.load(self.parked[place.index])
@@ -307,7 +307,7 @@ class ParkedLanes:
         build.ret(build.select(tired, I32(YIELDED), I32(AT_BARRIER)))
 
     def resume(self) -> None:
-        """Take up what was kept, with the lanes that the block let go on."""
+        """Load the saved state, with the lanes that the block has let go on."""
         build, registers, state = self.build, self.warp.registers, self.state
         state.restore(self.live)
 

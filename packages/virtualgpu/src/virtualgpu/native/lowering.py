@@ -136,7 +136,7 @@ class Lowering:
         return self.affine.row_length if self.affine else 1
 
     def _companions(self, places: list[Place]) -> list[int]:
-        """Return for each place the places of waiting lanes that a meeting has to wait for."""
+        """Return, for each place, the waiting lanes' places that a meeting has to wait for."""
         alone = sum(1 << place for place in self.counted_out)
         return [
             waiting & ~alone if ends_others(places[index]) else waiting

@@ -63,7 +63,7 @@ def claim(address: Any, site: SiteWords, low: int, nbytes: int) -> None:
 
 @compiled(passes="few")
 def merge(context: ContextWords) -> None:
-    """Add to memory what the core has kept, by the processor's own atomics, and set it to zero."""
+    """Add the core's private sums to memory, by the processor's atomics, and set them to zero."""
     if context.own_width == 4:
         kept: U32 = context.own_room
         place: U32 = context.own_start

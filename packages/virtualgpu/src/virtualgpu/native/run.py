@@ -1,4 +1,4 @@
-"""A launch in native code: who may have one."""
+"""Launches in native code: the conditions for one, and the run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _natively(launch: Launch, first: int) -> bool:
 
 
 def _reason(known: object) -> str:
-    """Return why a program has no native code, in words for the log."""
+    """Return the reason why a program has no native code, in words for the log."""
     return f"native code refuses it: {known}" if isinstance(known, str) else "memory is too small"
 
 

@@ -90,7 +90,7 @@ def first_lane(build: ir.IRBuilder, mask: ir.Value) -> ir.Value:
 
 
 def out_of(build: ir.IRBuilder, far: ir.Value, span: ir.Value) -> ir.Value:
-    """Negative for each element of ``far`` that is not below ``span``, itself below 2**63."""
+    """Return a negative number for each element of ``far`` that is at least ``span`` (< 2**63)."""
     last = splat(build, build.sub(span, I64(1)))
     return build.or_(far, build.sub(last, far))
 

@@ -36,7 +36,7 @@ def _activemask(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``vote.sync``."""
+    """Emit ``vote.sync``."""
     build = registers.build
     predicate = spread(registers.get(step.sources[0], BOOL))
     here = build.and_(bits_of_mask(build, predicate.node), mask)
@@ -53,7 +53,7 @@ def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
-    """Return the lane that each lane of ``shfl.sync`` reads, and whether it is in range.
+    """Return the lane that each lane of ``shfl.sync`` reads, and True where it is in range.
 
     Types are s32 and pred, as in :func:`virtualgpu.lanes.warp_exchange.shuffle`.
     """
@@ -78,7 +78,7 @@ def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
 
 
 def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """Shuffle; a lane that is absent gives the poison pattern."""
+    """Emit a shuffle; an absent lane gives the poison pattern."""
     build = registers.build
     a = spread(registers.get(step.sources[0], U32))
     source, inside = sources(registers, step)
@@ -99,7 +99,7 @@ def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def _reduce(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``redux.sync``."""
+    """Emit ``redux.sync``."""
     build, modifiers = registers.build, step.instruction.modifiers
     dtype = DTYPES[modifiers[-1]]
     mode = next(m for m in modifiers if m in ("add", "min", "max", "and", "or", "xor"))
@@ -116,7 +116,7 @@ def _reduce(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def _elect(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``elect.sync``: the lowest lane leads."""
+    """Emit ``elect.sync``, which the lowest lane wins."""
     build = registers.build
     leader = Value(build, build.cttz(mask, I1(1)), "u32")
     registers.write(step.targets[0], leader, U32)
@@ -126,7 +126,7 @@ def _elect(registers: Registers, step: Step, mask: ir.Value) -> None:
 
 
 def _match(registers: Registers, step: Step, mask: ir.Value) -> None:
-    """``match.sync``: which lanes hold the same value; of ``all``, whether all do."""
+    """Emit ``match.sync``: the lanes with the same value, and for ``all`` if every lane has it."""
     build, modifiers = registers.build, step.instruction.modifiers
     dtype = DTYPES[modifiers[-1]]
     values = spread(registers.get(step.sources[0], dtype))

@@ -1,4 +1,4 @@
-"""A launch under ``check()`` in native code: its records, and how its stores are taken back.
+"""A launch under ``check()`` in native code: its records, and the undoing of its stores.
 
 Records lie in address space that costs memory where it is touched, four bytes for a granule
 (:mod:`.watched.rules`), at the places where a device's memory has its bytes; before the first store
@@ -177,7 +177,7 @@ class Watch:
     # -- the end -------------------------------------------------------------------------------
 
     def undo(self) -> None:
-        """Take back what the run has stored."""
+        """Undo the run's stores."""
         raw, backup = self.memory.mapping.raw, self.space.backup
         for huge, pages in self.huge:
             huge.put_back(pages)
@@ -188,7 +188,7 @@ class Watch:
         self._leave()
 
     def settle(self) -> None:
-        """Note which bytes the run has written."""
+        """Record the bytes that the run has written."""
         for start, known in self.unwritten:
             if not self.states[self.numbers[start], KEPT]:
                 continue

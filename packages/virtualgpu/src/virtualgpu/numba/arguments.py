@@ -74,7 +74,7 @@ def array_parameters(
 
 
 def view_class(devicearray):
-    """Return a class of strided device views that free what they own when they are gone."""
+    """Return a class of strided device views that free their memory when they are gone."""
 
     class DeviceView(devicearray._StridedMemoryViewShim):
         __slots__ = ("__weakref__", "base", "host", "nbytes")

@@ -98,7 +98,7 @@ def _call(dispatcher, arguments: tuple, configuration) -> None:
 
 
 class _Arguments:
-    """Arguments of one launch on the machine: their parameters, and what is to be given back."""
+    """Arguments of one launch on the machine: their parameters, and the copies back."""
 
     def __init__(self, machine: Device):
         self.parameters: list[bytes] = []

@@ -13,7 +13,7 @@ classes: list[type] = []
 
 
 class CompiledKernel(NamedTuple):
-    """PTX texts to be loaded together, the kernel's name in them, and how it must be launched."""
+    """PTX texts to load together, the kernel's name in them, and its launch requirements."""
 
     texts: list[str]
     entry: str

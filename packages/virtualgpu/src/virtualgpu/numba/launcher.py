@@ -28,7 +28,7 @@ class Launcher:
         from cuda.core._utils.cuda_utils import CUDAError
 
         class IllegalAddress(MemoryAccessError, module.CudaAPIError):
-            """The error of a real GPU (700, illegal address) with what it cannot tell."""
+            """A real GPU's error 700 (illegal address), with details that the GPU cannot give."""
 
             number = 700
 

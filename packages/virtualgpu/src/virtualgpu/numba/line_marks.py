@@ -23,7 +23,7 @@ from virtualgpu.ptx.module import MARK
 
 
 def replacements() -> Iterator[tuple[Any, str, Any]]:
-    """Owner, name and replacement of each."""
+    """Yield owner, name and replacement of each function to replace."""
     from numba.cuda.codegen import JITCUDACodegen
     from numba.cuda.lowering import Lower
 

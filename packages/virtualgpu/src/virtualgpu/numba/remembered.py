@@ -1,4 +1,4 @@
-"""Cache of what numba-cuda computes repeatedly while it compiles one kernel.
+"""Cache of values that numba-cuda computes repeatedly while it compiles one kernel.
 
 None of it changes a kernel's IR or PTX. Of the time that Numba takes for a kernel, a seventh:
 

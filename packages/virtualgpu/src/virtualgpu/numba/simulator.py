@@ -61,7 +61,7 @@ def switch_off() -> str:
 
 
 def _asked() -> str:
-    """Return what asks for the simulator: the variable, the file, or "" for neither."""
+    """Return the setting that selects the simulator: the variable, the file, or ""."""
     value = os.environ.get(VARIABLE)
     if value is not None:
         return VARIABLE if value.strip() not in ("", "0") else ""

@@ -23,7 +23,7 @@ WIDE_INTEGERS = ("u32", "u64", "s32", "s64")
 @operation("clz", types=WIDE, section="9.7.1.15")
 @operation("brev", types=WIDE, section="9.7.1.18")
 def popc_clz_brev(form: Form) -> Operation:
-    """popc|clz.type d, a (d is u32) and brev.type d, a"""
+    """Build ``popc|clz.type d, a`` (d is u32) and ``brev.type d, a``."""
     kind = form.choice(*WIDE)
     form.end(1)
     if form.opcode == "brev":
@@ -34,8 +34,11 @@ def popc_clz_brev(form: Form) -> Operation:
 
 @operation("bfind", types=WIDE_INTEGERS, section="9.7.1.16")
 def bfind(form: Form) -> Operation:
-    """bfind{.shiftamt}.type d, a: the position of the highest bit that is not a sign bit (or how
-    far it is from the top); 0xffffffff where there is none."""
+    """Build ``bfind{.shiftamt}.type d, a``: find the highest bit that is not a sign bit.
+
+    The result is the bit's position, with .shiftamt its distance from the top; 0xffffffff if there
+    is none.
+    """
     shift = form.flag("shiftamt")
     kind = form.choice(*WIDE_INTEGERS)
     form.end(1)
@@ -51,9 +54,12 @@ def bfind(form: Form) -> Operation:
 
 @operation("fns", types=("b32",), section="9.7.1.17")
 def fns(form: Form) -> Operation:
-    """fns.b32 d, mask, base, offset: the position of the n-th set bit from ``base`` on, upwards
-    for positive offsets and downwards for negative ones; 0xffffffff if there is none, as from a
-    base above 31. For the least offset, of which there is no positive one, ptxas 13.0 gives 0."""
+    """Build ``fns.b32 d, mask, base, offset``: find the n-th set bit from ``base``.
+
+    Upwards for positive offsets and downwards for negative ones; the result is 0xffffffff if there
+    is no such bit, or if the base is above 31. For the least offset, which has no positive
+    counterpart, ptxas 13.0 returns 0.
+    """
     form.choice("b32")
     form.end(3)
 
@@ -74,7 +80,7 @@ def fns(form: Form) -> Operation:
 
 
 def low_mask(length: Value, kind: str) -> Value:
-    """``length`` ones from bit 0 up (u32 to the unsigned ``kind``); all ones beyond the width."""
+    """Return ``length`` ones from bit 0 up (u32 to the unsigned ``kind``), at most all."""
     width = bits_of(kind)
     one = length.number(1, kind)
     below = (one << smaller(length, length.number(width - 1)).to(kind)) - 1
@@ -88,8 +94,10 @@ def counted(width: int, *values: Value) -> tuple[Value, ...]:
 
 @operation("bfe", types=WIDE_INTEGERS, section="9.7.1.19")
 def bfe(form: Form) -> Operation:
-    """bfe.type d, a, b, c: the field of c bits from bit b on, extended by its sign for .s types.
-    Of b and c the low eight bits count for 32 bits, all for 64 (as on an H200)."""
+    """Build ``bfe.type d, a, b, c``: extract c bits from bit b on, sign-extended for .s types.
+
+    The low eight bits of b and c count for 32-bit types, all bits for 64 (as on an H200).
+    """
     kind = form.choice(*WIDE_INTEGERS)
     form.end(3)
 
@@ -109,8 +117,10 @@ def bfe(form: Form) -> Operation:
 
 @operation("bfi", types=WIDE, section="9.7.1.20")
 def bfi(form: Form) -> Operation:
-    """bfi.type f, a, b, c, d: the low d bits of a, put into b from bit c on. Of c and d the low
-    eight bits count for 32 bits, all for 64 (as on an H200)."""
+    """Build ``bfi.type f, a, b, c, d``: insert the low d bits of a into b from bit c on.
+
+    The low eight bits of c and d count for 32-bit types, all bits for 64 (as on an H200).
+    """
     kind = form.choice(*WIDE)
     form.end(4)
 
@@ -125,7 +135,7 @@ def bfi(form: Form) -> Operation:
 
 @operation("szext", types=("u32", "s32"), section="9.7.1.21")
 def szext(form: Form) -> Operation:
-    """szext.clamp|wrap.type d, a, b: the low b bits of a, sign- or zero-extended."""
+    """Build ``szext.clamp|wrap.type d, a, b``: sign- or zero-extend the low b bits of a."""
     mode, kind = form.choice("clamp", "wrap"), form.choice("u32", "s32")
     form.end(2)
 
@@ -141,7 +151,7 @@ def szext(form: Form) -> Operation:
 
 @operation("bmsk", types=("b32",), section="9.7.1.22")
 def bmsk(form: Form) -> Operation:
-    """bmsk.clamp|wrap.b32 d, a, b: b ones from bit a on."""
+    """Build ``bmsk.clamp|wrap.b32 d, a, b``: a mask of b ones from bit a on."""
     mode = form.choice("clamp", "wrap")
     form.choice("b32")
     form.end(2)
@@ -167,8 +177,11 @@ PERMUTATIONS = {
 
 @operation("prmt", types=("b32",), section="9.7.9.7")
 def prmt(form: Form) -> Operation:
-    """prmt.b32{.mode} d, a, b, c: four of the eight bytes of b:a, as the nibbles of c say (the
-    highest bit of a nibble spreads the byte's sign), or one of the special modes."""
+    """Build ``prmt.b32{.mode} d, a, b, c``: choose four of the eight bytes of b:a.
+
+    Each nibble of c chooses a byte, and its highest bit spreads the byte's sign instead; a mode is
+    one of the special permutations.
+    """
     form.choice("b32")
     mode = form.choice(*PERMUTATIONS, default=None)
     form.end(3)

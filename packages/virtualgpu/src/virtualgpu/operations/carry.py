@@ -60,7 +60,7 @@ def _unsigned(value: Value) -> Value:
 @operation("sub", types=TYPES, section="9.7.2.3", needs="cc")
 @operation("subc", types=TYPES, section="9.7.2.4")
 def add_sub(form: Form) -> Operation:
-    """add|sub.cc.type d, a, b and addc|subc{.cc}.type d, a, b"""
+    """Build ``add|sub.cc.type d, a, b`` and ``addc|subc{.cc}.type d, a, b``."""
     carry_in = form.opcode.endswith("c")
     carry_out = form.flag("cc")
     kind = form.choice(*TYPES)
@@ -76,7 +76,7 @@ def add_sub(form: Form) -> Operation:
 @operation("mad", types=TYPES, section="9.7.2.5", needs="cc")
 @operation("madc", types=TYPES, section="9.7.2.6")
 def mad(form: Form) -> Operation:
-    """mad.hi|lo.cc.type d, a, b, c and madc.hi|lo{.cc}.type d, a, b, c"""
+    """Build ``mad.hi|lo.cc.type d, a, b, c`` and ``madc.hi|lo{.cc}.type d, a, b, c``."""
     carry_in = form.opcode == "madc"
     part = form.choice("hi", "lo")
     carry_out = form.flag("cc")

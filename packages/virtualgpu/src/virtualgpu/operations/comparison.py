@@ -67,7 +67,7 @@ def combine(name: str | None, t: Value, c: Value | None) -> Value:
 
 
 def _comparison(form: Form) -> tuple[str, str | None, bool]:
-    """.CmpOp{.BoolOp}{.ftz}, checked against the last type."""
+    """Read ``.CmpOp{.BoolOp}{.ftz}``, checked against the last type."""
     assert form.type is not None
     name = form.choice(*_COMPARISONS[form.type])
     return name, form.choice("and", "or", "xor", default=None), form.flag("ftz")
@@ -87,8 +87,10 @@ def _flushed_half(x: Value) -> Value:
 
 @operation("setp", types=_COMPARISONS, section="9.7.6.2")
 def setp(form: Form) -> Operation:
-    """setp.CmpOp{.BoolOp}{.ftz}.type p[|q], a, b {, c}: q is from the opposite comparison, or
-    for packed halves p is of the lower and q of the upper ones."""
+    """Build ``setp.CmpOp{.BoolOp}{.ftz}.type p[|q], a, b {, c}``.
+
+    q is the opposite comparison; for packed halves p is of the lower ones and q of the upper ones.
+    """
     name, boolean, ftz = _comparison(form)
     kind = form.choice(*(("f32", *HALVES[:1], *PAIRS[:1]) if ftz else _COMPARISONS))
     form.end(3 if boolean else 2, form.destinations)
@@ -132,8 +134,10 @@ def _setp_pair(kind: str, name: str, boolean: str | None, ftz: bool) -> Results:
 
 @operation("set", types=_COMPARISONS, section="9.7.6.1")
 def set_(form: Form) -> Operation:
-    """set.CmpOp{.BoolOp}{.ftz}.dtype.stype d, a, b {, c}: true is 1.0, or all ones in an
-    integer."""
+    """Build ``set.CmpOp{.BoolOp}{.ftz}.dtype.stype d, a, b {, c}``.
+
+    True is 1.0, or all ones in an integer.
+    """
     name, boolean, ftz = _comparison(form)
     kind = form.type
     assert kind is not None
@@ -169,7 +173,7 @@ def set_(form: Form) -> Operation:
 
 @operation("selp", types=(*BITS, *INTEGERS, *FLOATS), section="9.7.6.3")
 def selp(form: Form) -> Operation:
-    """selp.type d, a, b, c: a where the predicate c holds, else b."""
+    """Build ``selp.type d, a, b, c``: a where the predicate c holds, else b."""
     kind = form.choice(*BITS, *INTEGERS, *FLOATS)
     form.end(3)
     return form.compiled(lambda a, b, c: select(c, a, b), [kind, kind, "pred"], [kind])
@@ -177,7 +181,7 @@ def selp(form: Form) -> Operation:
 
 @operation("slct", types=("s32", "f32"), section="9.7.6.4")
 def slct(form: Form) -> Operation:
-    """slct{.ftz}.dtype.s32|f32 d, a, b, c: a where c >= 0, else b (and for NaN)."""
+    """Build ``slct{.ftz}.dtype.s32|f32 d, a, b, c``: a where c >= 0, else b (also for NaN)."""
     ftz = form.flag("ftz")
     kind = form.choice(*BITS, *INTEGERS, *FLOATS)
     sign = form.choice("f32") if ftz else form.choice("s32", "f32")
@@ -191,7 +195,7 @@ def slct(form: Form) -> Operation:
 
 @operation("testp", types=FLOATS, section="9.7.3.1")
 def testp(form: Form) -> Operation:
-    """testp.op.type p, a. Zeros count as normal."""
+    """Build ``testp.op.type p, a``, for which zeros are normal."""
     name = form.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal")
     kind = form.choice(*FLOATS)
     form.end(1)

@@ -216,7 +216,7 @@ def _loop(
     operands: tuple[list[ir.Value], list[ir.Value], list[int]],
     kinds: tuple[Sequence[str], Sequence[str]],
 ) -> None:
-    """One loop from ``bounds[0]`` to ``bounds[1]``, ``lanes`` at a time."""
+    """Emit a loop from ``bounds[0]`` to ``bounds[1]``, ``lanes`` at a time."""
     before, block, after = blocks
     pointers, steps, sizes = operands
     sources, destinations = kinds

@@ -51,14 +51,14 @@ def load(x: Value, kind: str, ftz: bool) -> Value:
 
 
 def to_half(x: Value, kind: str, mode: str) -> Value:
-    """f32 or f64 to the bits of f16 or bf16, rounded once by ``n``, ``z``, ``m`` or ``p``."""
+    """Round f32 or f64 to the bits of f16 or bf16, once, by ``n``, ``z``, ``m`` or ``p``."""
     nearest = ENCODE[kind](odd_f32(x) if x.kind == "f64" else x)
     back = DECODE[kind](nearest).to(x.kind)
     return directed(nearest, x > back, x < back, mode)
 
 
 def to_float(x: Value, kind: str, mode: str) -> Value:
-    """f32 or f64 to another float type, rounded once; f16 and bf16 as bits."""
+    """Convert f32 or f64 to another float type, rounded once; f16 and bf16 as bits."""
     if kind in ENCODE:
         return to_half(x, kind, mode)
     if kind == "f32" and x.kind == "f64":
@@ -110,7 +110,7 @@ def between_integers(x: Value, kind: str, sat: bool) -> Value:
 
 @operation("cvt", types=(*INTEGERS, *FLOATS, *PACKED_SOURCES), section="9.7.9.21")
 def cvt(form: Form) -> Operation:
-    """cvt{.rnd}{.ftz}{.sat}.dtype.atype d, a, and the packed forms."""
+    """Build ``cvt{.rnd}{.ftz}{.sat}.dtype.atype d, a`` and the packed forms."""
     packed = packed_form(form)
     if packed is not None:
         return packed

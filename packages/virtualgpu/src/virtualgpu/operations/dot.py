@@ -40,7 +40,7 @@ def _accumulator(a: str, b: str) -> str:
 
 @operation("dp4a", types=WORDS, section="9.7.1.23")
 def dp4a(form: Form) -> Operation:
-    """dp4a.atype.btype d, a, b, c: c plus the dot product of four bytes each."""
+    """Build ``dp4a.atype.btype d, a, b, c``: c plus the dot product of four bytes each."""
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     form.end(3)
 
@@ -57,8 +57,10 @@ def dp4a(form: Form) -> Operation:
 
 @operation("dp2a", types=WORDS, section="9.7.1.24")
 def dp2a(form: Form) -> Operation:
-    """dp2a.lo|hi.atype.btype d, a, b, c: c plus the dot product of the two halves of a with the
-    lower or upper two bytes of b."""
+    """Build ``dp2a.lo|hi.atype.btype d, a, b, c``.
+
+    The result is c plus the dot product of the halves of a and the lower or upper two bytes of b.
+    """
     mode = form.choice("lo", "hi")
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     form.end(3)
@@ -107,7 +109,7 @@ def _clamped(x: Value, lowest: int, highest: int) -> Value:
 
 
 def _merged(form: Form, body: Body, sources: list[str], result: str) -> Operation:
-    """``body`` of two operands, then ``{.add|.min|.max}`` with a third, if one is named."""
+    """Build ``body`` of two operands, merged with a third by ``{.add|.min|.max}`` if named."""
     then = form.choice("add", "min", "max", default=None)
     form.end(len(sources) + (then is not None))
 
@@ -119,7 +121,10 @@ def _merged(form: Form, body: Body, sources: list[str], result: str) -> Operatio
 
 
 def _scalar(form: Form) -> Operation:
-    """vop.dtype.atype.btype{.sat}{.add|.min|.max} d, a, b{, c}: exact, then clamped or cut."""
+    """Build ``vop.dtype.atype.btype{.sat}{.add|.min|.max} d, a, b{, c}``.
+
+    The exact result is clamped with .sat, and else cut to its type.
+    """
     result, a_type, b_type = (form.choice(*WORDS) for _ in range(3))
     sat = form.flag("sat")
 
@@ -134,7 +139,7 @@ def _scalar(form: Form) -> Operation:
 
 @operation("vset", types=WORDS, section="Scalar video instructions")
 def vset(form: Form) -> Operation:
-    """vset.atype.btype.cmp{.add|.min|.max} d, a, b{, c}: 1 where the comparison holds."""
+    """Build ``vset.atype.btype.cmp{.add|.min|.max} d, a, b{, c}``: 1 if the comparison holds."""
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     compare = _COMPARISONS[form.choice(*_COMPARISONS)]
     return _merged(
@@ -145,8 +150,11 @@ def vset(form: Form) -> Operation:
 @operation("vset2", types=WORDS, section="SIMD video instructions")
 @operation("vset4", types=WORDS, section="SIMD video instructions")
 def vset_parts(form: Form) -> Operation:
-    """vset2|vset4.atype.btype.cmp{.add} d, a, b, c: 1 in each part where the comparison holds; with
-    .add how many there are, plus c."""
+    """Build ``vset2|vset4.atype.btype.cmp{.add} d, a, b, c``.
+
+    Each part is 1 where its comparison holds; with .add the result is the number of such parts
+    plus c.
+    """
     count = int(form.opcode[-1])
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
     compare = _COMPARISONS[form.choice(*_COMPARISONS)]
@@ -162,8 +170,10 @@ def vset_parts(form: Form) -> Operation:
 
 
 def _video(form: Form) -> Operation:
-    """vop2|vop4.dtype.atype.btype{.sat|.add} d, a, b, c: the operation on each part, cut or
-    clamped to the part's width; with .add the sum of the parts plus c."""
+    """Build ``vop2|vop4.dtype.atype.btype{.sat|.add} d, a, b, c``: work on each part.
+
+    Results are cut or clamped to the part's width; with .add the parts are summed and added to c.
+    """
     count = int(form.opcode[-1])
     result, a_type, b_type = (form.choice(*WORDS) for _ in range(3))
     finish = form.choice("sat", "add", default=None)

@@ -24,7 +24,7 @@ _FRACTION, _BIAS = (1 << 52) - 1, 1023
 
 
 def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """``c[0] + c[1] x + ...`` by Horner's rule."""
+    """Evaluate ``c[0] + c[1] x + ...`` by Horner's rule."""
     total = x.number(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -32,7 +32,7 @@ def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def exp2(x: Value) -> Value:
-    """Two to the ``x``: below -200 as at -200, above 200 as at 200."""
+    """Return two to the ``x``, with ``x`` clamped to -200 … 200."""
     x = select(x < -200, -200, select(x > 200, 200, x))
     whole = integral(x, "n")
     scale = ((whole.to("s64") + _BIAS) << 52).view("f64")
@@ -41,7 +41,7 @@ def exp2(x: Value) -> Value:
 
 
 def log2(x: Value) -> Value:
-    """NaN below zero; ``x`` is no subnormal double."""
+    """Return the binary logarithm, NaN below zero; ``x`` is no subnormal double."""
     bits = x.view("u64")
     exponent = (bits >> 52).view("s64") - _BIAS
     fraction = ((bits & _FRACTION) | (_BIAS << 52)).view("f64")  # in [1, 2)

@@ -31,7 +31,7 @@ Results: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
 
 
 def bits_of(kind: str) -> int:
-    """Width of a kind in bits; a predicate has one."""
+    """Return the width of a kind in bits; a predicate has one."""
     return 1 if kind == PRED else int(kind[1:])
 
 
@@ -71,7 +71,7 @@ class Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
 
 
 class Value:
-    """One operand or intermediate result: an LLVM value and what it means."""
+    """One operand or intermediate result: an LLVM value and its PTX type."""
 
     __slots__ = ("_loose", "builder", "kind", "node")
     __hash__ = None  # type: ignore[assignment]  # `==` builds a comparison
@@ -159,11 +159,11 @@ class Value:
         return self._arithmetic(other, None, "fdiv")
 
     def __floordiv__(self, other: Number) -> Value:
-        """Integer quotient, rounded towards zero as in C."""
+        """Return the integer quotient, rounded towards zero as in C."""
         return self._arithmetic(other, "sdiv" if is_signed(self.kind) else "udiv", None)
 
     def __mod__(self, other: Number) -> Value:
-        """Integer remainder, with the sign of the dividend as in C."""
+        """Return the integer remainder, with the sign of the dividend as in C."""
         return self._arithmetic(other, "srem" if is_signed(self.kind) else "urem", None)
 
     def __and__(self, other: Number) -> Value:
@@ -192,7 +192,7 @@ class Value:
         return self._compare("==", other)
 
     def __ne__(self, other: Number) -> Value:  # type: ignore[override]
-        """Different, or not comparable: true for NaN, as in C."""
+        """Return True if the values differ or cannot be compared: also for NaN, as in C."""
         return self._compare("!=", other, unordered=True)
 
     def __lt__(self, other: Number) -> Value:
@@ -208,11 +208,11 @@ class Value:
         return self._compare(">=", other)
 
     def ordered(self, other: Number) -> Value:
-        """Neither is NaN."""
+        """Return True if neither value is NaN."""
         return self._compare("ord", other)
 
     def unordered(self, other: Number) -> Value:
-        """One of them is NaN, or both are."""
+        """Return True if one value, or both, is NaN."""
         return self._compare("uno", other, unordered=True)
 
     def view(self, kind: str) -> Value:
@@ -285,7 +285,7 @@ def adapt(value: Value, have: np.dtype, want: np.dtype) -> Value:
 
 
 def select(condition: Value, yes: Number, no: Number) -> Value:
-    """``yes`` in the lanes where the predicate holds, else ``no``; both are computed."""
+    """Return ``yes`` in lanes where the predicate holds, else ``no``; both are computed."""
     like = yes if isinstance(yes, Value) else no
     assert isinstance(like, Value)
     yes = yes if isinstance(yes, Value) else like.number(yes)
@@ -347,7 +347,7 @@ def count_ones(x: Value) -> Value:
 
 
 def leading_zeros(x: Value) -> Value:
-    """Zeros above the highest one; the full width for 0."""
+    """Count the zeros above the highest one; the full width for 0."""
     never_poison = Value(x.builder, ir.Constant(ir.IntType(1), 0), PRED)
     return call("ctlz", [x, never_poison])
 
@@ -385,5 +385,5 @@ def with_sign_of(x: Value, sign: Value) -> Value:
 
 
 def is_finite(x: Value) -> Value:
-    """Neither infinite nor NaN."""
+    """Return True for a number that is neither infinite nor NaN."""
     return magnitude(x) < math.inf

@@ -154,7 +154,7 @@ def _rounded(
 
 
 def _modifiers(form: Form, saturates: bool) -> tuple[bool, bool, str]:
-    """{.ftz}{.sat}.f32 or .f64."""
+    """Read ``{.ftz}{.sat}.f32`` or ``.f64``."""
     ftz = form.flag("ftz")
     sat = saturates and form.flag("sat")
     return ftz, sat, form.choice("f32") if ftz or sat else form.choice(*FLOATS)
@@ -164,7 +164,7 @@ def _modifiers(form: Form, saturates: bool) -> tuple[bool, bool, str]:
 @operation("sub", types=FLOATS, section="9.7.3.4")
 @operation("mul", types=FLOATS, section="9.7.3.5")
 def add_sub_mul(form: Form) -> Operation:
-    """add|sub|mul{.rnd}{.ftz}{.sat}.type d, a, b"""
+    """Build ``add|sub|mul{.rnd}{.ftz}{.sat}.type d, a, b``."""
     mode = form.choice(*rounding.MODES, default="rn")
     return _rounded(form, form.opcode, mode, *_modifiers(form, saturates=True), 2)
 
@@ -172,7 +172,7 @@ def add_sub_mul(form: Form) -> Operation:
 @operation("fma", types=FLOATS, section="9.7.3.6")
 @operation("mad", types=FLOATS, section="9.7.3.7")
 def fused_multiply_add(form: Form) -> Operation:
-    """fma|mad.rnd{.ftz}{.sat}.type d, a, b, c: one rounding."""
+    """Build ``fma|mad.rnd{.ftz}{.sat}.type d, a, b, c``, with one rounding."""
     mode = form.choice(*rounding.MODES)
     return _rounded(form, "fma", mode, *_modifiers(form, saturates=True), 3)
 
@@ -188,7 +188,7 @@ def _approximate_quotient(a: Value, b: Value) -> Value:
 
 @operation("div", types=FLOATS, section="9.7.3.8")
 def div(form: Form) -> Operation:
-    """div.approx|full|rnd{.ftz}.type d, a, b"""
+    """Build ``div.approx|full|rnd{.ftz}.type d, a, b``."""
     mode = form.choice("approx", "full", *rounding.MODES)
     if mode in rounding.MODES:
         ftz, sat, kind = _modifiers(form, saturates=False)
@@ -240,7 +240,7 @@ def _refined_root(a: Value) -> Value:
 @operation("rcp", types=FLOATS, section="9.7.3.13")
 @operation("sqrt", types=FLOATS, section="9.7.3.15")
 def rcp_sqrt(form: Form) -> Operation:
-    """rcp|sqrt.approx|rnd{.ftz}.type d, a, and rcp.approx.ftz.f64 (9.7.3.14)."""
+    """Build ``rcp|sqrt.approx|rnd{.ftz}.type d, a`` and ``rcp.approx.ftz.f64`` (9.7.3.14)."""
     mode = form.choice("approx", *rounding.MODES)
     if mode in rounding.MODES:
         return _rounded(form, form.opcode, mode, *_modifiers(form, saturates=False), 1)
@@ -254,7 +254,7 @@ def rcp_sqrt(form: Form) -> Operation:
 
 @operation("rsqrt", types=FLOATS, section="9.7.3.16")
 def rsqrt(form: Form) -> Operation:
-    """rsqrt.approx{.ftz}.type d, a, and rsqrt.approx.ftz.f64 (9.7.3.17)."""
+    """Build ``rsqrt.approx{.ftz}.type d, a`` and ``rsqrt.approx.ftz.f64`` (9.7.3.17)."""
     form.choice("approx")
     ftz, kind = form.flag("ftz"), form.choice(*FLOATS)
     form.end(1)
@@ -268,7 +268,7 @@ def rsqrt(form: Form) -> Operation:
 @operation("abs", types=FLOATS, section="9.7.3.9")
 @operation("neg", types=FLOATS, section="9.7.3.10")
 def abs_neg(form: Form) -> Operation:
-    """abs|neg{.ftz}.type d, a"""
+    """Build ``abs|neg{.ftz}.type d, a``."""
     ftz, _, kind = _modifiers(form, saturates=False)
     form.end(1)
     body = magnitude if form.opcode == "abs" else Value.__neg__
@@ -278,7 +278,7 @@ def abs_neg(form: Form) -> Operation:
 
 @operation("copysign", types=FLOATS, section="9.7.3.2")
 def copysign(form: Form) -> Operation:
-    """copysign.type d, a, b: the sign of ``a`` on the magnitude of ``b``."""
+    """Build ``copysign.type d, a, b``: the sign of a on the magnitude of b."""
     kind = form.choice(*FLOATS)
     form.end(2)
     return form.compiled(lambda a, b: with_sign_of(b, a), [kind, kind], [kind])
@@ -310,7 +310,7 @@ def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
 @operation("min", types=FLOATS, section="9.7.3.11")
 @operation("max", types=FLOATS, section="9.7.3.12")
 def min_max(form: Form) -> Operation:
-    """min|max{.ftz}{.NaN}{.xorsign.abs}.f32 d, a, b and min|max.f64 d, a, b"""
+    """Build ``min|max{.ftz}{.NaN}{.xorsign.abs}.f32 d, a, b`` and ``min|max.f64 d, a, b``."""
     ftz, nan = form.flag("ftz"), form.flag("NaN")
     xorsign = form.flag("xorsign")
     if xorsign:

@@ -136,18 +136,18 @@ def converted(x: Value, kind: str, rounded: Value) -> Value:
 
 
 def flush(x: Value, kind: str | None = None) -> Value:
-    """``.ftz``: subnormals, of ``kind`` if not of the value's own, become zero of the same sign."""
+    """Apply ``.ftz``: replace subnormals (of ``kind``, if given) by zeros of their sign."""
     tiny = magnitude(x) < _SMALLEST_NORMAL[kind or x.kind]
     return select(tiny, with_sign_of(x.number(0), x), x)
 
 
 def saturate(x: Value) -> Value:
-    """``.sat``: clamped to [0, 1]; NaN and -0 become +0."""
+    """Apply ``.sat``: clamp to [0, 1]; NaN and -0 become +0."""
     return select(x > 0, select(x < 1, x, 1), 0)
 
 
 def clamp_negative(x: Value) -> Value:
-    """``.relu``: what is negative, -0 included, becomes +0; NaN stays NaN."""
+    """Apply ``.relu``: replace negative numbers and -0 by +0; NaN stays NaN."""
     return select(x <= 0, 0, x)
 
 
@@ -159,7 +159,7 @@ def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def round_to_odd(total: Value, error: Value) -> Value:
-    """``total + error`` cut to the nearest encoding with last bit 1 unless it is exact.
+    """Cut ``total + error`` to the nearest encoding with last bit 1 unless it is exact.
 
     A value rounded to odd with two bits to spare can be rounded again without harm (Boldo and
     Melquiond, "Emulation of FMA and correctly rounded sums", 2008). ``error`` is below one unit
@@ -181,7 +181,9 @@ def odd_f32(x: Value) -> Value:
 
 
 def encode(x: Value, fraction: int) -> Value:
-    """f32 to a format of one sign, five exponent and ``fraction`` bits (u32), nearest even.
+    """Convert f32 to a 16-bit-like format with ``fraction`` bits (u32), to nearest even.
+
+    The format has one sign bit and five exponent bits.
 
     Beyond the largest number comes infinity; NaN is all ones but the sign.
     """
@@ -213,7 +215,7 @@ def f32_from_f16(bits: Value) -> Value:
 
 
 def f16_from_f32(x: Value) -> Value:
-    """Nearest even; NaN gives 0x7fff."""
+    """Convert to nearest even; NaN gives 0x7fff."""
     return encode(x, 10).to("u16")
 
 
@@ -222,20 +224,20 @@ def f32_from_bf16(bits: Value) -> Value:
 
 
 def bf16_from_f32(x: Value) -> Value:
-    """Nearest even; NaN gives 0x7fff."""
+    """Convert to nearest even; NaN gives 0x7fff."""
     everything = x.view("u32")
     rounded = (everything + 0x7FFF + ((everything >> 16) & 1)) >> 16
     return select(is_nan(x), NAN_16, rounded).to("u16")
 
 
 def e5m2_from_f32(x: Value) -> Value:
-    """``.satfinite``: beyond ±57344 the largest number; NaN gives 0x7f."""
+    """Convert with ``.satfinite``: the largest number beyond ±57344, 0x7f for NaN."""
     limited = select(magnitude(x) > 57344, with_sign_of(x.number(57344), x), x)
     return encode(limited, 2).to("u8")
 
 
 def e4m3_from_f32(x: Value) -> Value:
-    """``.satfinite``: beyond ±448 the largest number; NaN gives 0x7f.
+    """Convert with ``.satfinite``: the largest number beyond ±448, 0x7f for NaN.
 
     e4m3 has one exponent bit less than :func:`encode` writes and a bias of 7: scaled by
     2**(7 - 15) the upper exponent bit is always 0, and the sign moves down one place.
@@ -251,7 +253,7 @@ def f32_from_e5m2(bits: Value) -> Value:
 
 
 def f32_from_e4m3(bits: Value) -> Value:
-    """Exact. The format has no infinities; 0x7f and 0xff are NaN."""
+    """Convert exactly. The format has no infinities; 0x7f and 0xff are NaN."""
     wide = bits.to("u16")
     scaled = f32_from_f16(((wide & 0x7F) << 7) | ((wide & 0x80) << 8)) * 2.0**8
     return select((wide & 0x7F) == 0x7F, scaled.number(math.nan), scaled)
@@ -273,7 +275,7 @@ def join(low: Value, high: Value) -> Value:
 
 
 def on_halves(body: Body) -> Body:
-    """``body`` on the lower 16 bits of its operands and on the upper ones, u16 each."""
+    """Apply ``body`` to the lower and to the upper 16 bits of its operands, u16 each."""
 
     def both(*words: Value) -> Value:
         low, high = zip(*map(halves, words), strict=True)

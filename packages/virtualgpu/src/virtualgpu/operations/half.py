@@ -47,7 +47,7 @@ _ARITHMETIC: dict[str, Body] = {
 
 
 def _elementwise(form: Form, kind: str, body: Body, operands: int) -> Operation:
-    """``body`` on 16-bit values (u16), or on both halves of pairs."""
+    """Build ``body`` on 16-bit values (u16), or on both halves of pairs."""
     form.end(operands)
     whole = body if kind in ("f16", "bf16") else on_halves(body)
     return form.compiled(whole, [kind] * operands, [kind])
@@ -83,7 +83,7 @@ def _arithmetic(
 @operation("sub", types=HALVES, section="9.7.4.2")
 @operation("mul", types=HALVES, section="9.7.4.3")
 def add_sub_mul(form: Form) -> Operation:
-    """add|sub|mul{.rn}{.ftz}{.sat}.type d, a, b"""
+    """Build ``add|sub|mul{.rn}{.ftz}{.sat}.type d, a, b``."""
     form.flag("rn")
     ftz, sat = form.flag("ftz"), form.flag("sat")
     kind = form.choice(*(F16 if ftz or sat else HALVES))
@@ -92,7 +92,7 @@ def add_sub_mul(form: Form) -> Operation:
 
 @operation("fma", types=HALVES, section="9.7.4.4")
 def fma(form: Form) -> Operation:
-    """fma.rn{.ftz}{.sat|.relu}.type d, a, b, c"""
+    """Build ``fma.rn{.ftz}{.sat|.relu}.type d, a, b, c``."""
     form.choice("rn")
     ftz = form.flag("ftz")
     finish = form.choice("sat", "relu", default=None)
@@ -103,7 +103,7 @@ def fma(form: Form) -> Operation:
 @operation("neg", types=HALVES, section="9.7.4.5")
 @operation("abs", types=HALVES, section="9.7.4.6")
 def neg_abs(form: Form) -> Operation:
-    """neg|abs{.ftz}.type d, a: the sign bit; a NaN is 0x7fff, as of any operation."""
+    """Build ``neg|abs{.ftz}.type d, a`` on the sign bit; a NaN becomes 0x7fff."""
     ftz = form.flag("ftz")
     kind = form.choice(*(F16 if ftz else HALVES))
 
@@ -120,7 +120,7 @@ def neg_abs(form: Form) -> Operation:
 @operation("min", types=HALVES, section="9.7.4.7")
 @operation("max", types=HALVES, section="9.7.4.8")
 def min_max(form: Form) -> Operation:
-    """min|max{.ftz}{.NaN}{.xorsign.abs}.type d, a, b"""
+    """Build ``min|max{.ftz}{.NaN}{.xorsign.abs}.type d, a, b``."""
     ftz, nan, xorsign = form.flag("ftz"), form.flag("NaN"), form.flag("xorsign")
     if xorsign:
         form.choice("abs")

@@ -32,14 +32,14 @@ def widened(kind: str) -> str:
 
 
 def pairwise(body: Body, kind: str) -> Body:
-    """``body`` on each 16-bit half (``s16`` or ``u16``) of packed words."""
+    """Apply ``body`` to each 16-bit half (``s16`` or ``u16``) of packed words."""
     return on_halves(lambda *parts: body(*(part.view(kind) for part in parts)).view("u16"))
 
 
 @operation("add", types=(*INTEGERS, *PAIRS), section="9.7.1.1")
 @operation("sub", types=INTEGERS, section="9.7.1.2")
 def add_sub(form: Form) -> Operation:
-    """add|sub.type d, a, b; add|sub.sat.s32; add.u16x2 and .s16x2."""
+    """Build ``add|sub.type d, a, b``, ``add|sub.sat.s32`` and ``add.u16x2|s16x2``."""
     saturate = form.flag("sat")
     kind = (
         form.choice("s32")
@@ -66,7 +66,7 @@ def product(a: Value, b: Value, part: str) -> Value:
 
 
 def _part(form: Form) -> tuple[str, str, str]:
-    """.hi, .lo or .wide, the type, and the type of the result."""
+    """Read .hi, .lo or .wide and the type; return them and the type of the result."""
     part = form.choice("hi", "lo", "wide")
     saturate = form.flag("sat") if part == "hi" and form.opcode == "mad" else False
     if saturate:
@@ -77,7 +77,7 @@ def _part(form: Form) -> tuple[str, str, str]:
 
 @operation("mul", types=INTEGERS, section="9.7.1.3")
 def mul(form: Form) -> Operation:
-    """mul.hi|lo|wide.type d, a, b"""
+    """Build ``mul.hi|lo|wide.type d, a, b``."""
     part, kind, result = _part(form)
     form.end(2)
     if part == "lo":
@@ -87,7 +87,7 @@ def mul(form: Form) -> Operation:
 
 @operation("mad", types=INTEGERS, section="9.7.1.4")
 def mad(form: Form) -> Operation:
-    """mad.hi|lo|wide.type d, a, b, c; mad.hi.sat.s32"""
+    """Build ``mad.hi|lo|wide.type d, a, b, c`` and ``mad.hi.sat.s32``."""
     part, kind, result = _part(form)
     form.end(3)
 
@@ -100,7 +100,7 @@ def mad(form: Form) -> Operation:
 
 
 def _product24(a: Value, b: Value, part: str) -> Value:
-    """Bits 31..0 or 47..16 of the product of the low 24 bits of each operand."""
+    """Return bits 31..0 or 47..16 of the product of the operands' low 24 bits."""
     narrow = [(x << 8) >> 8 for x in (a, b)]
     whole = narrow[0].to(widened(a.kind)) * narrow[1].to(widened(a.kind))
     return (whole if part == "lo" else whole >> 16).to(a.kind)
@@ -108,7 +108,7 @@ def _product24(a: Value, b: Value, part: str) -> Value:
 
 @operation("mul24", types=WORDS, section="9.7.1.5")
 def mul24(form: Form) -> Operation:
-    """mul24.hi|lo.type d, a, b"""
+    """Build ``mul24.hi|lo.type d, a, b``."""
     part, kind = form.choice("hi", "lo"), form.choice(*WORDS)
     form.end(2)
     return form.compiled(lambda a, b: _product24(a, b, part), [kind] * 2, [kind])
@@ -116,7 +116,7 @@ def mul24(form: Form) -> Operation:
 
 @operation("mad24", types=WORDS, section="9.7.1.6")
 def mad24(form: Form) -> Operation:
-    """mad24.hi|lo.type d, a, b, c; mad24.hi.sat.s32"""
+    """Build ``mad24.hi|lo.type d, a, b, c`` and ``mad24.hi.sat.s32``."""
     part = form.choice("hi", "lo")
     saturate = part == "hi" and form.flag("sat")
     kind = form.choice("s32") if saturate else form.choice(*WORDS)
@@ -137,7 +137,7 @@ def absolute_difference(a: Value, b: Value) -> Value:
 
 @operation("sad", types=INTEGERS, section="9.7.1.7")
 def sad(form: Form) -> Operation:
-    """sad.type d, a, b, c: c + |a - b|."""
+    """Build ``sad.type d, a, b, c``: c + abs(a - b)."""
     kind = form.choice(*INTEGERS)
     form.end(3)
     return form.compiled(
@@ -168,7 +168,7 @@ def divide(a: Value, b: Value, remainder: bool = False) -> Value:
 @operation("div", types=INTEGERS, section="9.7.1.8")
 @operation("rem", types=INTEGERS, section="9.7.1.9")
 def div_rem(form: Form) -> Operation:
-    """div|rem.type d, a, b: towards zero, the remainder with the sign of the dividend."""
+    """Build ``div|rem.type d, a, b``: towards zero, the remainder with the dividend's sign."""
     kind = form.choice(*INTEGERS)
     form.end(2)
     return form.compiled(lambda a, b: divide(a, b, form.opcode == "rem"), [kind] * 2, [kind])
@@ -177,7 +177,7 @@ def div_rem(form: Form) -> Operation:
 @operation("abs", types=SIGNED, section="9.7.1.10")
 @operation("neg", types=SIGNED, section="9.7.1.11")
 def abs_neg(form: Form) -> Operation:
-    """abs|neg.type d, a: the smallest number is its own absolute value and negative."""
+    """Build ``abs|neg.type d, a``, which leave the smallest number as it is."""
     kind = form.choice(*SIGNED)
     form.end(1)
     return form.plain(np.absolute if form.opcode == "abs" else np.negative, [kind], [kind])
@@ -186,8 +186,10 @@ def abs_neg(form: Form) -> Operation:
 @operation("min", types=(*INTEGERS, *PAIRS), section="9.7.1.12")
 @operation("max", types=(*INTEGERS, *PAIRS), section="9.7.1.13")
 def min_max(form: Form) -> Operation:
-    """min|max.type d, a, b; {.relu} with .s32 and .s16x2, before or after the type: the ISA's
-    text has it before, NVCC writes it after."""
+    """Build ``min|max.type d, a, b``, with {.relu} for .s32 and .s16x2.
+
+    The ISA's text has .relu before the type, NVCC writes it after.
+    """
     relu = form.flag("relu")
     kind = form.choice("s32", "s16x2") if relu else form.choice(*INTEGERS, *PAIRS)
     if kind in ("s32", "s16x2") and not relu:

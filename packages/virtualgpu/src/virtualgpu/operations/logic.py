@@ -18,7 +18,7 @@ _PREDICATE = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 @operation("or", types=LOGICAL, section="9.7.8.2")
 @operation("xor", types=LOGICAL, section="9.7.8.3")
 def and_or_xor(form: Form) -> Operation:
-    """and|or|xor.type d, a, b"""
+    """Build ``and|or|xor.type d, a, b``."""
     kind = form.choice(*LOGICAL)
     form.end(2)
     if kind == "pred":  # NumPy takes ten times as long where one side is uniform
@@ -28,7 +28,7 @@ def and_or_xor(form: Form) -> Operation:
 
 @operation("not", types=LOGICAL, section="9.7.8.4")
 def not_(form: Form) -> Operation:
-    """not.type d, a"""
+    """Build ``not.type d, a``."""
     kind = form.choice(*LOGICAL)
     form.end(1)
     return form.plain(np.invert, [kind], [kind])
@@ -36,14 +36,14 @@ def not_(form: Form) -> Operation:
 
 @operation("cnot", types=BITS, section="9.7.8.5")
 def cnot(form: Form) -> Operation:
-    """cnot.type d, a: 1 where a is 0, else 0."""
+    """Build ``cnot.type d, a``: 1 where a is 0, else 0."""
     kind = form.choice(*BITS)
     form.end(1)
     return form.compiled(lambda a: select(a == 0, a.number(1), 0), [kind], [kind])
 
 
 def by_table(a: Value, b: Value, c: Value, table: Value) -> Value:
-    """Any function of three bits: bit ``4a + 2b + c`` of the table, for all 32 bits at once."""
+    """Apply any function of three bits to all 32 bits: bit ``4a + 2b + c`` of the table."""
     result = a.number(0)
     for index in range(8):
         term = a if index & 4 else ~a
@@ -55,8 +55,10 @@ def by_table(a: Value, b: Value, c: Value, table: Value) -> Value:
 
 @operation("lop3", types=("b32",), section="9.7.8.6")
 def lop3(form: Form) -> Operation:
-    """lop3.b32 d, a, b, c, table and lop3.or|and.b32 d|p, a, b, c, table, q, where p is
-    ``(d != 0) or|and q``."""
+    """Build ``lop3.b32 d, a, b, c, table`` and ``lop3.or|and.b32 d|p, a, b, c, table, q``.
+
+    p is ``(d != 0) or|and q``.
+    """
     boolean = form.choice("or", "and", default=None)
     form.choice("b32")
     form.end(5 if boolean else 4, 2 if boolean else 1)
@@ -76,8 +78,10 @@ def _clamped(amount: Value, limit: int) -> Value:
 
 @operation("shf", types=("b32",), section="9.7.8.7")
 def shf(form: Form) -> Operation:
-    """shf.l|r.clamp|wrap.b32 d, a, b, c: shifts b:a, 64 bits, and keeps the upper (l) or the
-    lower (r) 32."""
+    """Build ``shf.l|r.clamp|wrap.b32 d, a, b, c``: shift the 64 bits of b:a.
+
+    .l keeps the upper 32 bits of the result, .r the lower 32.
+    """
     side, mode = form.choice("l", "r"), form.choice("clamp", "wrap")
     form.choice("b32")
     form.end(3)
@@ -92,7 +96,7 @@ def shf(form: Form) -> Operation:
 
 @operation("shl", types=BITS, section="9.7.8.8")
 def shl(form: Form) -> Operation:
-    """shl.type d, a, b"""
+    """Build ``shl.type d, a, b``."""
     kind = form.choice(*BITS)
     form.end(2)
 
@@ -107,7 +111,7 @@ def shl(form: Form) -> Operation:
 
 @operation("shr", types=(*BITS, *INTEGERS), section="9.7.8.9")
 def shr(form: Form) -> Operation:
-    """shr.type d, a, b: fills with the sign for .s types, else with zeros."""
+    """Build ``shr.type d, a, b``, which fills with the sign for .s types, else with zeros."""
     kind = form.choice(*BITS, *INTEGERS)
     form.end(2)
 

@@ -45,7 +45,7 @@ _SMALL = {
 
 
 def limited(x: Value, kind: str) -> Value:
-    """``.satfinite``: the largest number of the type instead of anything beyond it."""
+    """Apply ``.satfinite``: replace anything beyond the type's largest number by that number."""
     largest = x.number(_LARGEST[kind])
     return select(magnitude(x) > largest, with_sign_of(largest, x), x)
 
@@ -67,13 +67,13 @@ def packed_form(form: Form) -> Operation | None:
 
 
 def _finish(form: Form) -> tuple[bool, bool]:
-    """{.relu} and {.satfinite}, in either order: the ISA's own text has both."""
+    """Read {.relu} and {.satfinite} in either order, since the ISA's own text has both."""
     flags = {form.choice("relu", "satfinite", default=None) for _ in range(2)}
     return "relu" in flags, "satfinite" in flags
 
 
 def _pair(form: Form) -> Operation:
-    """cvt.rn|rz{.relu}{.satfinite}.f16x2|bf16x2.f32 d, a, b"""
+    """Build ``cvt.rn|rz{.relu}{.satfinite}.f16x2|bf16x2.f32 d, a, b``."""
     mode = form.choice("rn", "rz")
     relu, satfinite = _finish(form)
     kind = form.choice(*_PAIRS)
@@ -94,7 +94,7 @@ def _pair(form: Form) -> Operation:
 
 
 def _to_eight(form: Form) -> Operation:
-    """cvt.rn.satfinite{.relu}.e4m3x2|e5m2x2.f32 d, a, b and ....f16x2 d, a"""
+    """Build ``cvt.rn.satfinite{.relu}.e4m3x2|e5m2x2.f32 d, a, b`` and ``….f16x2 d, a``."""
     form.choice("rn")
     form.choice("satfinite")
     relu = form.flag("relu")
@@ -112,7 +112,7 @@ def _to_eight(form: Form) -> Operation:
 
 
 def _from_eight(form: Form) -> Operation:
-    """cvt.rn{.relu}.f16x2.e4m3x2|e5m2x2 d, a"""
+    """Build ``cvt.rn{.relu}.f16x2.e4m3x2|e5m2x2 d, a``."""
     form.choice("rn")
     relu = form.flag("relu")
     form.choice("f16x2")
@@ -127,7 +127,7 @@ def _from_eight(form: Form) -> Operation:
 
 
 def _tf32(form: Form) -> Operation:
-    """cvt.rna|rn|rz{.satfinite}{.relu}.tf32.f32 d, a: ten bits of fraction, the rest zero."""
+    """Build ``cvt.rna|rn|rz{.satfinite}{.relu}.tf32.f32 d, a``, which keeps ten fraction bits."""
     mode = form.choice("rna", "rn", "rz")
     relu, satfinite = _finish(form)
     form.choice("tf32")
@@ -153,8 +153,10 @@ def _tf32(form: Form) -> Operation:
 
 
 def _pack_integers(form: Form) -> Operation:
-    """cvt.pack.sat.type.s32 d, a, b (16-bit types) and cvt.pack.sat.type.s32.b32 d, a, b, c, which
-    puts the low bits of c above the pair."""
+    """Build ``cvt.pack.sat.type.s32 d, a, b`` (16 bits) and ``….type.s32.b32 d, a, b, c``.
+
+    The second puts the low bits of c above the pair.
+    """
     form.choice("pack")
     form.choice("sat")
     kind = form.choice(*_SMALL)

@@ -45,7 +45,7 @@ def directed(nearest: Value, above: Value, below: Value, mode: str) -> Value:
 
 
 def narrow(total: Value, error: Value | None, mode: str) -> Value:
-    """``total + error`` (f64, the error below half a unit of the total) as f32 by ``mode``."""
+    """Round ``total + error`` (f64, error below half a unit of the total) to f32 by ``mode``."""
     nearest = total.to("f32")
     back = nearest.to("f64")
     above, below = total > back, total < back
@@ -90,12 +90,12 @@ def sqrt_f32(a: Value, mode: str) -> Value:
 
 
 def _power_of_two(exponent: Value) -> Value:
-    """2**exponent as f64, for s64 exponents from -1022 to 1023."""
+    """Return 2**exponent as f64, for s64 exponents from -1022 to 1023."""
     return ((exponent + 1023) << 52).view("f64")
 
 
 def _normalised(x: Value) -> tuple[Value, Value]:
-    """Significand in ±[1, 2) and exponent (s64) of a finite f64 that is not zero."""
+    """Return significand in ±[1, 2) and exponent (s64) of a finite f64 that is not zero."""
     tiny = magnitude(x) < 2.0**-1022
     encoding = select(tiny, x * 2.0**54, x).view("u64")
     exponent = ((encoding >> 52) & 0x7FF).to("s64") - select(
@@ -106,7 +106,7 @@ def _normalised(x: Value) -> tuple[Value, Value]:
 
 
 def _scaled(value: Value, error: Value, exponent: Value, mode: str) -> Value:
-    """``(value + error) * 2**exponent`` rounded once to f64 by ``mode``."""
+    """Round ``(value + error) * 2**exponent`` once to f64 by ``mode``."""
     significand, own = _normalised(value)
     exponent = smaller(larger(own + exponent, own.number(-2040)), 2040)
     first = exponent >> 1

@@ -133,7 +133,7 @@ def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: 
 
 
 def opcodes() -> frozenset[str]:
-    """Every opcode of the table."""
+    """Return every opcode of the table."""
     return frozenset(_entries)
 
 
@@ -147,7 +147,7 @@ class Form:
 
     @property
     def type(self) -> str | None:
-        """The last of the modifiers that is a type: what the table chooses a factory by."""
+        """The last modifier that is a type, by which the table chooses a factory."""
         return next((m for m in reversed(self.modifiers) if m in TYPE_NAMES), None)
 
     @property
@@ -177,7 +177,7 @@ class Form:
         return self.choice(name, default=None) is not None
 
     def end(self, sources: int, destinations: int = 1) -> None:
-        """All modifiers must have been read, and the operands be as many as expected."""
+        """Require that all modifiers have been read, and that the number of operands fits."""
         if self._left:
             raise self.unsupported(f"the modifier '.{self._left[0]}' has no meaning here")
         if (self.sources, self.destinations) != (sources, destinations):

@@ -92,7 +92,7 @@ def _tanh_of_few(x: Value) -> Value:
 
 
 def _half(form: Form, kind: str, ftz: bool) -> Operation:
-    """On f16 or bf16, or on both halves of a pair of them."""
+    """Build the operation on f16 or bf16, or on both halves of a pair of them."""
     function = _ex2_of_places if form.opcode == "ex2" else _tanh_of_few
     element = kind.removesuffix("x2")
 
@@ -108,7 +108,7 @@ def _half(form: Form, kind: str, ftz: bool) -> Operation:
 @operation("cos", types=("f32",), section="9.7.3.19")
 @operation("lg2", types=("f32",), section="9.7.3.20")
 def sin_cos_lg2(form: Form) -> Operation:
-    """sin|cos|lg2.approx{.ftz}.f32 d, a"""
+    """Build ``sin|cos|lg2.approx{.ftz}.f32 d, a``."""
     form.choice("approx")
     ftz = form.flag("ftz")
     form.choice("f32")
@@ -121,7 +121,7 @@ def sin_cos_lg2(form: Form) -> Operation:
 
 @operation("ex2", types=("f32", "f16", "f16x2", "bf16", "bf16x2"), section="9.7.3.21")
 def ex2(form: Form) -> Operation:
-    """ex2.approx{.ftz}.f32 d, a; ex2.approx.f16|f16x2; ex2.approx.ftz.bf16|bf16x2."""
+    """Build ``ex2.approx{.ftz}.f32 d, a`` and its f16, f16x2, bf16 and bf16x2 forms."""
     form.choice("approx")
     ftz = form.flag("ftz")
     kind = form.choice("f32", *(("bf16", "bf16x2") if ftz else ("f16", "f16x2")))
@@ -131,7 +131,7 @@ def ex2(form: Form) -> Operation:
 
 @operation("tanh", types=("f32", "f16", "f16x2", "bf16", "bf16x2"), section="9.7.3.22")
 def tanh(form: Form) -> Operation:
-    """tanh.approx.type d, a"""
+    """Build ``tanh.approx.type d, a``."""
     form.choice("approx")
     kind = form.choice("f32", "f16", "f16x2", "bf16", "bf16x2")
     form.end(1)

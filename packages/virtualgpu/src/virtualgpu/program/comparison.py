@@ -1,4 +1,4 @@
-"""Comparisons of an index, or of what it decides, with the exact one (:mod:`.exact_indices`)."""
+"""Comparisons of an index, or a value from it, with the exact one (:mod:`.exact_indices`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The two registers that one ``%exact`` compares, and what may have made them differ.
+    """The two registers that one ``%exact`` compares, and the instructions that can part them.
 
     Attributes
     ----------

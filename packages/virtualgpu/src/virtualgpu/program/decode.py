@@ -128,7 +128,7 @@ class _Decoder:
         )
 
     def check(self, operand: Operand, *wanted: str, wider: bool = False) -> str:
-        """Return which of some PTX types an operand has. Raises PTXSyntaxError."""
+        """Return an operand's type, one of some PTX types. Raises PTXSyntaxError."""
         registers = self.code.function.registers
         return operand_types.check(registers, self.instruction, operand, *wanted, wider=wider)
 
@@ -192,7 +192,7 @@ class _Decoder:
         return step
 
     def move(self) -> Move:
-        """PTX ISA, "mov"."""
+        """Decode ``mov`` (PTX ISA, "mov")."""
         instruction = self.instruction
         target, source = instruction.operands
         wide = instruction.modifiers == ("b128",)

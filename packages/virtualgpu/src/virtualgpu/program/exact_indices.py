@@ -101,7 +101,7 @@ class Follower:
         self.before.append(self._make(opcode, modifiers, *operands, guard=guard))
 
     def _follow(self, one: Instruction) -> list[Instruction]:
-        """Add the exact instruction before ``one``; return what has to follow it."""
+        """Add the exact instruction before ``one``; return the instructions to follow it."""
         after = []
         for name in writes(one):
             if name in self.leaves:

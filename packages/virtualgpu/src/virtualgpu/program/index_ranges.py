@@ -221,7 +221,7 @@ class _Flow:
 
 
 class _Facts:
-    """Comparisons of one block whose operands are what they were."""
+    """Comparisons of one block whose operands are unchanged."""
 
     def __init__(self, flow: _Flow):
         self.flow = flow
@@ -229,7 +229,7 @@ class _Facts:
         self.copies: dict[str, str] = {}
 
     def written(self, one: Instruction, name: str) -> None:
-        """Forget what was known of a register; note what ``one`` says of it."""
+        """Discard facts about a register; record those that ``one`` gives of it."""
         self.known = {
             predicate: fact
             for predicate, fact in self.known.items()

@@ -36,7 +36,7 @@ def check(
     *wanted: str,
     wider: bool = False,
 ) -> str:
-    """Return which of the types an operand has; of what is no declared register, the first.
+    """Return an operand's type among those allowed; the first for anything undeclared.
 
     Raises PTXSyntaxError where it has none.
     """

@@ -1,4 +1,4 @@
-"""A linked kernel as basic blocks: what the SIMT loop runs.
+"""A linked kernel as basic blocks, which the SIMT loop runs.
 
 A kernel and the functions it can call become one list of blocks in text order. A block ends
 where control may go elsewhere: at a branch, call, return or barrier, and before an instruction
@@ -362,7 +362,7 @@ class Program:
         block.last = last
 
     def _call_site(self, code: FunctionCode, instruction: Instruction) -> CallSite | None:
-        """None for an intrinsic of the machine, which the block's body runs."""
+        """Return a call's site, or None for an intrinsic, which the block's body runs."""
         operands: list[Any] = list(instruction.operands)
         returns = operands.pop(0).items if operands and isinstance(operands[0], Vector) else ()
         if not operands:

@@ -164,7 +164,7 @@ def _atomic_type(
 def _check_vector(
     instruction: Instruction, operation: str, element: str, space: str, width: int
 ) -> None:
-    """PTX ISA, "atom", "red": vectors of at most 16 bytes, in global memory only."""
+    """Refuse atomic vectors of over 16 bytes, or not in global memory (PTX ISA, "atom")."""
     most = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 8, "bf16": 8}.get(element, 0)
     if operation != "add" or width > most:
         raise UnsupportedInstruction(

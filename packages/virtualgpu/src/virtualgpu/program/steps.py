@@ -1,4 +1,4 @@
-"""Instructions, decoded once: what each reads, what it writes, and of which kind it is.
+"""Decoded instructions: their kind, and the registers that each reads and writes.
 
 A block's :class:`Step`\\ s are what both back ends and all analyses read: the interpreter
 (:mod:`virtualgpu.lanes.emit`), native code (:mod:`virtualgpu.native`), liveness, loops, the order

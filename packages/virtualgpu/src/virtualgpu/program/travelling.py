@@ -91,7 +91,7 @@ class Travels:
         return first, last
 
     def _target(self, load: MemoryAccess) -> tuple[Operand, int] | None:
-        """Return the base that a load is copied to, and how far along; None: it is not copied."""
+        """Return the base that a load is copied to and the distance; None if it is not copied."""
         stores = [step for slot in load.writes for step in self.readers.get(slot, [])]
         places = {
             _base(step)

@@ -148,7 +148,7 @@ class _Flow:
         return operand
 
     def _register(self, slot: int) -> Any:
-        """Return what a register is made of; itself where that is not one computation."""
+        """Return the computation of a register; itself if there is no single one."""
         if slot not in self.names:
             own = self.names[slot] = (id(self.code), slot)
             made = self.makers.get(slot, []) if self.depth < DEEPEST else []
@@ -198,7 +198,7 @@ class _Flow:
         return stored or (handed_on and not decided)
 
     def _reached(self, load: MemoryAccess) -> tuple[set[int], bool, bool]:
-        """Return what the value of ``load`` reaches.
+        """Trace the uses of the value of ``load``.
 
         These are the predicates made of it, whether it is stored or used as an address, and whether
         it is stored in shared memory where the function reads it.

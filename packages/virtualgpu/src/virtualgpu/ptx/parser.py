@@ -160,7 +160,7 @@ class Parser(Declarations):
     # -- variables -----------------------------------------------------------------------------
 
     def variables(self, linkage: str = "") -> list[Variable]:
-        """``.space .align n .type name[count] = {...}, ... ;`` after any linkage."""
+        """Parse ``.space .align n .type name[count] = {...}, ... ;`` after any linkage."""
         found = [self.variable(linkage)]
         while self.accept(","):
             first = found[0]
@@ -242,7 +242,7 @@ class Parser(Declarations):
         return [value]
 
     def symbol(self) -> Symbol:
-        """``name``, ``generic(name)``, either with an offset."""
+        """Parse ``name`` or ``generic(name)``, either with an offset."""
         word = self.name()
         if word == "generic":
             self.expect("(")

@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _start(config: pytest.Config):
-    """Switch the virtual GPU on and register what watches the run, which is returned."""
+    """Switch the virtual GPU on, and register and return the plugin that watches the run."""
     chosen = options.of_run(config)
 
     import virtualgpu

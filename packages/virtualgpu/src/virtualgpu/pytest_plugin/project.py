@@ -36,7 +36,7 @@ def standins_of(root: Path) -> list[str] | None:
 
 
 def _metadata(root: Path) -> Iterator[str]:
-    """Yield the names of what a project needs, "" for a file that lists nothing of it."""
+    """Yield the names of a project's requirements, "" for a file that lists none."""
     if (file := root / "pyproject.toml").is_file():
         tables = tomllib.loads(file.read_text(encoding="utf-8", errors="replace"))
         if "project" in tables or "poetry" in tables.get("tool", {}):

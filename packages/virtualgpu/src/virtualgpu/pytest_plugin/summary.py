@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d[\d,]*")
 
 
 def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
-    """Return ``race at kernels.py:10 (turned)``, and how many more there are."""
+    """Return ``race at kernels.py:10 (turned)``, with the number of further ones."""
     first, more = findings[0], len(findings) - 1
     place = f" at {_path(first, config)}:{first.line}" if first.line else ""
     kernel = f" ({first.kernel})" if first.kernel else ""
@@ -30,7 +30,7 @@ def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
 
 
 def note(report: Any, found: Report, wrong: Report, needed: Mapping[Acceptance, int]) -> None:
-    """Give a report of pytest what :class:`Summary` adds up; xdist's workers send it along."""
+    """Attach what :class:`Summary` adds up to a report, which xdist's workers send along."""
     report.virtual_gpu = {
         "launches": found.launches,
         "notes": found.notes,
@@ -48,7 +48,7 @@ def _path(finding: Finding, config: pytest.Config) -> str:
 
 
 class Summary:
-    """Adds up what tests found, in the process that has the terminal."""
+    """Sum of the tests' findings, in the process that has the terminal."""
 
     def __init__(self, config: pytest.Config, chosen: Settings, told: str = ""):
         self._config, self._chosen, self._told = config, chosen, told
@@ -121,7 +121,7 @@ class Summary:
         return result
 
     def _of_accepted(self) -> Iterator[str]:
-        """Yield what was accepted and why, and unused acceptances of the run."""
+        """Yield accepted findings with their reasons, and unused acceptances of the run."""
         for (place, reason), count in self._accepted.items():
             yield f"accepted at {place}, {many(count, 'time')}: {reason}"
         if not self._chosen.unchecked:

@@ -46,7 +46,7 @@ class Watching:
 
     @contextmanager
     def around_conftests(self) -> Iterator[None]:
-        """Raise pytest.UsageError for what the kernels of initial conftest files did wrong."""
+        """Raise pytest.UsageError for faults in the kernels of initial conftest files."""
         with self._watched(self._run, self._streams(self._run)):
             yield
         wrong, _ = _to_tell(self._report, self._run)
@@ -147,7 +147,7 @@ class Watching:
         return report
 
     def _told_of(self, item: pytest.Item, found: Report) -> Report:
-        """Return what there is to report of a phase; what was accepted is noted with the test."""
+        """Return the findings to report of a phase; note accepted ones with the test."""
         wrong, needed = _to_tell(found, item.stash.get(_CHOSEN, self._run))
         known = item.stash.setdefault(_NEEDED, {})
         for one, count in needed.items():
@@ -197,7 +197,7 @@ class Watching:
             yield
 
     def _take(self) -> Report:
-        """Return what was found since the last call."""
+        """Return the findings since the last call."""
         report = self._report
         taken = Report(list(report.findings), report.launches, list(report.notes))
         report.findings.clear()
@@ -207,7 +207,7 @@ class Watching:
 
 
 def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, int]]:
-    """Return a report without what is known or accepted.
+    """Return a report without known or accepted findings.
 
     An exception may have reported a finding already, which the test may have expected. Also returns
     how often each acceptance was needed.

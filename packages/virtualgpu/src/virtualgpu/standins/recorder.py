@@ -103,7 +103,7 @@ def record(
 
 @contextmanager
 def launches() -> Iterator[Launches]:
-    """List what the originals of the stand-ins would launch inside the ``with``."""
+    """List the launches that the originals of the stand-ins would make inside the ``with``."""
     mine = Launches()
     mine.recorded = finder.is_installed()
     _listening.append(mine)

@@ -129,7 +129,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Refuser(MetaPathFinder):
-    """Says what to install where Numba's own old `numba.cuda` would be found, which needs a GPU."""
+    """Import finder that refuses Numba's old `numba.cuda`, which needs a GPU, with advice."""
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         if name == _ALIAS:

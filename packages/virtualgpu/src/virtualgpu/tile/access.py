@@ -52,7 +52,7 @@ def demand(block: Block, operation: Operation, addresses: np.ndarray, element: E
 
 
 def verb(operation: Operation) -> str:
-    """``load``, ``store`` or ``atomic``, for messages."""
+    """Return ``load``, ``store`` or ``atomic``, for messages."""
     return operation.name.partition("_")[0]
 
 
@@ -79,7 +79,7 @@ def scatter(
 
 
 def _memory(block: Block, element: Element) -> np.ndarray:
-    """All of the device's memory as elements; BASE is a multiple of every size."""
+    """View all of the device's memory as elements; BASE is a multiple of every size."""
     return block.launch.memory.mapping.raw.view(element.stored)
 
 
@@ -98,7 +98,7 @@ def fill(element: Element, shape: tuple[int, ...], padding: str | None) -> np.nd
 
 
 def load_window(block: Block, operation: Operation, window: Window) -> np.ndarray:
-    """Load a tile; what lies outside the array is padded."""
+    """Load a tile, padded where it lies outside the array."""
     view = window.tiled.type
     element = view.tensor.element
     inside = window.inside
@@ -117,7 +117,7 @@ def load_window(block: Block, operation: Operation, window: Window) -> np.ndarra
 
 
 def store_window(block: Block, operation: Operation, window: Window, tile: np.ndarray) -> None:
-    """Store a tile; what lies outside of the array is left out."""
+    """Store the part of a tile that lies inside the array."""
     element = window.tiled.type.tensor.element
     inside = window.inside
     if inside and window.dense and not block.watched and 0 not in window.tiled.array.strides:
@@ -187,7 +187,7 @@ def atomic(
     element: Element,
     compare: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Read, compute and write each element in one step; what was there before.
+    """Read, compute and write each element in one step; return the old values.
 
     Elements of a tile that share an address go one after the other, in order.
     """

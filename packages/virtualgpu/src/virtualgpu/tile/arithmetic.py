@@ -31,7 +31,7 @@ def _does(*names: str):
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
-    """Subnormal numbers become zeros of their sign."""
+    """Replace subnormal numbers by zeros of their sign."""
     return np.where(
         np.abs(array) < _NORMAL[array.dtype.itemsize],
         np.copysign(array.dtype.type(0), array),
@@ -63,7 +63,7 @@ _NEAREST = ("nearest_even", "approx", "full", None)
 
 
 def _directed(name: str, plain: Callable[..., np.ndarray]):
-    """Arithmetic that may be rounded in another direction, by the machine's own operations."""
+    """Return an operation that rounds in any direction, by the machine's own arithmetic."""
     nearest = _float(plain)
 
     def run(operation: Operation, *tiles: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ def _apply(function: Callable, tiles: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def _fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """One rounding: in float64 where the product is exact there, else by the machine's own."""
+    """Multiply and add with one rounding, in float64 where the product is exact there."""
     if a.dtype == np.float16:
         return np.multiply(a, b, dtype=np.float64) + c
     return _apply(
@@ -164,7 +164,7 @@ def _compare(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _meant(operation: Operation, *tiles: np.ndarray, name: str = "sign") -> list[np.ndarray]:
-    """Tiles as the operation means them: signed, or unsigned."""
+    """View tiles as signed or unsigned, as the operation's attribute says."""
     return list(tiles if operation.attributes[name] == "signed" else map(unsigned, tiles))
 
 
@@ -211,7 +211,10 @@ def _compare_integers(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.
 
 @_does("divi", "remi")
 def _divide(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """By zero: all bits set, and the remainder is the dividend, as PTX's div and rem have it."""
+    """Divide, or take the remainder; by zero as PTX's div and rem do.
+
+    The quotient by zero has all bits set, and the remainder is the dividend.
+    """
     if a.dtype == bool:
         return a if operation.name == "divi" else a & ~b
     x, y = _meant(operation, a, b)
@@ -231,7 +234,7 @@ def _divide(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @_does("shli", "shri")
 def _shift(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Shift; a shift by the width or more leaves nothing (PTX's shl and shr)."""
+    """Shift; by the width or more, only zeros or sign bits are left (PTX's shl and shr)."""
     if a.dtype == bool:
         return a & ~b
     bits = a.dtype.itemsize * 8
@@ -324,7 +327,7 @@ def _to_float(operation: Operation, a: np.ndarray) -> np.ndarray:
 
 @_does("ftoi")
 def _to_integer(operation: Operation, a: np.ndarray) -> np.ndarray:
-    """Towards zero; NaN becomes 0 and what does not fit the nearest that does (PTX's cvt)."""
+    """Convert to integers: towards zero, saturating, NaN to 0 (PTX's cvt)."""
     to = operation.results[0].element
     if to.name == "i1":
         return np.trunc(a) != 0

@@ -51,7 +51,7 @@ class Block:
     def touched(
         self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
     ) -> None:
-        """Tell who watches: ``load``, ``store`` or ``atomic`` of elements."""
+        """Report to watchers a ``load``, ``store`` or ``atomic`` of elements."""
         order = operation.attributes["order"]
         if kind == "atomic" or order != "weak":
             self.waits = True
@@ -59,7 +59,7 @@ class Block:
             watcher.accessed(self, kind, operation, addresses.reshape(-1), element.size, order)
 
     def collided(self, operation: Operation, addresses: np.ndarray) -> None:
-        """Tell who watches that one store had several values for these addresses."""
+        """Report to watchers that one store had several values for these addresses."""
         for watcher in self.launch.watchers:
             watcher.collided(self, operation, addresses)
 
@@ -70,7 +70,7 @@ class Block:
         valid: np.ndarray,
         window: views.Window | None = None,
     ) -> None:
-        """Tell who watches that a tile's elements are known where ``valid`` alone."""
+        """Report to watchers that only ``valid`` elements of a tile are specified."""
         for watcher in self.launch.watchers:
             watcher.loaded(self, operation, tile, valid, window)
 
@@ -89,7 +89,7 @@ class Block:
                 self.launch.memory.free(address)
 
     def region(self, region: Region):
-        """Run a region to its end: how it ended, and the values that it hands over."""
+        """Run a region to its end; return how it ended and the values that it yields."""
         values, launch = self.values, self.launch
         for operation in region.operations:
             launch.count(self, operation)
@@ -186,7 +186,7 @@ def _loop(block: Block, operation: Operation, given: list):
 
 
 def _rest(block: Block):
-    """After a turn of a loop that looked at what other blocks do: let them run."""
+    """Let other blocks run after an iteration that looked at what they do."""
     if block.waits:
         block.waits = False
         yield
@@ -199,7 +199,7 @@ CONTROL: dict[str, Callable] = {"if": _if, "for": _for, "loop": _loop}
 
 
 def _masked(operation: Operation, given: list) -> tuple[np.ndarray, np.ndarray | None]:
-    """Addresses, and which of them count (None: all)."""
+    """Return the addresses, and a mask of those that count (None: all)."""
     places = dict(zip(operation.operands, given, strict=True))
     pointers = np.asarray(given[0])
     return pointers, places.get(operation.named.get("mask", -1))

@@ -82,7 +82,7 @@ class Region:
 
 @dataclass
 class Kernel:
-    """An entry of a module: its name, the types of its parameters, and what it does.
+    """An entry of a module: its name, the types of its parameters, and its operations.
 
     Launches add the lines of operations that run to ``ran``, where lines are measured.
     """

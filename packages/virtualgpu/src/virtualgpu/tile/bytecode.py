@@ -25,7 +25,7 @@ _PADDING = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
 
 
 class Cursor:
-    """Reads bytes from ``at`` to ``end``; ``what`` is named in errors."""
+    """Reader of bytes from ``at`` to ``end``; errors name ``what``."""
 
     def __init__(self, raw: bytes, at: int, end: int, what: str):
         self.raw, self.at, self.end, self.what = raw, at, end, what
@@ -71,7 +71,7 @@ class Cursor:
         return [self.number() for _ in range(self.count())]
 
     def integers(self, width: int) -> list[int]:
-        """Signed integers of ``width`` bytes each."""
+        """Read signed integers of ``width`` bytes each."""
         raw = self.take(self.count(width) * width)
         return list(struct.unpack(f"<{len(raw) // width}{'_bh_i___q'[width]}", raw))
 
@@ -225,7 +225,7 @@ def table(cursor: Cursor, width: int, section: int) -> list[tuple[int, int]]:
 
 
 def spans(cursor: Cursor, starts: list[int], room: int) -> list[tuple[int, int]]:
-    """Parts that follow one another, by where they start; the last one ends at ``room``."""
+    """Return begin and end of consecutive parts, given their starts and the end of the last."""
     found = list(zip(starts, [*starts, room][1:], strict=True))
     if any(not start <= end <= room for start, end in found):
         raise cursor.fail("the offsets of its items do not rise, or lie outside")

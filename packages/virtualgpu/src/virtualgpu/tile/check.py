@@ -28,12 +28,12 @@ from virtualgpu.watch.checking import Recorder
 
 
 def watchers(observers: list[Observer]) -> list[TileCheck]:
-    """One for each report that observers fill."""
+    """Return a watcher for each report that observers fill."""
     return [TileCheck(one) for one in observers if isinstance(one, Recorder)]
 
 
 class TileCheck:
-    """Adds what it finds to a recorder's report: one finding for each kind and lines."""
+    """Checker that adds findings to a recorder's report, one for each kind and lines."""
 
     def __init__(self, recorder: Recorder):
         self.recorder, self.report = recorder, recorder.report
@@ -195,7 +195,7 @@ class TileCheck:
         )
 
     def _element(self, block: Block, address: int, size: int, extent: tuple[int, int]) -> str:
-        """``element (3, 7) of an array of shape (4, 8)``, where a view says so."""
+        """Return ``element (3, 7) of an array of shape (4, 8)``, or its number without a view."""
         window: Window | None = block.window
         if window is not None and (at := window.index(address)) is not None:
             return f"element {shown(at)} of an array of shape {tuple(window.tiled.array.shape)}"
@@ -230,7 +230,7 @@ class TileCheck:
         valid: np.ndarray,
         window: Window | None,
     ) -> None:
-        """Elements of ``tile`` that are not ``valid`` are unspecified."""
+        """Record that elements of ``tile`` which are not ``valid`` are unspecified."""
         if window is None:
             words = "elements that the mask leaves out"
         else:

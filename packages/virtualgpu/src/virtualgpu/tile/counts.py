@@ -84,7 +84,7 @@ class TileProfile(LaunchProfile):
 
     @property
     def redundancy(self) -> float:
-        """Return how often a loaded byte is loaded on average; nan without loads."""
+        """Return the average number of loads of a loaded byte; nan without loads."""
         loaded = int(self.bytes_by_block[:, 0].sum())
         return loaded / self.distinct_loaded if self.distinct_loaded else float("nan")
 
@@ -118,7 +118,7 @@ class TileProfile(LaunchProfile):
 
 
 def watchers(observers: list[Observer]) -> list[TileCounts]:
-    """One for each profile that observers fill."""
+    """Return a watcher for each profile that observers fill."""
     return [TileCounts(one.profile) for one in observers if isinstance(one, Profiler)]
 
 

@@ -34,7 +34,7 @@ class Launch(Protocol):
         """Return the place in the grid of a block by its number among those that run."""
 
     def count(self, block: Block, operation: Operation) -> None:
-        """One more operation. Raises BudgetExceeded."""
+        """Count one more operation. Raises BudgetExceeded."""
 
     def write(self, text: str) -> None:
         """Buffer a block's printed text until the launch ends."""
@@ -55,10 +55,10 @@ class Block(Protocol):
     def touched(
         self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
     ) -> None:
-        """Tell who watches: ``load``, ``store`` or ``atomic`` of elements."""
+        """Report to watchers a ``load``, ``store`` or ``atomic`` of elements."""
 
     def collided(self, operation: Operation, addresses: np.ndarray) -> None:
-        """Tell who watches that one store had several values for these addresses."""
+        """Report to watchers that one store had several values for these addresses."""
 
 
 class Watcher(Protocol):
@@ -94,7 +94,7 @@ class Watcher(Protocol):
         valid: np.ndarray,
         window: Window | None,
     ) -> None:
-        """Elements of a tile that are not ``valid`` are unspecified."""
+        """Handle a loaded tile; its elements that are not ``valid`` are unspecified."""
 
     def storing(
         self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray | None

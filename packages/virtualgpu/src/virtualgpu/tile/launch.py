@@ -140,7 +140,7 @@ class TileLaunch:
         return waits
 
     def count(self, block: events.Block, operation: Operation) -> None:
-        """One more operation. Raises BudgetExceeded."""
+        """Count one more operation. Raises BudgetExceeded."""
         self.operations += 1
         if (ran := self.kernel_code.ran) is not None:
             ran.add(operation.source)
@@ -154,7 +154,7 @@ class TileLaunch:
             )
 
     def _progress(self) -> str:
-        """Return how far the launch is, and what to do about that."""
+        """Return the launch's progress, and advice, in words."""
         more = "set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more"
         if self.ended == 0:
             blocks = "its only block" if self.blocks == 1 else f"none of its {self.blocks:,} blocks"

@@ -55,7 +55,7 @@ def reduced(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list
 
 
 def scanned(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list[np.ndarray]:
-    """Each element combined with those before it, in ``log2`` steps (Hillis and Steele 1986)."""
+    """Combine each element with those before it, in ``log2`` steps (Hillis and Steele 1986)."""
     axis, region = operation.attributes["dim"], operation.regions[0]
     back = -1 if operation.attributes["reverse"] else 1
     now = [np.moveaxis(tile, axis, 0)[::back] for tile in tiles]

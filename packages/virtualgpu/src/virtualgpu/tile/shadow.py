@@ -16,7 +16,7 @@ from virtualgpu.tile.body import Operation
 
 
 class Clocks:
-    """Vector clocks: how far each block knows the others to have come."""
+    """Vector clocks: the latest progress of other blocks that each block knows of."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[int, int]] = {}  # block → block → its count of releases
@@ -72,7 +72,7 @@ class Touches:
 
 
 class Shadow:
-    """One allocation: who stored to each granule, and two blocks that loaded it."""
+    """One allocation: the block that stored to each granule, and two that loaded it."""
 
     def __init__(self, nbytes: int, granule: int):
         self.granule, self.nbytes = granule, nbytes

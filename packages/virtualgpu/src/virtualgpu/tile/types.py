@@ -100,7 +100,7 @@ class View:
 
 @dataclass(frozen=True)
 class Token:
-    """The type of what orders memory operations of a block."""
+    """The type of a token, which orders memory operations of a block."""
 
     def __str__(self) -> str:
         return "token"
@@ -156,7 +156,7 @@ def unsigned(array: np.ndarray) -> np.ndarray:
 
 
 def rounded(array: np.ndarray, element: Element) -> np.ndarray:
-    """``array`` in the element's own format, to nearest, ties to even."""
+    """Round ``array`` to the element's own format: to nearest, ties to even."""
     if element.name == "tf32":
         return _shortened(np.asarray(array, np.float32), 13)
     if element.name == "bf16":
@@ -167,7 +167,7 @@ def rounded(array: np.ndarray, element: Element) -> np.ndarray:
 
 
 def _shortened(array: np.ndarray, cut: int) -> np.ndarray:
-    """float32 without its last ``cut`` bits of fraction, rounded to nearest even."""
+    """Round float32 to nearest even without the last ``cut`` bits of fraction."""
     bits = array.view(np.uint32)
     half = np.uint32((1 << cut - 1) - 1)
     up = bits + half + (bits >> np.uint32(cut) & np.uint32(1))
@@ -199,7 +199,7 @@ def encoded(array: np.ndarray, element: Element) -> np.ndarray:
 
 
 def decoded(bits: np.ndarray, element: Element) -> np.ndarray:
-    """Values from what memory holds."""
+    """Return the values of elements as memory stores them."""
     if element.name == "bf16":
         return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
     if element.name in _NARROW:
@@ -209,7 +209,7 @@ def decoded(bits: np.ndarray, element: Element) -> np.ndarray:
 
 @cache
 def _table(name: str) -> np.ndarray:
-    """All 256 values of an 8-bit format: OCP 8-bit Floating Point Specification."""
+    """Return all 256 values of an 8-bit format (OCP 8-bit Floating Point Specification)."""
     exponent, fraction, ieee = _NARROW[name]
     codes = np.arange(256)
     if name == "f8E8M0FNU":

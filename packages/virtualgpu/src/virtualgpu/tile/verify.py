@@ -80,7 +80,7 @@ def _scalar(found, kind: str = "i") -> bool:
 
 
 def _tiles(operation: Operation, taken: int, given: int = 1) -> bool:
-    """So many tiles in and out."""
+    """Return True if an operation has so many tile operands and tile results."""
     return (
         len(operation.types) == taken
         and len(operation.results) == given

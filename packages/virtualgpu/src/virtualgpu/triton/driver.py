@@ -53,7 +53,7 @@ class VirtualUtils:
         devices.current().unload(module)
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """Rates and widths are 0: there is no clock and no bus."""
+        """Return the device's limits; rates and widths are 0, as it has no clock and no bus."""
         return {
             "max_shared_mem": ATTRIBUTES["MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"],
             "max_num_regs": ATTRIBUTES["MAX_REGISTERS_PER_MULTIPROCESSOR"],
@@ -138,7 +138,7 @@ class VirtualLauncher:
 
 
 def _allocate(allocator, nbytes: int, alignment: int, stream):
-    """Allocate what a kernel needs beside its arguments, by the user's allocator."""
+    """Allocate a kernel's scratch memory by the user's allocator."""
     return allocator.get()(nbytes, alignment, stream) if nbytes else None
 
 

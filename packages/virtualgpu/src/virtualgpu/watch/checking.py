@@ -111,5 +111,5 @@ class Checker(Observer):
 
 
 def at_line(at: Location) -> str:
-    """`` at line 7``, or nothing where the line is not known."""
+    """Return `` at line 7``, or an empty string if the line is not known."""
     return f" at line {at.line}" if at.line else ""

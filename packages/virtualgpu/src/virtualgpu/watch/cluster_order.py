@@ -53,7 +53,7 @@ class ClusterOrder:
         knowledge.all_blocks = int(knowledge.block_time.min())
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Return which accesses come before the next one of their lanes: bool, shape (n,)."""
+        """Return True for accesses that come before the next one of their lanes, shape (n,)."""
         wave = self.state.wave
         other = (records & race_loop.MAXIMUM_THREAD) - self.state.first
         here = (other >= 0) & (other < wave.lanes)

@@ -213,7 +213,7 @@ class Initcheck(Checker):
     def _is_padding(
         self, access: Access, written, addresses, lanes, part_of, base: int, span: int, stride: int
     ) -> bool:
-        """Return True if what is unwritten is the padding of structs that are copied.
+        """Return True if the unwritten bytes are only padding of copied structs.
 
         Nothing is computed from it, the rest of each struct is written, and the same bytes are
         missing in all of them: those that these lanes copy, or those beside them.

@@ -143,7 +143,7 @@ def check(streams: Callable[[Report, Observer], Observer] | None = None) -> Iter
 
 @contextmanager
 def profile() -> Iterator[Profile]:
-    """Count what every kernel does that is launched inside the ``with``.
+    """Count the work of every kernel that is launched inside the ``with``.
 
     >>> with virtualgpu.profile() as profile:
     ...     kernel[blocks, threads](a, b)

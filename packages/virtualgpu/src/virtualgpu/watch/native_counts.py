@@ -226,7 +226,7 @@ def executed(kernel: NativeKernel, counts: Counts) -> Iterable[tuple[Any, int, i
 
 
 def add_branches(kernel: NativeKernel, counts: Counts, of: Any) -> None:
-    """Branches, barriers, warp barriers and fences; ``of(instruction)`` are a line's counters."""
+    """Add a kernel's branches, barriers and fences to the counters ``of(instruction)``."""
     barriers = [place for place in kernel.places if place.block.kind == "barrier"]
     for place, row in zip(kernel.places, counts.places, strict=True):
         block = place.block

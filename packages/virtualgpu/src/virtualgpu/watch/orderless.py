@@ -95,7 +95,7 @@ def _commutes(kind: tuple[str, ...]) -> bool:
 
 
 def _silent(instruction: Instruction, program: Program) -> bool:
-    """Return True if it tells a thread nothing of others but what they have stored."""
+    """Return True if it tells a thread nothing of others but their stores."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("ld", "ldu", "st"):
         return not STRONG.intersection(modifiers) and "local" not in modifiers

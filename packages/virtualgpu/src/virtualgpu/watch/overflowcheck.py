@@ -113,7 +113,7 @@ def _before(opcode: str, result: int, others: list[int]) -> int | None:
 
 
 def computed(suspect: Suspect, numbers: list[int], line: str) -> tuple[str, str, str]:
-    """Return what was computed, its sign, and its name; empty where these tell nothing.
+    """Return a computed value, its sign and its name; empty if they are not known.
 
     Compilers shift where a line multiplies.
     """

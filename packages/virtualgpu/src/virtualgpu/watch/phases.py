@@ -83,7 +83,7 @@ class Phases:
             self._share(lanes, self.state.wave.warp_of[lanes] << 32 | mask)
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Return which accesses come before the next one of their lanes: bool, shape (n,)."""
+        """Return True for accesses that come before the next one of their lanes, shape (n,)."""
         result, wave = np.zeros(len(lanes), bool), self.state.wave
         if self.remote:
             other = (records & race_loop.MAXIMUM_THREAD) - self.state.first
@@ -112,7 +112,7 @@ class Phases:
     # -- rows ----------------------------------------------------------------------------------
 
     def _view(self, lanes: np.ndarray, time: int) -> np.ndarray:
-        """Return what lanes of one block together know of each thread: int64, shape (threads,)."""
+        """Return the joint knowledge of one block's lanes: int64, shape (threads,)."""
         knowledge, wave = self.state.knowledge, self.state.wave
         knowledge.refine()
         row = np.repeat(knowledge.warp_times[lanes].max(0).astype(np.int64), WARP)[: wave.threads]

@@ -85,7 +85,7 @@ def choose(stream: int | None) -> None:
 
 
 class on:
-    """Context whose commands go to ``stream``; with None, they are not reported."""
+    """Context that directs commands to ``stream``; with None, they are not reported."""
 
     __slots__ = ("_before", "_stream")
 

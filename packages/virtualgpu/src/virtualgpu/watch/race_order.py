@@ -18,7 +18,7 @@ from virtualgpu.watch.wave_state import WaveState
 
 
 class RaceOrder(Observer):
-    """Keeps, of each wave, what its threads know of each other.
+    """Order of accesses in a wave: what its threads know of each other.
 
     Attributes
     ----------

@@ -358,7 +358,7 @@ class Racecheck(RaceOrder):
             self._report(state, access, area, addresses, lanes, chosen)
 
     def _retried(self, access: Access, older: np.ndarray, retried: frozenset[int]) -> np.ndarray:
-        """Return where one access is an atomic, the other the load of a compare-and-swap loop."""
+        """Return True where an atomic meets the load of a compare-and-swap loop."""
         if access.kind == "load" and id(access.instruction) in retried:
             return np.array([self.sites[one].kind == "atomic" for one in older])
         if access.kind == "atomic":
@@ -380,7 +380,7 @@ class Racecheck(RaceOrder):
         return (kinds != race_loop.STRONG_WRITES) | near | sizes
 
     def _of_one_program(self, state, access, older, lanes, records) -> np.ndarray:
-        """Return where a Triton program stores a scalar that it has loaded itself.
+        """Return True where a Triton program stores a scalar that it has loaded itself.
 
         No other thread has a use for the value, or all are of one warp, whose lanes Triton's code
         counts on to run together.

@@ -94,7 +94,7 @@ class Messages:
         self._note(state, lanes, time, far)
 
     def _note(self, state, lanes: np.ndarray, time: int, far: bool) -> None:
-        """Record what the lanes know at a fence, which a later atomic releases."""
+        """Record the lanes' knowledge at a fence, which a later atomic releases."""
         fences, knowledge, wave = state.fences, state.knowledge, state.wave
         for reach in (0, 1) if far else (0,):
             fences.last[reach, lanes] = time
@@ -230,7 +230,7 @@ class Messages:
     def unordered(
         self, state, access, area, addresses, lanes, found: list[np.ndarray]
     ) -> np.ndarray:
-        """Return which conflicts no acquire explains: bool, as long as the arrays in ``found``.
+        """Return True for conflicts that no acquire explains, as long as the arrays in ``found``.
 
         A record of several is taken apart; where one of them is to blame, the record in
         ``found`` becomes its own.

@@ -78,7 +78,7 @@ class Log:
 
 @dataclass(slots=True, eq=False)
 class Fences:
-    """Fences of one wave's lanes, and what they have seen and acquired."""
+    """Fences of one wave's lanes, and the releases that they have seen and acquired."""
 
     # Time of the last fence of any scope, and of the last beyond the block: shape (2, lanes).
     last: np.ndarray

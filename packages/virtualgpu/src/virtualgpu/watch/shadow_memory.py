@@ -51,7 +51,7 @@ def _give(array: np.ndarray) -> None:
 
 
 def forget() -> None:
-    """Drop what is kept: the clock starts again."""
+    """Drop all records: the clock starts again."""
     global _kept
     with _lock:
         _pool.clear()
@@ -85,7 +85,7 @@ class Shadow:
         self.mask_pointers = tuple(pointer(self.masks[kind]) for kind in range(1, KINDS))
 
     def seen(self, floor: int, kind: int, now: int) -> int:
-        """Return which records are later than ``floor``.
+        """Return True for records later than ``floor``.
 
         1 for plain writes, 2 for plain reads, 4 for strong accesses.
 

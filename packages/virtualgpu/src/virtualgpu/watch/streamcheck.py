@@ -61,7 +61,7 @@ class Work(NamedTuple):
 
     @property
     def kernel(self) -> str:
-        """Empty where it is none."""
+        """Return the kernel's name, or an empty string for any other command."""
         return self.what.removeprefix("kernel ") if self.what.startswith("kernel ") else ""
 
     @property
@@ -157,7 +157,7 @@ class Streamcheck(Observer):
         self._of_the_host(WRITES, command)
 
     def _freed(self, command: Command) -> None:
-        """Treat what lies in freed memory from now on as another array."""
+        """Treat arrays that lie in freed memory from now on as other arrays."""
         start, end = command.target, command.target + command.nbytes
         self.pending = [work for work in self.pending if not (start <= work.bytes_[0, 0] < end)]
 
@@ -184,7 +184,7 @@ class Streamcheck(Observer):
         return key
 
     def _reached(self, key: Key) -> Clock:
-        """Return what is done before the next command of a stream begins."""
+        """Return the work that is done before the next command of a stream begins."""
         clock = dict(self.streams.get(key, {}))
         _join(clock, self.host)
         if key[1] not in queues.non_blocking:

@@ -114,7 +114,7 @@ class Trace:
 
 
 class Tracer(Observer):
-    """Writes down what happens, up to a number of threads' steps for each launch.
+    """Recorder of threads' steps, up to a number of them for each launch.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Tracer(Observer):
         self._unread: list[tuple[int, Access, np.ndarray]] = []  # accesses whose values are to come
 
     def failed(self, launch, error) -> None:
-        """Drop what follows the line at fault in the failed block, which did not run."""
+        """Drop the lines after the one at fault in the failed block, which did not run."""
         at = error.location.line if error.location else None
         reached = next(
             (

@@ -31,7 +31,7 @@ class Shares:
         _counts(self._instructions, group.wave).add(group.wave, group.lanes, instructions)
 
     def accessed(self, wave, lanes: np.ndarray, accesses: int) -> None:
-        """Count how often lanes of ``wave`` load, store or update."""
+        """Count the loads, stores and updates by lanes of ``wave``."""
         _counts(self._accesses, wave).add(wave, lanes, accesses)
 
     def passed(self, wave, blocks: np.ndarray) -> None:

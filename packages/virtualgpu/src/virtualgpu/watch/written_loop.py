@@ -1,4 +1,4 @@
-"""Loops over byte maps: mark what is written, find what is read and was not.
+"""Loops over byte maps: mark written bytes, find reads of unwritten ones.
 
 A byte map has 1 for each written byte. Accesses of 4 bytes and more see it in words.
 ``part_of`` and ``stride`` give each lane its own stretch of the map: its block's shared memory,

@@ -86,7 +86,7 @@ def machine_code(code: bytes) -> dict[str, bytes]:
 
 
 def _specific(texts: Sequence[str], architecture: str) -> str:
-    """``sm_90a`` for PTX that needs it (numba-cuda writes such on Hopper), else as asked for.
+    """Return ``sm_90a`` for PTX that needs it (numba-cuda's on Hopper), else ``architecture``.
 
     Code for an architecture with a suffix runs on that architecture alone (CUDA C++ Programming
     Guide, "Architecture-specific features"), which is the one asked for here.
@@ -103,7 +103,7 @@ def _specific(texts: Sequence[str], architecture: str) -> str:
 
 
 class _Unfit(Exception):
-    """Raised where this linker cannot do it; another may."""
+    """Error of a linker that cannot link a kernel; another may."""
 
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
@@ -216,7 +216,7 @@ def _tool(program: str) -> str | None:
 
 
 def _runtime_library(texts: Sequence[str]) -> Path | None:
-    """``libcudadevrt.a`` if the texts call the device runtime (``grid.sync()`` does)."""
+    """Find ``libcudadevrt.a`` if the PTX calls the device runtime, as ``grid.sync()`` does."""
     if not any(".extern .func" in text and _RUNTIME.search(text) for text in texts):
         return None
     found = None

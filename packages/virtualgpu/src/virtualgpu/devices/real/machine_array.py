@@ -84,7 +84,7 @@ def host_copy(value: Any) -> np.ndarray | None:
 
 
 def give_back(value: Any, result: np.ndarray) -> None:
-    """Copy what a kernel wrote back into ``value``; JAX's arrays never change."""
+    """Copy a kernel's stores back into ``value``; JAX arrays never change."""
     if isinstance(value, np.ndarray):
         if value.flags.writeable:
             value[...] = result

@@ -134,7 +134,9 @@ class GPUProcess:
         self.name = told["name"]
 
     def play(self, launch: RecordedLaunch, seconds: float = 30.0) -> list[np.ndarray]:
-        """Each piece after the launch (:func:`virtualgpu.devices.recorded.play`).
+        """Run a recorded launch and return each piece of memory afterwards.
+
+        See :func:`virtualgpu.devices.recorded.play`.
 
         Raises GPUFault for what the GPU says, or if it says nothing for ``seconds``.
         """

@@ -25,7 +25,7 @@ U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 
 
 def copy(emitter: Emitter, step: Formed) -> None:
-    """``cp.async`` and what waits for it."""
+    """Emit a form of ``cp.async``, or an instruction that waits for one."""
     form = step.instruction.modifiers[1]
     if form in ("ca", "cg"):
         call = _copy(emitter, step)
@@ -61,7 +61,7 @@ def _copy(emitter: Emitter, step: Formed) -> str:
 
 
 def _ends(emitter: Emitter, step: Formed, size: int) -> tuple[str, str]:
-    """Both ends of a copy, as arguments: the sites, and the addresses."""
+    """Return both ends of a copy as arguments: their sites and their addresses."""
     to, source = (
         Site(step.instruction, emitter.program.display, kind, space, U32, size // 4)
         for kind, space in (("store", "shared"), ("load", "global"))
@@ -77,7 +77,7 @@ def _ends(emitter: Emitter, step: Formed, size: int) -> tuple[str, str]:
 
 
 def barrier(emitter: Emitter, step: Formed) -> None:
-    """``mbarrier`` in all its forms."""
+    """Emit any form of ``mbarrier``."""
     what, modifiers = step.instruction.modifiers[0], step.instruction.modifiers
     _, *more = step.sources
     if what == "pending_count":

@@ -78,7 +78,7 @@ def of(wave: Wave) -> Copies:
 def start(
     to: Site, source: Site, group: Group, target: np.ndarray, origin: np.ndarray, read: np.ndarray
 ) -> None:
-    """``cp.async``: ``read`` bytes come from ``origin``, zeros fill the target."""
+    """Start ``cp.async``: copy ``read`` bytes from ``origin`` and fill the rest with zeros."""
     copies = of(group.wave)
     read = group.spread(read).astype(np.int64)
     if (read > to.size).any():
@@ -109,7 +109,7 @@ def start(
 
 
 def commit(group: Group) -> None:
-    """``cp.async.commit_group``: what a lane began since the last one is a group."""
+    """Execute ``cp.async.commit_group``: close the lanes' present group of copies."""
     of(group.wave).groups[group.lanes] += 1
 
 
@@ -155,7 +155,7 @@ def bulk(
     group: Group,
     address: np.ndarray,
 ) -> None:
-    """``cp.async.bulk`` from global to shared memory: its bytes count for a phase of an object."""
+    """Start ``cp.async.bulk``: global to shared memory, counted by an mbarrier's phase."""
     size = to.size
     nbytes = group.spread(nbytes).astype(np.int64)
     if (bad := (nbytes % size != 0) | (nbytes == 0)).any():

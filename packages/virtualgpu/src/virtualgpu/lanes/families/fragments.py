@@ -50,7 +50,7 @@ def _places_of(fragment: Fragment) -> np.ndarray:
 
 @lru_cache(maxsize=128)
 def _places(role: str, shape: Shape, per_register: int) -> np.ndarray:
-    """Positions in the matrix, shape (32, elements of a lane).
+    """Return each element's position in the matrix, shape (32, elements of a lane).
 
     Tiles are of 8 rows (of B: columns), each of which four neighbouring lanes hold. Of A and C two
     tiles one below the other come first, then those to the right, then those 16 rows below.

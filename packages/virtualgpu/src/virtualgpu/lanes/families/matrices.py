@@ -149,7 +149,7 @@ def _powers(fragment: Fragment, values: np.ndarray) -> np.ndarray:
 def load_rows(
     site: Site, count: int, transposed: bool, group: Group, address: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """``ldmatrix``: ``count`` matrices of 8 rows of 16 bytes; a register of each per lane."""
+    """Execute ``ldmatrix``: load ``count`` matrices of 8 rows of 16 bytes, a register of each."""
     part, where = _rows(site, count, group, address)
     tiles = np.stack(access.load(site, part, where), 1).view(np.uint16).reshape(-1, count, 8, 8)
     _moved(group, part)
@@ -162,7 +162,7 @@ def load_rows(
 def store_rows(
     site: Site, count: int, transposed: bool, group: Group, address: np.ndarray, *words: np.ndarray
 ) -> None:
-    """``stmatrix``: the inverse."""
+    """Execute ``stmatrix``, the inverse of :func:`load_rows`."""
     part, where = _rows(site, count, group, address)
     held = np.stack([group.spread(one).reshape(-1, WARP) for one in words], 1)
     tiles = np.ascontiguousarray(held).view(np.uint16).reshape(-1, count, 8, 8)
@@ -175,7 +175,7 @@ def store_rows(
 def load_tile(
     tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """``wmma.load``: the registers of a fragment from a matrix in memory."""
+    """Execute ``wmma.load``: load a fragment's registers from a matrix in memory."""
     fragment, site = tile.fragment, tile.site
     pieces = []
     for part, where in _pieces(tile, group, address, stride):
@@ -190,7 +190,7 @@ def load_tile(
 def store_tile(
     tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None, *words: np.ndarray
 ) -> None:
-    """``wmma.store``: the inverse."""
+    """Execute ``wmma.store``, the inverse of :func:`load_tile`."""
     pieces = _pieces(tile, group, address, stride)
     matrices = gather(tile.fragment, np.stack([group.spread(one) for one in words], 1))
     if not tile.by_rows:

@@ -84,7 +84,7 @@ def pack(
 
 
 def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> None:
-    """``mbarrier.init``: the first phase begins, with ``count`` arrivals to come."""
+    """Execute ``mbarrier.init``: begin the first phase with ``count`` arrivals to come."""
     barriers, view, words = _find(site, group, address)
     count = group.spread(count).astype(np.int64)
     if (bad := (count < 1) | (count > LARGEST)).any():
@@ -114,7 +114,7 @@ def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> No
 
 
 def invalidate(site: Site, group: Group, address: np.ndarray) -> None:
-    """``mbarrier.inval``: the memory may be used for something else."""
+    """Execute ``mbarrier.inval``: release the memory for other uses."""
     barriers, _, words = _live(site, group, address)
     barriers.live[words] = False
     group.changed = True
@@ -209,13 +209,13 @@ def _arrive_at(
 
 
 def expect(site: Site, group: Group, address: np.ndarray, nbytes: np.ndarray) -> None:
-    """``mbarrier.expect_tx``: the phase waits for so many bytes more."""
+    """Execute ``mbarrier.expect_tx``: let the phase wait for ``nbytes`` more bytes."""
     _, view, words = _live(site, group, address)
     _expect(site, group, view, words, group.spread(nbytes).astype(np.int64))
 
 
 def complete(site: Site, group: Group, address: np.ndarray, nbytes: np.ndarray) -> None:
-    """``mbarrier.complete_tx``: so many bytes came."""
+    """Execute ``mbarrier.complete_tx``: count ``nbytes`` bytes as arrived."""
     _, view, words = _live(site, group, address)
     _expect(site, group, view, words, -group.spread(nbytes).astype(np.int64))
     for word in np.unique(words).tolist():
@@ -225,7 +225,7 @@ def complete(site: Site, group: Group, address: np.ndarray, nbytes: np.ndarray) 
 def test(
     parity: bool, site: Site, group: Group, address: np.ndarray, state: np.ndarray
 ) -> np.ndarray:
-    """``mbarrier.test_wait`` and ``try_wait``: whether the phase is over, bool, shape (n,).
+    """Execute ``mbarrier.test_wait`` or ``try_wait``: True if the phase is over, shape (n,).
 
     ``state`` is that of an arrival, or the parity of the phase (0 or 1). A try need not wait at
     all, and here it does not: programs ask again in a loop.
@@ -258,7 +258,7 @@ def test(
 
 
 def pending_count(state: np.ndarray) -> np.ndarray:
-    """``mbarrier.pending_count``: the arrivals to come of a state, uint32."""
+    """Execute ``mbarrier.pending_count``: return a state's arrivals to come, uint32."""
     return unpack(state)[0].astype(np.uint32)
 
 
@@ -357,7 +357,7 @@ def _complete(group: Group, view: np.ndarray, word: int) -> bool:
 
 
 def _settle(barriers: Barriers, group: Group, view: np.ndarray, words: np.ndarray) -> bool:
-    """Let copies arrive at those of ``words`` where they are all that is missing; whether any."""
+    """Let copies arrive at those ``words`` that lack nothing else; True if there was one."""
     arrivals, nbytes = np.zeros((2, len(words)), np.int64)
     for one in barriers.deferred:
         at = np.searchsorted(words, one.words)

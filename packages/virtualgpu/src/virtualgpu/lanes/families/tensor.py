@@ -23,7 +23,7 @@ _EVERYONE = np.array([0xFFFF_FFFF], U32)
 
 
 def multiply(emitter: Emitter, step: Formed) -> None:
-    """``mma`` and ``wmma.mma``."""
+    """Emit ``mma`` or ``wmma.mma``."""
     d, a, b, c = step.fragments
     site = Site(step.instruction, emitter.program.display, "load", "generic", U32)
     rounding = next((word for word in step.words if word in ("rz", "rm", "rp")), "rn")
@@ -33,7 +33,7 @@ def multiply(emitter: Emitter, step: Formed) -> None:
 
 
 def fragments(emitter: Emitter, step: Formed) -> None:
-    """``wmma``."""
+    """Emit any form of ``wmma``."""
     if len(step.fragments) > 1:
         multiply(emitter, step)
         return
@@ -57,7 +57,7 @@ def fragments(emitter: Emitter, step: Formed) -> None:
 
 
 def rows(emitter: Emitter, step: Formed) -> None:
-    """``ldmatrix`` and ``stmatrix``."""
+    """Emit ``ldmatrix`` or ``stmatrix``."""
     number, transposed, space = step.words
     kind = "load" if step.targets else "store"
     where = "shared" if space else "generic"

@@ -71,17 +71,17 @@ class Use:
 
 
 def fetch(use: Use, group: Group, handle: np.ndarray, *place: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``tex``: four values; ``place`` are coordinates, after the layer's number if there is one."""
+    """Execute ``tex``: return four values for the coordinates (after a layer's number)."""
     return _by_object(use, Texture, _fetch, group, handle, place)
 
 
 def load(use: Use, group: Group, handle: np.ndarray, *place: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``suld.b``."""
+    """Execute ``suld.b``."""
     return _by_object(use, Surface, _load, group, handle, place)
 
 
 def store(use: Use, group: Group, handle: np.ndarray, *given: np.ndarray) -> None:
-    """``sust.b``: ``given`` are the coordinates and the values."""
+    """Execute ``sust.b``: ``given`` are the coordinates and the values."""
     _by_object(use, Surface, _store, group, handle, given)
 
 
@@ -93,7 +93,7 @@ def _by_object(
     handle: np.ndarray,
     given: tuple[np.ndarray, ...],
 ) -> tuple[np.ndarray, ...]:
-    """Lanes may name different objects."""
+    """Apply ``function`` to the lanes of each texture or surface that the handles name."""
     numbers = np.unique(handle)
     if len(numbers) == 1:
         return function(use, _object(use, kind, group, int(numbers[0]), 0), group, *given)
@@ -390,7 +390,7 @@ def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
 def _part(
     group: Group, chosen: np.ndarray, function: Callable[..., Any], *given: np.ndarray
 ) -> Any:
-    """Return what ``function`` gives for some of the lanes."""
+    """Return ``function``'s results for some of the lanes."""
     part = group.subset(chosen, group.block, ())
     got = function(part, *given)
     group.changed |= part.changed

@@ -129,7 +129,7 @@ class FirstLanes:
         self.registers.current.pop(slot, None)
 
     def leave(self, after: dict[int, Built]) -> None:
-        """End the place; what is affine ``after`` it has been stored."""
+        """End the place, with the registers that are affine ``after`` it stored."""
         build, stale, written = self.build, 0, 0
         for slot in sorted(self.registers.written & self.bits.keys()):
             written |= self.bits[slot]

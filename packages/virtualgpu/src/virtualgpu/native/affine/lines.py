@@ -120,7 +120,7 @@ class AffineRegisters(AffineAnalysis):
         return Built(Value(build, node, kind(dtype)), dtype, (affine,))
 
     def look(self, slot: int, full: ir.Value) -> None:
-        """Determine by its lanes whether a written register is affine.
+        """Check by its lanes if a written register is affine.
 
         It is called where nothing is known of the register.
         """

@@ -230,7 +230,7 @@ class BlockScheduler:
     def _count(
         self, arrival: Arrival, warp: ir.Value, state: ir.Value, table: ir.Value, news: ir.Value
     ) -> None:
-        """Count who has come to a barrier in this turn."""
+        """Count the arrivals at a barrier in this turn."""
         build, context = self.build, self.context
         at = {field: arrival.offset + 4 * field for field in range(7)}
         parked, counted = self._load(state, at[PARKED]), self._load(state, at[COUNTED])
@@ -301,7 +301,7 @@ class BlockScheduler:
                         build.store(I32(0), self._came(table, barrier, warp))
 
     def _came(self, table: ir.Value, barrier: ir.Value, warp: ir.Value) -> ir.Value:
-        """Return where the lanes of a warp are that have arrived at a barrier."""
+        """Return the places of a warp's lanes that have arrived at a barrier."""
         build = self.build
         at = build.add(build.mul(barrier, I64(WARPS)), build.add(warp, I64(2 * CAME)))
         return build.gep(table, [at], source_etype=I32)

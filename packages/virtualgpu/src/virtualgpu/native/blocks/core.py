@@ -122,7 +122,7 @@ class Common:
         return self.blocks * sum(self.rooms.values())
 
     def _side_by_side(self, launch: Launch) -> int:
-        """Return how many blocks that may wait for each other share a context.
+        """Return the number of blocks, which may wait for each other, that share a context.
 
         These are as many as fit a core's cache, and all blocks of a cooperative launch.
         """
@@ -158,7 +158,7 @@ class Common:
 
 @contextmanager
 def hearing_signals(launch: Launch) -> Iterator[None]:
-    """Keep what Ctrl-C raises where no Python code can take it, and raise it later.
+    """Hold Ctrl-C back while no Python code can handle it, and raise it later.
 
     Exceptions of other signal handlers are kept too. They are kept in ``launch.lost`` and raised if
     the launch has not raised them.
@@ -353,7 +353,7 @@ class Core:
         return int(self.context[AT[field]])
 
     def ended(self) -> int:
-        """Return how many of the side-by-side blocks have ended."""
+        """Count the side-by-side blocks that have ended."""
         return int(np.count_nonzero(self._exited() == self.launch.threads))
 
     def end(self) -> None:

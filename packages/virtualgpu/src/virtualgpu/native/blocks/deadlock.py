@@ -95,7 +95,7 @@ class _Handover:
         self.wave = wave = Wave(launch, core.first, blocks)
 
         def memory(name: str) -> np.ndarray:
-            """uint8, shape (blocks, bytes)."""
+            """View a memory of all blocks: uint8, shape (blocks, bytes)."""
             room = common.rooms[name]
             array = (ctypes.c_uint8 * (blocks * room)).from_address(core.word(f"{name}_all"))
             return np.ctypeslib.as_array(array).reshape(blocks, room)
@@ -112,7 +112,7 @@ class _Handover:
         self._fill()
 
     def _word(self, offset: int) -> np.ndarray:
-        """uint32, shape (blocks, warps)."""
+        """Return a word of each warp's state: uint32, shape (blocks, warps)."""
         return np.ascontiguousarray(self.states[:, :, offset : offset + 4]).view(np.uint32)[..., 0]
 
     def _fill(self) -> None:

@@ -173,7 +173,7 @@ class Run:
             return core.first, count
 
     def _share(self, seconds: float) -> None:
-        """Ask other cores to help where what is left, at so many seconds a block, is worth it."""
+        """Ask other cores to help if the work left, at so many seconds a block, is worth it."""
         left = self.end - self.next
         helpers = min(self.launch.cores - 1, left)
         if (
@@ -293,7 +293,7 @@ class Run:
         raise error
 
     def _stopped(self, core: Core) -> NoReturn:
-        """Raise what the interpreter would."""
+        """Raise the interpreter's error."""
         wave, group = core.stand()
         fault, block = core.word("fault"), self.launch.program.blocks[group.block]
         kinds = {"indexed": VirtualGPUError, "call": MemoryAccessError, "barrier": LaunchError}

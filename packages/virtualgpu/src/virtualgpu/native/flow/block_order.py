@@ -1,4 +1,4 @@
-"""Kernels whose result may depend on which block comes first, though nothing in them races.
+"""Kernels whose result may depend on the order of their blocks without a race.
 
 Their blocks run one after the other, on one core, so that the same launch gives the same bits each
 time: sums of floats by atomics (rounded in another order, another sum), atomics whose old value

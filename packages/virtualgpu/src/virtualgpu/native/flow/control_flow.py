@@ -110,7 +110,7 @@ def places(program: Program) -> list[Place]:
 
 
 def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
-    """Return where lanes continue from a place: after it, and where it jumps."""
+    """Return the places that lanes reach from a place: the next, and its jumps' targets."""
     block, stack = place.block, place.stack
     after: Stand | None = (stack, block.index + 1)
     targets: list[Stand] = []
@@ -268,7 +268,7 @@ def _only_ends(place: Place, gone: set[int]) -> bool:
 
 
 def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set[int]) -> list[int]:
-    """Return for each place where other lanes of the warp may wait while it runs.
+    """Return, for each place, the places where other lanes may wait while it runs.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
 def anywhere(
     places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
 ) -> list[int]:
-    """Return where lanes can wait once they may have parted.
+    """Return the places where lanes can wait once they may have parted.
 
     It is like :func:`waiting`, but lanes may also be held back, so some can wait at every place
     that can still be reached.

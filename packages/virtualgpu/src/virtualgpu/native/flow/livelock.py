@@ -1,4 +1,4 @@
-"""Loops of native code that go round for ever: what decides their way, seen again unchanged.
+"""Detector of endless loops in native code: their deciding state repeats unchanged.
 
 A core asks now and then from within a loop whether it may go on (:mod:`.core`). With that it hands
 over the registers that decide how the lanes go on from the loop's head
@@ -35,7 +35,10 @@ class Head:
 
 
 def heads(program: Program, places: list[Place]) -> dict[int, Head]:
-    """By place. Of loops that memory decides only those which store nothing, and call nothing."""
+    """Return the loop heads to watch, by place.
+
+    Of loops that memory decides, only those that neither store nor call anything are watched.
+    """
     if program.loops is None:
         program.loops = loops.heads(program)
     found: dict[int, Head] = {}
@@ -64,7 +67,7 @@ class LoopWatch:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was seen of another launch."""
+        """Discard the records of another launch."""
         self.head: Head | None = None
         self.times = self._visits = 0
         self._due, self._snapshot = 1, b""

@@ -225,7 +225,7 @@ class Accesses(AffineAccesses):
         return self.counting is None and not self.groups[id(step)].brief
 
     def _tell(self, form: int, run: list[MemoryAccess], numbers: list[int], base: Value) -> None:
-        """Have who watches look at accesses of one form."""
+        """Report accesses of one form to the code that watches."""
         build, counting = self.build, self.counting
         if counting is None:
             return
@@ -310,7 +310,7 @@ class Accesses(AffineAccesses):
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
 
     def _value_places(self, step: MemoryAccess) -> list[ir.Value]:
-        """Return where a shared function finds or leaves each element's values of all lanes."""
+        """Return the places of each element's values, of all lanes, for a shared function."""
         nbytes = LANES * step.site.dtype.itemsize
         return [
             self.build.gep(

@@ -96,7 +96,7 @@ def address_groups(steps: list[Step], code: FunctionCode) -> dict[int, AddressGr
 
 
 class Forms:
-    """Writes what finds out the form of addresses, and where they lie."""
+    """Writer of code that finds the form of addresses and the memory that they are in."""
 
     def __init__(self, context: Context):
         self.context, self.build = context, context.build

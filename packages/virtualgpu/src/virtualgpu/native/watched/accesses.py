@@ -215,7 +215,7 @@ def _apart_part(
 
 
 def _local(context: Context, kind: Kind, addresses: Value, mask: ir.Value, plain: ir.Value) -> None:
-    """Check a thread's own memory: reads of what it never wrote."""
+    """Check a thread's own memory: reads of bytes that it never wrote."""
     build, shift = context.build, kind.grain.local
     words, limit = words_of(context), Context(build, plain).load(LIMIT)
     now, start = (build.trunc(words.load(WORD[field]), I32) for field in ("now", "start"))

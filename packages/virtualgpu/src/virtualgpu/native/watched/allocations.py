@@ -28,7 +28,7 @@ from virtualgpu.operations.expression import Value
 
 
 def prepare(look: Looker, address: ir.Value, kind: Kind) -> None:
-    """Have the site know the allocation of a legal ``address``, and what is written kept."""
+    """Give the site the allocation of a legal ``address``, and keep bytes to be overwritten."""
     build = look.build
     far = build.sub(address, look.site.load(LOW))
     with build.if_then(build.icmp_unsigned(">=", far, look.site.load(SPAN)), likely=False):

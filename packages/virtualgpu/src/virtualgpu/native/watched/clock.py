@@ -37,7 +37,7 @@ def block_passes(context: ContextWords) -> None:
 
 @compiled(passes="few")
 def warp_meets(context: ContextWords) -> int:
-    """0; 1 where one block takes more time than a record can hold."""
+    """Advance the clock past a warp barrier; return 1 if a block outruns its records, else 0."""
     words: WatchWords = context.watch
     _tick(context)
     times: U32 = words.warp_times

@@ -86,7 +86,7 @@ class Looker:
 
     @contextmanager
     def unless_known(self, rules: Rules, reads: Callable[[], list[Value]]) -> Iterator[None]:
-        """Skip what is written inside where one more load changes nothing.
+        """Skip the code written inside if one more load changes nothing.
 
         It is recorded that several threads have loaded from all these granules, which none of them
         may do behind a store that is unordered with any other thread; and a later store would have

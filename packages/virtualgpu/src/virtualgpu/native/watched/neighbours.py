@@ -67,7 +67,7 @@ def line(kind: Kind) -> str:
 
 
 def _line_part(look: Looker, first: ir.Value, part: int, lanes: range | None = None) -> None:
-    """32 granules from ``first`` on, or one for each of ``lanes``."""
+    """Check 32 granules from ``first`` on, or one for each of ``lanes``."""
     numbers = lanes_of(part, look.width) if lanes is None else lanes
     thread = Value(look.build, splat(look.build, look.first.node, len(numbers)), "u32")
     lane = Value(look.build, constant_vector(numbers, 32), "u32")

@@ -87,7 +87,7 @@ class AllocationState(Words):
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """Granularity at which one kernel's memory is watched, and what it needs."""
+    """Granularity at which one kernel's memory is watched, and its requirements."""
 
     global_: int  # granules of 1 << so many bytes
     shared: int
@@ -196,7 +196,7 @@ class Rules:
         return holds | ((record >= self.floor) & (who == MANY)) if self.far else holds
 
     def several(self) -> Value:
-        """Two lanes of this access at one place."""
+        """Return the record of two lanes of this access at one place."""
         return self.now | (self.warp + OF_WARP if self.grain.warps else self.now.number(SEVERAL))
 
     def fresh(self, record: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Kernels that are watched by ``check()``: what is called at each access and each barrier.
+"""Native kernels under ``check()``: the calls at each access and each barrier.
 
 The kernel looks for what the checkers might find, not for their words. Where it suspects something
 it stops, its stores are taken back, and the interpreter runs the blocks, which tells who
@@ -172,7 +172,7 @@ class Watching:
             self._rows(neighbours.rows(kind), number, bases, group[0], more)
 
     def same_rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
-        """Each eight lanes reach one of the addresses, with the offset of each of ``run``."""
+        """Check accesses whose every eight lanes reach one address, at each offset of ``run``."""
         kind, left = self._kind(run[0]), sorted({step.site.offset for step in run})
         assert kind is not None
         while left:
