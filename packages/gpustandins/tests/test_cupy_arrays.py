@@ -109,6 +109,11 @@ def test_layout(cp):
     a.shape = (2, 3, 1)
     assert a.shape == (2, 3, 1)
     assert a.astype(np.float64).flags.f_contiguous
+    with pytest.raises(AttributeError, match="in-place"):
+        a.shape = (6,)  # its elements lie in another order
+    with pytest.raises(ValueError, match="size 6"):
+        a.shape = (7,)
+    assert a.shape == (2, 3, 1)
 
 
 def test_a_strided_array_keeps_its_order_when_cast(cp):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from matplotlib import image
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbformat.v4 import new_markdown_cell
+from PIL import Image
 
 from gpucourse.grading.limits import Limits
 from gpucourse.grading.submission import inert as inert_module
@@ -198,6 +201,24 @@ def test_threat_113_a_pasted_picture_is_decoded_and_shown(written, shape):
     again = image.imread(io.BytesIO(base64.b64decode(kept)))
     assert again.shape[0] <= 1600 and (max(shape) > 1600 or again.shape[:2] == shape[:2])
     assert "\n" not in source and ingest.read_back(ingest.rebuild(written, taken), written) == taken
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "bmp"])
+def test_no_module_is_imported_within_the_time_of_a_picture(kind):
+    """The imports take as long as a picture may, on a slow machine."""
+    file = io.BytesIO()
+    Image.new("RGB", (6, 4)).save(file, kind)
+    picture = base64.b64encode(file.getvalue()).decode()
+    program = (
+        "import sys\n"
+        "from gpucourse.grading.submission import pictures\n"
+        "pictures.redrawn('')\n"
+        "before = set(sys.modules)\n"
+        f"assert pictures.redrawn({picture!r})\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.returncode) == ("", 0)
 
 
 def test_threat_113_a_photograph_is_shown_too(written):

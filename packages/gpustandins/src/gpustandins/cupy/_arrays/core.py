@@ -112,11 +112,9 @@ class ndarray(HostSide, Operators):
 
     @shape.setter
     def shape(self, shape):
-        host = self._host.view()
-        try:
-            host.shape = shape
-        except AttributeError:
-            raise AttributeError("Incompatible shape for in-place modification.") from None
+        host = self._host.reshape(shape)
+        if host.size and not np.may_share_memory(host, self._host):  # NumPy had to copy
+            raise AttributeError("Incompatible shape for in-place modification.")
         self._host = host
 
     @property
