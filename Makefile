@@ -248,7 +248,7 @@ $(STAMP): requirements/base.txt $(wildcard packages/*/pyproject.toml) Makefile \
 	    echo "No Python 3.11, 3.12 or 3.13 here, and uv could not fetch one. Install one and run" \
 	      "make again, or name it: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }; \
 	fi; \
-	echo "Installing into $(VENV): 2.3 GB, some minutes the first time"; \
+	echo "Installing into $(VENV): 2.7 GB, some minutes the first time"; \
 	"$$uv" pip sync -q --compile-bytecode --python $(IN_VENV) --require-hashes requirements/base.txt; \
 	"$$uv" pip install -q --python $(IN_VENV) --no-deps \
 	  --editable packages/virtualgpu --editable packages/gpustandins \
