@@ -63,7 +63,7 @@ WORK = {"progress": "course_map", "restore": "restoring", "save": "bundle"}
 
 
 def __getattr__(name: str) -> object:
-    """All of them are imported when first used, so that importing the package stays quick."""
+    """Import a public name when it is first used, so that importing the package stays quick."""
     if name == "lesson":
         from gpucourse.exercises.lesson import lesson
 

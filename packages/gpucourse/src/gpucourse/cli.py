@@ -29,7 +29,7 @@ app.add_typer(data, name="data")
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Errors that say what to do end the command with what they say."""
+    """End the command with the message of a CourseError instead of a traceback."""
     try:
         yield
     except CourseError as error:

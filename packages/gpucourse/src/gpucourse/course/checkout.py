@@ -79,7 +79,7 @@ def registry(root: Path) -> Course:
 
 
 def check_files(id: str) -> Iterator[Path]:
-    """Yield where the checks of a lesson may lie, the likeliest first."""
+    """Yield the places where a lesson's checks may be, the likeliest first."""
     for folder in checkouts(Path.cwd()):
         for kind in ("lectures", "projects"):
             yield folder / "course" / kind / id / CHECKS
@@ -87,13 +87,13 @@ def check_files(id: str) -> Iterator[Path]:
 
 
 def prediction_files(id: str) -> Iterator[Path]:
-    """Yield where the predictions of a lesson may lie: beside its checks."""
+    """Yield the places where a lesson's predictions may be: beside its checks."""
     for path in check_files(id):
         yield path.with_name(PREDICTIONS)
 
 
 def result_files(name: str) -> Iterator[Path]:
-    """Yield where a recorded result may lie, the likeliest first."""
+    """Yield the places where a recorded result may be, the likeliest first."""
     for folder in checkouts(Path.cwd()):
         yield folder / "lab" / "results" / name
     yield PACKAGE / "recorded" / name

@@ -1,4 +1,4 @@
-"""The locks in ``requirements/``: what each is resolved for, and how to read one.
+"""The lock files in ``requirements/``: the platform of each, and a reader.
 
 Name and uv's options of each, as `make lock` reads them:
 
@@ -33,7 +33,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
 
 @dataclass
 class Pin:
-    """One entry of a lock: a requirement, its hashes, and who asked for it."""
+    """One entry of a lock: a requirement, its hashes, and the packages that require it."""
 
     requirement: Requirement
     hashes: list[str] = field(default_factory=list)

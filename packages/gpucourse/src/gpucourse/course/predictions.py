@@ -61,7 +61,7 @@ class Prediction:
         return frozenset({self.right, *self.wrong})
 
     def mistakes(self, choices: Collection[str]) -> Iterator[str]:
-        """Yield what is wrong where a cell offers ``choices``; nothing if all is well."""
+        """Yield the faults of a cell's ``choices``; nothing if all is well."""
         if set(choices) != self.choices or len(choices) != len(self.choices):
             yield (
                 f"offers {', '.join(map(repr, choices))}, and the reasons are for "

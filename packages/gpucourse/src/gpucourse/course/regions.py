@@ -83,7 +83,7 @@ def replace_regions(source: str, kind: str, stub: Sequence[str]) -> str:
 
 
 def released_source(source: str, *, code: bool, solution: bool = True) -> str:
-    """Return what nbgrader releases of a cell: stubs for solutions, no hidden tests.
+    """Return a cell as nbgrader releases it: stubs for solutions, no hidden tests.
 
     A ``solution`` cell without a region is a solution as a whole.
     """

@@ -1,4 +1,4 @@
-"""Test whether a notebook contains work, or is as the course released it.
+"""Detection of a learner's work in a notebook, as opposed to the released state.
 
 The build writes a digest of the cells into a notebook's metadata. To open and save the
 notebook changes the file, not the cells; to write in it or run it leaves work.

@@ -48,7 +48,7 @@ class Refused(FetchError):
 
 
 class Damaged(FetchError):
-    """Raised when what arrived, or what the server offers, is not the published file."""
+    """Error for a download, or a server's offer, that is not the published file."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class _Transfer:
             time.sleep(min(pause * 2 ** (failures - 1), 60.0))
 
     def _connect(self, start: int) -> None:
-        """One connection's worth of bytes, from byte `start` on; it may end early."""
+        """Download over one connection from byte `start` on; it may end early."""
         # Compressed on the way, the bytes would not be those that Range and the size count.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         url = self.file.url

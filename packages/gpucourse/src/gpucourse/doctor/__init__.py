@@ -1,4 +1,4 @@
-"""``gpucourse doctor``: reports what this machine has, and how to add what it lacks.
+"""``gpucourse doctor``: reports on this machine, with advice on missing parts.
 
 Each part of the examination is a function that yields findings; they stand in the modules beside
 this one by subject, and in the order of the report in ``PARTS``.

@@ -34,7 +34,7 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 
 def device_and_compilers() -> Iterator[Finding]:
-    """Check which device answers, whether each compiler is found, and whether a kernel runs."""
+    """Check the device, each compiler, and a kernel's run."""
     from gpucourse.doctor.probes import run_kernel
     from gpucourse.system.device import device
 
@@ -142,7 +142,7 @@ def _cuda_of(place: Path) -> int | None:
 
 
 def driver() -> Iterator[Finding]:
-    """Check whether a GPU that is here can be used, and by these compilers."""
+    """Check that a GPU which is here can be used by these compilers."""
     from gpucourse.doctor.probes import compiler_version
     from gpucourse.system.device import device
 

@@ -1,4 +1,4 @@
-"""Checks of the doctor: the installer of the packages, and whether they are the checkout's."""
+"""Checks of the doctor: the packages' installer, and their match with the checkout."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _by_conda() -> Iterator[tuple[str, str]]:
 
 
 def checkout() -> Iterator[Finding]:
-    """Check whether what an editable install has copied is still the checkout's.
+    """Check that an editable install's copies still match the checkout.
 
     Python's files are read where they are; the list of requirements, the version and Jupyter's
     settings are those of the day of the install.

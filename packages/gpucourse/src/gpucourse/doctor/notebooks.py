@@ -52,7 +52,7 @@ def jupyter() -> Iterator[Finding]:
 
 
 def port() -> Iterator[Finding]:
-    """Check whether browsers' usual address leads to a server of another folder."""
+    """Check that the usual address leads to no server of another folder."""
     from jupyter_server.serverapp import list_running_servers
 
     group, name = "Jupyter", f"port {_PORT}"
@@ -86,7 +86,7 @@ def port() -> Iterator[Finding]:
 
 
 def course_files() -> Iterator[Finding]:
-    """Check whether the generated notebooks match the source, where this is a checkout."""
+    """Check that the generated notebooks match the source, in a checkout."""
     from gpucourse.course.problems import CourseError
     from gpucourse.course.registry import find_root
     from gpucourse.publish.notebooks.outputs import plan
@@ -121,7 +121,7 @@ def course_files() -> Iterator[Finding]:
 
 
 def progress() -> Iterator[Finding]:
-    """Check whether a learner's progress can be recorded."""
+    """Check that a learner's progress can be recorded."""
     from gpucourse.learner import records
 
     group, name = "course", "progress"

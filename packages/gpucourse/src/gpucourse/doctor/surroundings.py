@@ -35,7 +35,7 @@ NAMESPACE_SWITCHES = (
 
 
 def memory_and_processors() -> Iterator[Finding]:
-    """Check what a container or the machine leaves to this process."""
+    """Check the memory and processors that a container or the machine leaves to this process."""
     group = "machine"
     have = resources()
     found = f"{gigabytes(have.free)} free of {gigabytes(have.memory)}"
@@ -50,7 +50,7 @@ def memory_and_processors() -> Iterator[Finding]:
 
 
 def disk() -> Iterator[Finding]:
-    """Check whether notebooks, Jupyter's own files and temporary files can be written."""
+    """Check that notebooks, Jupyter's own files and temporary files can be written."""
     places = {
         "this folder": Path.cwd(),
         "home folder": Path.home(),
@@ -112,7 +112,7 @@ def sandbox() -> Iterator[Finding]:
 
 
 def oracles() -> Iterator[Finding]:
-    """Check what keeps a process that grades from this user's files and processes."""
+    """Check the protection of this user's files and processes from a process that grades."""
     group, name = "grading", "oracles"
     if sys.platform != "linux":
         return
@@ -133,7 +133,7 @@ def oracles() -> Iterator[Finding]:
 
 
 def _allow_namespaces() -> str:
-    """Return how to allow user namespaces here, by the switch that forbids them."""
+    """Return the command that allows user namespaces here, by the switch that forbids them."""
     for name, forbids, mend in NAMESPACE_SWITCHES:
         try:
             if (_SYSCTL / name).read_text().strip() == forbids:

@@ -436,7 +436,7 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
 
 
 def advise(error: BaseException) -> str | None:
-    """Return what to do about ``error``, where that is known."""
+    """Return advice about ``error``, if there is any."""
     if isinstance(error, SyntaxError):
         return _of_syntax(error)
     text = str(error)

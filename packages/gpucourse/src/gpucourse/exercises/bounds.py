@@ -83,7 +83,7 @@ def bounded() -> Iterator[None]:
 
 
 class _Bounded(io.TextIOBase):
-    """Hands on what is printed, :data:`CHARACTERS` at most."""
+    """Stream that passes on at most :data:`CHARACTERS` characters of output."""
 
     def __init__(self, to: Any) -> None:
         self.to = to
@@ -101,7 +101,7 @@ class _Bounded(io.TextIOBase):
 
 @contextlib.contextmanager
 def printing_little() -> Iterator[None]:
-    """Pass on the beginning of what is printed inside the context, and count the rest."""
+    """Print only the beginning of the output inside the context, and count the rest."""
     out = _Bounded(sys.stdout)
     try:
         with contextlib.redirect_stdout(out):

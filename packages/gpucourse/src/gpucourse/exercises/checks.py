@@ -84,7 +84,7 @@ class Exercise:
 
     @property
     def praise(self) -> str:
-        """Return what a passed check shows: the first line of the check's docstring."""
+        """Return the message of a passed check: the first line of the check's docstring."""
         return (self.function.__doc__ or _("Right.")).strip().split("\n")[0]
 
 
@@ -161,7 +161,7 @@ def project(id: str) -> Callable[[str], None]:
 
 
 class Lesson:
-    """The exercises of one lesson, and how far its hints are unfolded."""
+    """The exercises of one lesson, and the hints already shown."""
 
     def __init__(self, id: str, exercises: dict[str, Exercise], *folders: Path):
         self.id = id
@@ -182,7 +182,7 @@ class Lesson:
         wait.end(outcome)
 
     def outcome(self, name: str, *answers: object) -> Outcome:
-        """Return what ``check`` shows."""
+        """Return the outcome that ``check`` shows."""
         exercise = self._find(name)
         if exercise.function is None:
             raise UnknownExercise(f"{name!r} has hints but no check: the test cells check it")

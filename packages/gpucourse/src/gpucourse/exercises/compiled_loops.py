@@ -20,7 +20,7 @@ MOST = 10_000
 
 
 def ended(function: Any, *arguments: Any) -> Any:
-    """Return what a function that Numba compiled returns, a ufunc too; see above."""
+    """Return the result of a function that Numba compiled, also of a ufunc; see above."""
     with contextlib.suppress(Exception), np.errstate(all="ignore"):  # the compiled one will tell
         plain = as_python(function)
         if hasattr(function, "nin"):

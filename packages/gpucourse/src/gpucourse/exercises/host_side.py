@@ -37,7 +37,7 @@ def with_other_values(
     look: str,
     by_any_way: bool = False,
 ) -> Any:
-    """Return what ``call`` returns while the device gets the second value of each pair.
+    """Return the result of ``call`` while the device gets the second value of each pair.
 
     It is called twice, once as it is: see :class:`ToTheLastLaunch`. Fails the check where nothing
     was exchanged. Elements are recognised by their values: random numbers. Where the virtual GPU
@@ -72,7 +72,7 @@ def with_other_values(
 
 
 class ToTheLastLaunch(Exchange):
-    """Exchange in which the host reads what is on the device after its last launch.
+    """Exchange in which the host reads the device's data after its last launch.
 
     No kernel gets that any more, and what the host makes of it follows the device.
     """
@@ -90,7 +90,7 @@ class ToTheLastLaunch(Exchange):
 
     @property
     def before(self) -> list[np.ndarray]:
-        """Return what the host has read before its last launch."""
+        """Return the bytes that the host has read before its last launch."""
         return self.heard[: self._before_last_launch]
 
     def launched(self) -> None:
@@ -133,7 +133,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         return call
 
     def exchanged(values: Any) -> Any:
-        """Return what CuPy gets, whose copies do not pass through the device's own."""
+        """Pass CuPy's values through the exchange, which its copies would bypass."""
         if not isinstance(values, np.ndarray) or values.dtype.kind not in CASTS:
             return values
         return exchange.to_device(_raw(values)).view(values.dtype).reshape(values.shape)

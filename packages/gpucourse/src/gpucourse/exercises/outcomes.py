@@ -111,7 +111,7 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
 
 
 def describe_error(error: BaseException) -> tuple[str, str | None]:
-    """Return the learner's exception as (what is wrong, where to look)."""
+    """Return the learner's exception as a pair: the fault, and the place to look at."""
     where = places(error)[-1:]
     look = str(where[0]) if where else None
     if isinstance(error, bounds.NeverEnds):

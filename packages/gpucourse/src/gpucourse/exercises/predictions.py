@@ -1,4 +1,4 @@
-"""``predict("who-am-i", "2", "4", "8")``: say what a cell will show before it runs.
+"""``predict("who-am-i", "2", "4", "8")``: guesses at a cell's output before it runs.
 
 A lecture's first cell fetches the function with its checks (:mod:`gpucourse.exercises.lesson`), a
 project's first question alone::
@@ -119,7 +119,7 @@ class Question:
         return bundle | {WIDGET: self.live} if self.live else bundle
 
     def html(self) -> str:
-        """Without a kernel: one fold for each choice."""
+        """Return the question without a kernel: one fold for each choice."""
         folds = "".join(
             _fold(marked_up(choice), _verdict(self.asked, choice)) for choice in self.choices
         )
@@ -129,7 +129,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A guess, and whether it was right, folded."""
+    """A guess with its folded verdict."""
 
     asked: Prediction
     guess: str
@@ -168,7 +168,7 @@ class Told:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """All of it in sight."""
+        """Return the question with every answer in sight."""
         asked = self.question.asked
         told = [
             _against(asked, choice) for choice in self.question.choices if choice in asked.wrong
@@ -198,7 +198,7 @@ def _ask(question: Question, keep: Callable[[str], None], *, live: bool) -> None
 
 
 def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | None:
-    """Return (the widget, what sets the handler of a press): a choice, or None for *show me*."""
+    """Return the widget and a function that sets its handler: a choice, or None for *show me*."""
     try:
         import ipywidgets
     except ImportError:

@@ -64,7 +64,7 @@ class Place(NamedTuple):
 
 
 def explained(error: BaseException) -> list[str]:
-    """Return where, why and what to do, in fewer than :data:`MOST_LINES` lines."""
+    """Return place, reason and remedy in fewer than :data:`MOST_LINES` lines."""
     found = places(error)
     if len(found) > _MOST_PLACES:
         found = [found[0], *found[1 - _MOST_PLACES :]]

@@ -45,7 +45,7 @@ def launched(
     reads: int = 0,
     twice: str = "",
 ) -> list:
-    """Launch on copies of the arguments; what they are afterwards, NumPy's arrays as NumPy's.
+    """Launch on copies of the arguments; return them afterwards, NumPy's as NumPy's.
 
     The first ``reads`` of them are inputs: fails the check if the kernel changes one.
     ``twice`` says where to look if two threads write one element at the same line.
@@ -64,7 +64,7 @@ def launched(
 
 
 def require_unchanged(given: Sequence, after: Sequence, name_of: Callable[[int], str]) -> None:
-    """Require that a kernel has not changed what it is given to read."""
+    """Require that a kernel has not changed its input arrays."""
     for place, before in enumerate(given):
         if isinstance(before, np.ndarray) and not _same([before], [after[place]]):
             name = name_of(place)

@@ -1,4 +1,4 @@
-"""Messages for an answer that a check cannot use: what the answer is, or returns.
+"""Messages for an answer that a check cannot use because of its type or its result.
 
 A check goes on with what the learner's function returns. Where that is None, a text or an array of
 another shape, NumPy or the check's own lines fail on it, far from anything that the learner wrote.
@@ -38,7 +38,7 @@ _LENGTH = 200
 def said(
     error: BaseException, check: Callable[..., object], answers: tuple
 ) -> tuple[str, str | None] | None:
-    """Return (what is wrong, where to look); None where the learner's code raised ``error``."""
+    """Return the fault and the place to look at; None if the learner's code raised ``error``."""
     if not isinstance(error, _ABOUT_VALUES) or is_compilers(error) or places(error):
         return None
     why = reason(error)
@@ -75,7 +75,7 @@ def said(
 
 
 def only_compares(answers: tuple) -> str | None:
-    """Return where to look in an answer with ``out[i] == …`` as a line, which writes nothing."""
+    """Return the place of a line ``out[i] == …`` in an answer, which writes nothing."""
     for answer in answers:
         try:
             text = textwrap.dedent(inspect.getsource(getattr(answer, "py_func", answer)))
@@ -109,7 +109,7 @@ def described(value: object) -> str:
 
 
 def _given(check: Callable[..., object], answers: tuple, codes: set[CodeType]) -> list:
-    """Return what the learner's functions return while the check runs again."""
+    """Return the results of the learner's functions while the check runs again."""
     found: list = []
 
     def heard(frame: FrameType, event: str, argument: Any) -> None:

@@ -1,4 +1,4 @@
-"""A message while a check takes long: for how long, and at which trial it is."""
+"""A message during a long check: the time so far, and the present trial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 2.0
 
 
 class Waiting:
-    """One check under way; what it said is replaced by its outcome where the page allows that."""
+    """One running check, whose messages its outcome replaces where the page allows that."""
 
     def __init__(self, name: str):
         self.name = name
@@ -48,7 +48,7 @@ class Waiting:
         self.place = show(Said(what), self.place)
 
     def end(self, outcome: object) -> None:
-        """Show the outcome in the place of what was said."""
+        """Replace the messages so far by the outcome."""
         show(outcome, self.place)
 
 

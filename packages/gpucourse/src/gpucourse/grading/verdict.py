@@ -170,7 +170,7 @@ class Verdict(_Recorded):
 
     @classmethod
     def from_json(cls, text: str) -> Verdict:
-        """Read what :meth:`to_json` wrote; ValueError for anything else."""
+        """Read the text of :meth:`to_json`; ValueError for anything else."""
         document = json.loads(text)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError("not a verdict of this grader")

@@ -88,11 +88,11 @@ class Exchange:
 
     @property
     def replays(self) -> bool:
-        """Return True if the host reads what it read before, so that no answer needs the device."""
+        """Return True if the host reads the same as before, so that no answer needs the device."""
         return self._shown is not None
 
     def to_host(self, data: np.ndarray) -> np.ndarray:
-        """Return what the host gets for bytes that it reads. Raises MemoryError, Diverged."""
+        """Return the host's data for bytes that it reads. Raises MemoryError, Diverged."""
         if self._shown is not None:
             return self.again(len(data))
         self._reads += 1
@@ -103,7 +103,7 @@ class Exchange:
         return data
 
     def again(self, nbytes: int) -> np.ndarray:
-        """Return what the host gets in a call that :attr:`replays`. Raises Diverged."""
+        """Return the host's data in a call that :attr:`replays`. Raises Diverged."""
         assert self._shown is not None
         number = self._reads
         self._reads += 1

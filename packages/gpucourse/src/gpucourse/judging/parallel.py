@@ -168,7 +168,7 @@ def uneven(
 
 @dataclass(frozen=True)
 class _Measure:
-    """One kind of work: what the busiest thread did of it, and what it may do.
+    """One kind of work: the busiest thread's amount, and its limit.
 
     `most` and `span` are of the busiest thread and along the longest path, `done` is of all;
     `each` is allowed for each element of a share. `apart` comes on top of all shares together,
@@ -246,7 +246,7 @@ def _shuffles(counters: Counters) -> int:
 def nearly(
     counters: Counters, grid: Dimensions, block: Dimensions, items: int, **asked: Any
 ) -> Uneven | None:
-    """Return what :func:`uneven` would return had the busiest done a quarter more."""
+    """Return the result of :func:`uneven` had the busiest thread done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
     shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}
     return uneven(

@@ -63,7 +63,7 @@ class Saved:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """Return the link, and a list of what is in the bundle."""
+        """Return the link, and a list of the bundle's contents."""
         target = quote(Path(os.path.relpath(self.path, Path.cwd())).as_posix())
         names = "".join(f"<li>{html.escape(name)}</li>" for name in self.notebooks)
         what = (
@@ -158,7 +158,7 @@ def _zipped(work: dict[str, bytes]) -> bytes:
 
 
 def _place(wanted: Path) -> Path:
-    """``wanted``, or in that folder a name with the time; with a number where it is taken."""
+    """Return the path for a bundle: ``wanted``, or a free name with the time in that folder."""
     if wanted.is_dir():
         wanted = wanted / f"gpucourse-work-{datetime.now():%Y%m%d-%H%M}.zip"
     elif not wanted.suffix:

@@ -34,7 +34,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LessonProgress:
-    """One lesson on the map: how many of its ``parts`` (exercises or tests) are ``done``.
+    """One lesson on the map: its ``parts`` (exercises or tests), and the number ``done``.
 
     Parts that learners may leave out are counted apart, in ``optional`` and ``optional_done``.
     ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
@@ -129,7 +129,7 @@ class CourseMap:
         return [one for one in self.lessons if one.id in lesson.needs and one.untouched]
 
     def sum(self) -> str:
-        """Return what is done in the whole course: exercises of lectures, tests of projects."""
+        """Return the progress in the whole course: exercises of lectures, tests of projects."""
         parts: dict[str, list[int]] = {}
         for lesson in self.lessons:
             if lesson.parts:

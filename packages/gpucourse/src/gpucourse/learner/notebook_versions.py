@@ -123,7 +123,7 @@ def lost(version: Version, path: Path) -> list[str]:
 
 
 def command(path: Path, take: int) -> int:
-    """``gpucourse versions``: list them, the newest first, or bring one back; the exit status."""
+    """Run ``gpucourse versions``: list them, or bring one back; return the exit status."""
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
@@ -159,7 +159,7 @@ def command(path: Path, take: int) -> int:
 
 
 def _summary(cells: list[str], path: Path) -> str:
-    """Return on one line what a version has and the notebook lacks: the first such line."""
+    """Return the first line that a version has and the notebook lacks."""
     if not cells:
         return "nothing that the notebook lacks"
     now = {line.strip() for cell in _texts_now(path) for line in cell.splitlines()}

@@ -90,7 +90,7 @@ def lines(path: Path | None = None) -> list[dict]:
 
 
 def parse(data: bytes) -> list[dict]:
-    """Return the records in a file's bytes, leaving out what is none."""
+    """Return the records in a file's bytes, leaving out invalid ones."""
     found = []
     for line in data.splitlines():
         try:
@@ -123,7 +123,7 @@ def note(**record: object) -> None:
 
 
 def add(records: Iterable[dict], path: Path | None = None) -> int:
-    """Append those records that the file does not hold; how many. Raises :class:`OSError`."""
+    """Append the records that the file lacks; return their number. Raises :class:`OSError`."""
     path = path or place()
     known = read(path)
     fresh = []
@@ -139,7 +139,7 @@ def add(records: Iterable[dict], path: Path | None = None) -> int:
 
 
 def trouble(path: Path | None = None) -> str | None:
-    """Return why nothing can be recorded here, or None where it can."""
+    """Return the reason why nothing can be recorded here, or None if it can."""
     try:
         path = path or place()
         _append(path, b"\n")  # no record, and shows whether there is room for one

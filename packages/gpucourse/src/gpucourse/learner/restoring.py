@@ -55,7 +55,7 @@ class Restored:
 
 
 def restore(path: str | Path | None = None) -> Restored:
-    """Put a bundle's notebooks and progress back, and say what became of each.
+    """Restore a bundle's notebooks and progress; return the result for each.
 
     ``path`` is the bundle; default: the newest ``gpucourse-work*.zip`` in the course's folder.
     Raises :class:`BundleError` for a file that is no bundle, for one with names from outside the

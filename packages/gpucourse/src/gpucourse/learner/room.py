@@ -69,7 +69,7 @@ def joined() -> Path | None:
 
 
 def join(folder: Path) -> str:
-    """Share guesses with the room from now on; what that means, to be shown.
+    """Share guesses with the room from now on; return an explanation to show.
 
     Raises :class:`NoRoom` where the folder is missing or takes no file.
     """
@@ -91,7 +91,7 @@ def join(folder: Path) -> str:
 
 
 def leave() -> str:
-    """Share nothing more; what was shared stays counted."""
+    """Stop sharing; guesses already shared stay counted."""
     _place().unlink(missing_ok=True)
     return "Your next guesses are not shared."
 

@@ -1,4 +1,4 @@
-"""Google Colab: installation of what is missing there, and differences.
+"""Google Colab: installation of missing packages, and differences from Jupyter.
 
 Every difference of Colab is dealt with here. Colab comes with hundreds of packages of its own
 choice; its front end works with its own versions of Jupyter's parts alone. So :func:`set_up`
@@ -90,7 +90,7 @@ def on_colab() -> bool:
 
 
 def missing(root: Path) -> dict[str, str]:
-    """Return what to install, by name: the requirement with the lock's version.
+    """Return the packages to install, by name: the requirement with the lock's version.
 
     That is every requirement of the course, less what Colab keeps and what is not needed there,
     whose installed version does not fit; and the compilers where their libraries are not found.

@@ -267,7 +267,7 @@ _running: list[Any] = []
 
 
 def still_running(location: Location, seconds: float) -> None:
-    """Say where a launch is that has taken so many seconds.
+    """Report the place of a launch that has taken so many seconds.
 
     Red text would stay below a cell that went well: on a learner's page the words are replaced each
     time, and leave with the end of the cell.
@@ -287,7 +287,7 @@ def still_running(location: Location, seconds: float) -> None:
 
 
 def no_longer_running(result: object = None) -> None:
-    """Take back what :func:`still_running` said, at the end of a cell."""
+    """Remove the message of :func:`still_running` at the end of a cell."""
     if _running:
         from gpucourse.exercises.outcomes import Said
 

@@ -104,7 +104,7 @@ class ChecksToo(Validator):
     """nbgrader's validator, which grades a project, and to which a check is a test."""
 
     def validate(self, filename: str) -> dict[str, list[dict[str, str]]]:
-        """Return what the dialogue shows: nothing where all is right."""
+        """Return the text of the dialogue; empty if all is right."""
         # The grader is imported when it is asked for: a server without it is smaller.
         from gpucourse.grading.commands.grade_notebook import ALL_POINTS, find_source
 

@@ -59,7 +59,7 @@ def place() -> Path:
 
 
 def read(path: Path | None = None) -> dict[str, Winners]:
-    """Return the winners by ``lesson/puzzle``, leaving out what is unreadable. Raises nothing."""
+    """Return the winners by ``lesson/puzzle``, without unreadable ones. Raises nothing."""
     found: dict[str, Winners] = {}
     try:
         known = json.loads((path or place()).read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def enter(name: str, entry: Entry, path: Path | None = None, *, ours: int | None
 
 
 def entry(kernel: Any, moved: int, ms: float | None, gpu: str | None) -> Entry:
-    """Return what the board keeps of a kernel."""
+    """Return the board's entry for a kernel."""
     try:
         code = textwrap.dedent(inspect.getsource(kernel.py_func))[:MOST_LETTERS]
     except (OSError, TypeError):

@@ -19,7 +19,7 @@ _SCATTERED = 1.5
 
 
 def why(judged: Judged, kernel: Any) -> str:
-    """Return why ``kernel`` costs more than the solution; nothing where that is not known."""
+    """Return the reason why ``kernel`` costs more than the solution; empty if it is unknown."""
     mine, ours = judged.mine, judged.ours
     if ours is None:
         return ""

@@ -101,7 +101,7 @@ def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[n
 def _between_events(
     before: Callable[[], None], run: Callable[[], None], repeats: int
 ) -> list[float]:
-    """Milliseconds between two CUDA events round each ``run`` but the first, which warms up."""
+    """Return milliseconds between two CUDA events around each ``run``, after one to warm up."""
     from numba import cuda
 
     times = []

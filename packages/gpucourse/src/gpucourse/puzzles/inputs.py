@@ -21,7 +21,7 @@ LEFTOVER = -999
 
 @dataclass(frozen=True)
 class Case:
-    """One launch of a puzzle: its sizes, its arguments, and what is expected of its outputs."""
+    """One launch of a puzzle: its sizes, its arguments, and its expected outputs."""
 
     puzzle: Puzzle
     sizes: dict[str, int]
@@ -130,7 +130,7 @@ def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def evaluate(expression: str, scope: dict[str, Any]) -> Any:
-    """Evaluate an expression of a puzzle's file in its sizes and what was drawn."""
+    """Evaluate an expression of a puzzle's file from its sizes and drawn numbers."""
     return eval(expression, {"np": np, "min": min, "max": max, "int": int, **scope})
 
 
@@ -162,22 +162,22 @@ def _scope(random: np.random.Generator) -> dict[str, Any]:
 
 
 def _whole(random: np.random.Generator, most: int, *shape: int) -> np.ndarray:
-    """Whole numbers from -most to most, as float32."""
+    """Draw whole numbers from -most to most, as float32."""
     return random.integers(-most, most + 1, shape).astype(np.float32)
 
 
 def _number(random: np.random.Generator, low: int, high: int) -> int:
-    """One whole number, low to high."""
+    """Draw one whole number, low to high."""
     return int(random.integers(low, high + 1))
 
 
 def _real(random: np.random.Generator, *shape: int) -> np.ndarray:
-    """Numbers of both signs, as float32."""
+    """Draw numbers of both signs, as float32."""
     return random.normal(0.0, 3.0, shape).astype(np.float32)
 
 
 def _places(random: np.random.Generator, below: int, *shape: int) -> np.ndarray:
-    """Whole numbers from 0 to below - 1, as int32."""
+    """Draw whole numbers from 0 to below - 1, as int32."""
     return random.integers(0, below, shape).astype(np.int32)
 
 

@@ -52,7 +52,7 @@ _HONEST = 0.8
 
 @dataclass(frozen=True)
 class Judged:
-    """A kernel that solves its puzzle: what its counted launch did, and the solution's."""
+    """A kernel that solves its puzzle, with the counters of its launch and the solution's."""
 
     puzzle: Puzzle
     case: Case
@@ -174,7 +174,7 @@ def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -
 
 
 def launch(kernel: Any, case: Case, *, bare: bool = False) -> list[np.ndarray]:
-    """Launch on copies; what every array holds afterwards, in the kernel's order."""
+    """Launch on copies; return every array's values afterwards, in the kernel's order."""
     from numba import cuda
 
     there = []
@@ -194,7 +194,7 @@ def _is_leftover(case: Case, name: str) -> bool:
 
 
 def counted(kernel: Any, case: Case) -> tuple[list[np.ndarray], Counters]:
-    """Return what the arrays hold after a launch, and its counters."""
+    """Return the arrays' values after a launch, and its counters."""
     with virtualgpu.check(), virtualgpu.profile() as profile:
         after = launch(kernel, case)
     return after, profile.counters

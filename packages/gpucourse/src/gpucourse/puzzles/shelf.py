@@ -43,14 +43,14 @@ def puzzles(id: str) -> Shelf:
     known, lesson = find_puzzles(id), load_lesson(id)
 
     def check(name: str, *answers: object) -> None:
-        """Check a kernel; if it is right, show what it cost, and note it on the board."""
+        """Check a kernel; if it is right, show its cost and add it to the board."""
         judge.latest.pop(name, None)
         lesson.check(name, *answers)
         if (judged := judge.latest.get(name)) is not None:
             show(_cost(id, judged, answers[0]))
 
     def picture(name: str) -> None:
-        """Draw what is asked for, on a small example."""
+        """Draw the task on a small example."""
         show(draw_spec(_known(known, name)))
 
     def replay(name: str, kernel: Any) -> View:

@@ -32,7 +32,10 @@ class Threads:
 
 
 def writers(case: Case) -> Threads:
-    """Launch the solution on the picture's case and return who writes; nothing without it."""
+    """Launch the solution on the picture's case; return each element's writers.
+
+    Without a solution, no thread writes.
+    """
     from numba import cuda
 
     if not case.puzzle.solved:

@@ -1,10 +1,10 @@
-"""Errors whose message says everything, and which are shown without a traceback."""
+"""Errors that are shown by their message alone, without a traceback."""
 
 from __future__ import annotations
 
 
 class CourseError(Exception):
-    """The message says what is wrong and what to do: notebooks and the command show it alone."""
+    """Error whose message, shown alone, says what is wrong and what to do."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

@@ -28,7 +28,7 @@ _recorders: dict[Path, Recorder] = {}
 
 
 class Recorder(gettext.NullTranslations):
-    """In the place of a catalogue: notes what is looked up, as (context, message)."""
+    """Catalogue that records each (context, message) that is looked up."""
 
     def __init__(self) -> None:
         super().__init__()

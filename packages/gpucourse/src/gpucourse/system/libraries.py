@@ -37,7 +37,7 @@ def version(package: str) -> str | None:
 
 
 def find_compiler(name: str) -> str | None:
-    """Return where the CUDA library ``name`` (nvvm, nvrtc, cudart) is loaded from, or None."""
+    """Return the path of the loaded CUDA library ``name`` (nvvm, nvrtc, cudart), or None."""
     try:
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
     except ImportError:

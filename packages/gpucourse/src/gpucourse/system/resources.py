@@ -22,7 +22,7 @@ class Resources:
 
 
 def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
-    """Return what the machine and every control group around this process leave to it.
+    """Return the resources left to this process by the machine and its control groups.
 
     Control groups of versions 1 and 2 are read.
     """
@@ -42,7 +42,7 @@ def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
 
 
 def memory_kills(cgroup: Path = CGROUP, proc: Path = PROC) -> int | None:
-    """Return how many processes the system has killed for memory around this process.
+    """Return the number of processes that the system has killed for lack of memory.
 
     Counted for this process's own control group, else for the whole machine; None where it is not
     counted.

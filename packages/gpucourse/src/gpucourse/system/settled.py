@@ -21,7 +21,7 @@ PAUSE = 0.05
 
 
 def settled(path: Path, read: Callable[[], T], *broken: type[Exception]) -> T:
-    """Return what ``read()`` returns; call it again while it raises `broken` during a save.
+    """Call ``read()`` again while it raises `broken` during a save; return its result.
 
     A file that nobody has touched for a second is read once.
     """

@@ -113,7 +113,7 @@ def recorded_times(
 
 
 def recorded(*drawn: Picture | View) -> None:
-    """Show what was drawn from the record, one below the other; the same words only once."""
+    """Show the plots of the record, one below the other; the same words only once."""
     for one in {repr(one): one for one in drawn}.values():
         show(one)
 

@@ -64,7 +64,7 @@ class View:
 
 
 def _wrapped(text: str) -> str:
-    """Long lines of prose broken between words; what is indented is a table and stays."""
+    """Break long lines of prose between words; indented lines are tables and stay whole."""
     return "\n".join(
         line if len(line) <= _COLUMNS or line[:1] == " " else textwrap.fill(line, _COLUMNS)
         for line in text.split("\n")
@@ -98,7 +98,7 @@ def head(title: str, *facts: str) -> str:
 
 
 def wide(markup: str, name: str) -> str:
-    """Wrap what may be wider than the page, so that it scrolls by itself.
+    """Wrap an element that may be wider than the page, so that it scrolls by itself.
 
     The arrow keys scroll it too once Tab has reached it. `name` is what a screen reader calls it.
     """
@@ -112,7 +112,7 @@ def note(text: str) -> str:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """(style of the swatch, words) pairs in a row."""
+    """Return a legend in one row from pairs of a swatch's style and words."""
     return (
         '<div class="legend small">'
         + "".join(

@@ -1,4 +1,4 @@
-"""Streams on paper: what is queued runs later, in an order that CUDA's rules permit.
+"""Streams on paper: queued commands run later, in an order that CUDA's rules permit.
 
 The virtual GPU does everything when it is called, so a wait that is missing between two streams
 never shows there; on a GPU it may show once in a thousand runs. Here work is only queued, and
@@ -152,12 +152,12 @@ class Event:
         self._marks: list[Task] = []
 
     def record(self, stream: Stream) -> None:
-        """Mark where the stream's queue now ends; an earlier mark is forgotten."""
+        """Mark the present end of the stream's queue; an earlier mark is discarded."""
         # A wait that nothing was queued behind is passed on with the mark.
         self._marks = [*stream.waits, *([stream.last] if stream.last is not None else [])]
 
     def wait(self, stream: Stream) -> None:
-        """Let what is queued in the stream from now on begin when the event is reached."""
+        """Delay the stream's commands from now on until the event is reached."""
         stream.waits = [*stream.waits, *self._marks]
 
 

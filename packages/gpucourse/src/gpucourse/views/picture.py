@@ -1,4 +1,4 @@
-"""A matplotlib figure as a cell's output, with a description for those who cannot see it."""
+"""A matplotlib figure as a cell's output, with a description for screen readers."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def themed_svg(figure: Figure, alt: str) -> str:
 
 
 def bare(axes: Any) -> None:
-    """Take the frame off: what is drawn is a diagram, not a plot."""
+    """Remove the frame: the drawing is a diagram, not a plot."""
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.tick_params(length=0)

@@ -118,7 +118,7 @@ class Results:
 
     @property
     def where(self) -> str:
-        """GPU, driver and date in one line; plainly so for what is an example."""
+        """Return GPU, driver and date in one line; say so plainly if it is an example."""
         gpu = self.document.get("gpu") or {}
         driver = f", driver {gpu['driver']}" if gpu.get("driver") else ""
         told = f"{gpu.get('name', 'an unnamed GPU')}{driver}, {self.document['date'][:10]}"
@@ -150,7 +150,7 @@ class Results:
         return max(row.bandwidth("device") for row in self.of("copy"))
 
     def times_as_fast(self, one: Row, other: Row) -> float:
-        """Return how many times as fast ``one`` is as ``other``, by their best common clock."""
+        """Return the ratio of speeds of ``one`` and ``other``, by their best common clock."""
         clock = common_clock(one, other)
         return other.median(clock) / one.median(clock)
 

@@ -55,7 +55,7 @@ def draw_threads(block: np.ndarray, thread: np.ndarray, size: int | None = None)
 
 
 def draw_visits(turn: np.ndarray) -> Picture:
-    """Draw which thread visited which element, and in which iteration of its loop.
+    """Draw the thread that visited each element, and the iteration of its loop.
 
     Parameters
     ----------

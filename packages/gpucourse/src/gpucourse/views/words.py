@@ -48,7 +48,7 @@ def remarks(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...]) -
 
 
 def geometry(grid: tuple[int, ...], block: tuple[int, ...]) -> str:
-    """``4 blocks of 48 threads: 192 threads in 8 warps, the last of each block with 16 lanes``."""
+    """Describe a launch: ``4 blocks of 48 threads: 192 threads in 8 warps, …``."""
     blocks, threads = math.prod(grid), math.prod(block)
     warps = blocks * -(-threads // WARP)
     text = (

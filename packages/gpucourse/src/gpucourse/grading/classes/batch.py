@@ -71,7 +71,7 @@ def grade_in_child(
 
 
 def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, str]:
-    """Give up this process's rights for good: a way to workers that stays, and what was had."""
+    """Drop this process's rights for good; return a lasting fork server, and the rights left."""
     from gpucourse.grading.oracle import checked_device
     from gpucourse.grading.oracle.confined import confine
 
@@ -196,7 +196,7 @@ class _Running:
 
 
 class FloorError(RuntimeError):
-    """Raised where this machine cannot isolate other people's code well enough."""
+    """Error on a machine that cannot isolate other people's code well enough."""
 
 
 class Grader:

@@ -1,4 +1,4 @@
-"""A nbgrader course directory: ingest what was submitted, grade it, keep the verdicts.
+"""An nbgrader course directory: ingests and grades submissions, and keeps the verdicts.
 
 ::
 
@@ -70,7 +70,7 @@ class Classroom:
         ]
 
     def left_alone(self) -> list[str]:
-        """Return sentences on what in ``submitted/`` is graded for no assignment.
+        """Return sentences on files in ``submitted/`` that belong to no assignment.
 
         There is one for each kind of thing, and one for students who may be one.
         """
@@ -181,10 +181,10 @@ class Classroom:
         return jobs
 
     def remember_released(self, assignment: str) -> None:
-        """Keep what is handed out today in ``versions/``.
+        """Keep a copy of today's handout in ``versions/``.
 
-        It is what nbgrader has generated, and what the source gives, which learners may get by
-        another way.
+        One copy is the notebook that nbgrader has generated, the other is derived from the source,
+        which learners may get in another way.
         """
         for path in self.sources(assignment):
             generated = self.root / "release" / assignment / path.name
@@ -205,7 +205,7 @@ class Classroom:
         limits: Limits | None,
         versions: dict[str, list[Version]],
     ) -> list[Ingested]:
-        """Rebuild one submission, and record what was taken from each of its notebooks."""
+        """Rebuild one submission, and record the answers taken from each of its notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []

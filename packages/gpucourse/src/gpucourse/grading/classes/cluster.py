@@ -188,7 +188,7 @@ class ClusterGrader:
         )
 
     def _workers(self) -> list[dict]:
-        """Return what the scheduler knows of each of its workers."""
+        """Return the scheduler's information on each of its workers."""
         return list(self._connected.scheduler_info(n_workers=-1)["workers"].values())
 
     def _verdict(self, future: Future, job: Job) -> Verdict:

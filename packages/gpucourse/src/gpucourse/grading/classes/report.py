@@ -86,7 +86,7 @@ def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
 
 
 def own_reason(verdict: Verdict) -> str:
-    """Return what tells this submission from others: its mistakes before its empty cells."""
+    """Return the reason that sets this submission apart: mistakes before empty cells."""
     failed = [outcome for outcome in verdict.tests if outcome.reason]
     if verdict.reason or len(failed) < 2:
         return verdict.first_reason()
@@ -181,7 +181,7 @@ def plain(text: str) -> str:
 
 
 def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
-    """Plot how many students have how many points, in all and in each test."""
+    """Plot the number of students by points, in total and for each test."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -90,7 +90,7 @@ def alike(
 
 
 def _published(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]]) -> list[Pair]:
-    """Return who resembles which of `published`, grouping equal shares."""
+    """Return the students who resemble each of `published`, grouping equal shares."""
     from rapidfuzz.distance import Indel
 
     found: dict[tuple[str, float], set[str]] = {}

@@ -50,7 +50,7 @@ QUICK, QUICK_ANSWERS = {"solution", "starter", "deleted-test", "invalid-json"}, 
 
 @dataclass(frozen=True)
 class Expected:
-    """One submission of the demo and what must come of it.
+    """One submission of the demo and its expected result.
 
     `fails` are the test cells that must fail, all others must pass; `reason` must occur in the
     reason of the first of them (or of the whole, or in a notice if nothing fails).

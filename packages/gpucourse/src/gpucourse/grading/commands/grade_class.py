@@ -64,7 +64,7 @@ class NotReady(RuntimeError):
 
 @dataclass
 class Class:
-    """One course directory and how it is to be graded.
+    """One course directory and the options for grading it.
 
     `scheduler` is the address of a Dask cluster; empty grades here. `workers` and `unsafe` stand
     for the settings of ``nbgrader_config.py`` where they are not given. `similar` asks which

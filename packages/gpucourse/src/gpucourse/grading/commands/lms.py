@@ -89,7 +89,7 @@ def collect(
     update: bool = False,
     console: Console | None = None,
 ) -> int:
-    """Put what is in a platform's zip file into ``submitted/``; exit code."""
+    """Unpack a platform's zip file into ``submitted/``; return the exit code."""
     return _telling(console, lambda tell: _collect(root, archive, assignment, lms, update, tell))
 
 
@@ -195,7 +195,7 @@ def _collect(
 
 @dataclass
 class Unpacked:
-    """Files of a platform's zip, by student's number and the name to write; what else is in it."""
+    """Files of a platform's zip, by student's number and file name, and the files left out."""
 
     files: dict[str, dict[str, zipfile.ZipInfo]] = field(default_factory=dict)
     # Paths that name no student.
@@ -207,7 +207,7 @@ class Unpacked:
 
 
 def _files(packed: zipfile.ZipFile, platform: Platform) -> Unpacked:
-    """Return each student's files to write, by name, and what is left out.
+    """Return each student's files to write, by name, and the files left out.
 
     Names are cut down to their last part: nothing leaves a student's folder. Of several files of
     one name each is written, with the name of its folder.
@@ -246,7 +246,7 @@ def _files(packed: zipfile.ZipFile, platform: Platform) -> Unpacked:
 
 
 def _unwanted(name: str, entry: zipfile.ZipInfo) -> str:
-    """Return why a file is left out; empty for one that is written."""
+    """Return the reason to leave a file out; empty for one that is written."""
     if stat.S_ISLNK(entry.external_attr >> 16):
         return "a link"
     if name.startswith(".") or entry.filename.startswith("__MACOSX/"):
@@ -371,7 +371,7 @@ def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], flo
 
 
 def _compare(text: str, most: float, platform: Platform, tell: Callable[[str], None]) -> None:
-    """Say where the platform's highest mark is another."""
+    """Report where the platform's highest mark differs."""
     if re.fullmatch(r"\s*\d+([.,]\d+)?\s*", text) and float(text.replace(",", ".")) != most:
         tell(
             f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "

@@ -27,7 +27,7 @@ URL = "sqlite:///"
 
 
 class CannotFollow(RuntimeError):
-    """A change would take away what a person has given; the message says what to do."""
+    """Error for a change that would remove a person's points; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Cells:
 
 
 def wanted(source: Assignment, config: Config) -> Cells:
-    """Return what ``generate_assignment`` would write: answers out, hidden tests in."""
+    """Return the notebook as ``generate_assignment`` would write it, with hidden tests."""
     notebook = copy.deepcopy(source.notebook)
     for step in (LockCells, ClearSolutions, ClearOutput, ComputeChecksums):
         notebook, _ = step(config=config).preprocess(notebook, {})
@@ -66,7 +66,7 @@ def wanted(source: Assignment, config: Config) -> Cells:
 
 
 def recorded(notebook: Notebook) -> Cells:
-    """Return what the gradebook has."""
+    """Return the assignment as the gradebook has it."""
     return Cells(
         {
             cell.name: {"max_score": cell.max_score, "cell_type": cell.cell_type}
@@ -86,7 +86,7 @@ def recorded(notebook: Notebook) -> Cells:
 
 
 def differences(old: Cells, new: Cells) -> Iterator[str]:
-    """Yield what has changed, in words for the teacher; a checksum alone tells nothing."""
+    """Yield the changes in words for the teacher, since a checksum says nothing."""
     for name in old.sources.keys() | new.sources.keys():
         graded = name in (old.graded if name in old.sources else new.graded)
         if name not in new.sources:
@@ -105,7 +105,7 @@ def differences(old: Cells, new: Cells) -> Iterator[str]:
 
 
 def follow(book: Gradebook, assignment: str, source: Assignment, config: Config) -> list[str]:
-    """Bring the gradebook in step with an assignment's notebook; what has changed, in words.
+    """Update the gradebook to an assignment's notebook; return the changes in words.
 
     Each submission gets a row for each new cell and loses those of cells that are gone. Raises
     CannotFollow, with nothing written, where a person's points or comment would go with them.
@@ -182,7 +182,7 @@ def copied(url: str) -> str:
 
 
 def advice(assignment: str, source: Assignment, released: Version | None) -> str:
-    """Tell the teacher whether a changed notebook has to be released again.
+    """Advise the teacher if a changed notebook must be released again.
 
     `released` is what students were given last, or None where nbgrader has generated nothing.
     """

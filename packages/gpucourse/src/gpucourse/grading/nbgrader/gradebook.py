@@ -138,7 +138,7 @@ class GradebookWriter:
         return self.gradebook.find_assignment(assignment).duedate is not None
 
     def follow(self, assignment: str) -> list[str]:
-        """Bring the gradebook in step with the assignment's source; what was done, in sentences.
+        """Update the gradebook to the assignment's source; return the changes in sentences.
 
         Raises :class:`.changed_source.CannotFollow`, with nothing written.
         """

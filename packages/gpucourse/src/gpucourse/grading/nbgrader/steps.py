@@ -38,7 +38,7 @@ _prepared: set[tuple[str, str]] = set()
 
 
 def configure(c: Config) -> None:
-    """Set every trait, and do what has to be done before nbgrader begins.
+    """Set every trait, and do the work that must precede nbgrader's.
 
     Raises :class:`.changed_source.CannotFollow` alone. ``nbgrader_config.py`` ends the command with
     it: nbgrader would go on with its own, unsafe steps.
@@ -121,7 +121,7 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
 
 
 def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
-    """Keep what is handed out, and have the gradebook follow a changed source; says what it did."""
+    """Keep a copy of the handout, and update the gradebook to a changed source, with messages."""
     if not classroom.sources(assignment):
         return
     classroom.remember_released(assignment)

@@ -69,7 +69,7 @@ def name() -> str:
 
 
 class CheckedDevice(UntrustingDevice):
-    """A virtual GPU whose memory, after each launch in lockstep, is what the real GPU made of it.
+    """A virtual GPU that takes its memory from a real GPU after each lockstep launch.
 
     Raises InfrastructureFault in a launch that the GPU does not do, or does differently.
     """
@@ -133,7 +133,7 @@ class CheckedDevice(UntrustingDevice):
 
 
 def read_record(folder: Path) -> list[dict]:
-    """Return what :data:`RECORD` collected; a truncated line is left out."""
+    """Return the entries of :data:`RECORD`; a truncated line is left out."""
     lines = []
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="utf-8").splitlines():

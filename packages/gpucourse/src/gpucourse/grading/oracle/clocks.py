@@ -153,7 +153,7 @@ def charged(passed: float, before: Usage | None, after: Usage | None) -> float:
 
 
 def _waited(passed: float, then: Thread | None, now: Thread, before: Usage, after: Usage) -> float:
-    """Return how long one thread was kept from running."""
+    """Return the time for which one thread was kept from running."""
     if now.state in STOPPED:
         return passed
     if now.state == DISK:
@@ -229,7 +229,7 @@ class SubmissionClock:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Charge what this process does inside the context to another clock."""
+        """Charge this process's work inside the context to another clock."""
         self._aside = began = time.process_time()
         try:
             yield
@@ -336,7 +336,7 @@ class WorkerClock:
             self._since = None
 
     def charge(self) -> None:
-        """Charge what has passed since the last time, if it is worth a look."""
+        """Charge the time since the last call, if it is worth a look."""
         self.stop()
         self.run()
         if self._passed >= TICK:

@@ -75,7 +75,7 @@ def is_needed(variable: str) -> bool:
 def confine(
     limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...], writable: tuple[str, ...] = ()
 ) -> str:
-    """Give up every right that grading needs not; what was had, in words for the verdict.
+    """Drop every right that grading does not need; return the old rights, in words.
 
     Parameters
     ----------
@@ -133,12 +133,12 @@ def confine(
 
 
 def missing(had: str) -> list[str]:
-    """Return which of the most important protections an oracle lacked, by a verdict's words."""
+    """Return the most important protections that an oracle lacked, by a verdict's words."""
     return [name for name in (FILES, NETWORK, CALLS) if name not in had.split(", ")]
 
 
 def lacking(oracles: Iterable[str]) -> str:
-    """Return what some oracle of a class lacked, to follow the level of isolation."""
+    """Return the protections that some oracle of a class lacked, in words."""
     without = {name for had in oracles if had for name in missing(had)}
     return f" (oracles without: {', '.join(sorted(without))})" if without else ""
 

@@ -24,7 +24,7 @@ class Origins(Observer):
         self.launched.discard(address)
 
     def find(self, address: int) -> int | None:
-        """Start of the allocation that holds `address`."""
+        """Return the start of the allocation that holds `address`."""
         for start, mask in self._written.items():
             if start <= address < start + max(len(mask), 1):
                 return start
@@ -56,14 +56,14 @@ class Origins(Observer):
                 mask[np.minimum(inside + byte, len(mask) - 1)] = True
 
     def mask(self, address: int, nbytes: int) -> np.ndarray:
-        """Return for each byte whether a launch wrote it last."""
+        """Return True for each byte that a launch wrote last."""
         start = self.find(address)
         if start is None:
             return np.zeros(nbytes, bool)
         return self._written[start][address - start : address - start + nbytes].copy()
 
     def from_launch(self, address: int, data: np.ndarray) -> np.ndarray:
-        """Return for each byte of `data`, read at `address`, whether it may be a kernel's result.
+        """Return True for each byte of `data`, read at `address`, that may be a kernel's result.
 
         Bytes that a launch wrote, and zeros in an array that was handed to a launch: a bin that
         no event fell into was never written, and is right.

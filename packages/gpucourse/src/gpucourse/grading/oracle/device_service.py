@@ -60,7 +60,7 @@ class DeviceService:
         self.begin()
 
     def begin(self, exchange: Exchange | None = None) -> None:
-        """Forget the previous call; what the student left in device memory stays."""
+        """Discard the previous call; the student's device memory stays."""
         self.exchange = exchange or Exchange()
         self.failure: PropertyFailed | None = None
         self.launched: list[tuple[str, tuple, tuple]] = []
@@ -300,7 +300,7 @@ class DeviceService:
             )
 
     def left_by_kernels(self, value: object) -> object:
-        """Return a result with the device's data in place of what the host was shown.
+        """Return a result with the device's data in place of the data that the host was shown.
 
         Raises NotMade unless every array and number in it is data that a launch left there.
         """

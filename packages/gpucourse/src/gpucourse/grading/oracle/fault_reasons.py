@@ -80,7 +80,7 @@ def kernel_name(name: str, known: frozenset[str]) -> str:
 
 @contextlib.contextmanager
 def quietly(secret: Callable[[], bool]) -> Iterator[None]:
-    """Let an error of the virtual GPU pass without what the student's side made it say.
+    """Let an error of the virtual GPU pass without text that the student's side wrote.
 
     `secret()` tells whether that side has seen hidden inputs. What an assertion says is in device
     memory, where a hidden input may be, and is never told.

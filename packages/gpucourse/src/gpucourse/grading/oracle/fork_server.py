@@ -26,7 +26,9 @@ def with_work(course: Path) -> list[Path]:
 
 
 def heavy_imports(notebooks: Iterable[Path]) -> list[str]:
-    """Return which of HEAVY the text and the graded cells name; an unreadable file imports nothing.
+    """Return the modules of HEAVY that the text or the graded cells name.
+
+    An unreadable file imports nothing.
 
     Code that only shows something is not run by the grader: all projects draw with Matplotlib in
     such a cell, and each of two servers would import it (0.35 s of a processor).
@@ -62,7 +64,7 @@ def warm_up(imports: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _needed_variables() -> Iterator[None]:
-    """Hide this session's keys from what is started inside the context.
+    """Hide this session's keys from processes that start inside the context.
 
     A process can read for good what its first program was given.
     """

@@ -73,7 +73,7 @@ def _admit(found: object, count: list[int], depth: int) -> None:
 
 
 def counts(told: object) -> dict[str, int]:
-    """Return counts by name. Raises ProtocolError for what are no counts."""
+    """Return counts by name. Raises ProtocolError for anything else."""
     if (
         not isinstance(told, dict)
         or len(told) > MAX_ITEMS

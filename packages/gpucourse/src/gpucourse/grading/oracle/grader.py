@@ -120,7 +120,7 @@ def grade(
 
 
 def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
-    """Return why a submission needs no run, in words for the student; None if it needs one."""
+    """Return the reason why a submission needs no run, for the student; None if it needs one."""
     if ingested.fault:
         return ingested.fault
     code = [cell for cell in assignment.solutions if cell.cell_type == "code"]
@@ -248,7 +248,7 @@ def reference_passes(
 
 
 def detail_of(error: BaseException, cell: AssignmentCell) -> str:
-    """Return which line of the hidden test failed, and on what values."""
+    """Return the hidden test's line that failed, and its values."""
     place = cells.line_of(error)
     lines = cell.source.splitlines()
     where = ""

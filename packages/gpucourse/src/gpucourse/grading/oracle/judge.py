@@ -50,7 +50,7 @@ from virtualgpu.api import MachineArray, awkward_parameters, is_awkward
 
 
 class _Side:
-    """A solution, the student's or the reference, and what it uses up: workers and a device."""
+    """A solution, the student's or the reference, with its workers and its device."""
 
     def __init__(self, student: Student, limits: Limits) -> None:
         self.student = student

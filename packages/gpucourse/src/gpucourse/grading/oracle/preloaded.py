@@ -35,7 +35,7 @@ COMMON = {
 
 
 def add_up(values: np.ndarray, totals: np.ndarray) -> None:
-    """Use what most kernels need: memory, arithmetic, atomics, shared memory, a barrier."""
+    """Use memory, arithmetic, atomics, shared memory and a barrier, as most kernels do."""
     own = cuda.shared.array(64, types.float64)
     i = cuda.grid(1)
     own[cuda.threadIdx.x] = values[i] if i < values.size else 0.0

@@ -1,4 +1,4 @@
-"""Provenance of results: which of the host's reads a function returned.
+"""Provenance of results: the host's reads that a function returned.
 
 A result counts as a kernel's if its numbers stand in copies to the host where a kernel wrote them.
 In a call with exchange (:mod:`gpucourse.judging.exchange`) the host never sees the device's own
@@ -52,7 +52,7 @@ class NotMade(Exception):
 
 
 def made_by_kernels(value: Any, copies: Sequence[Copied]) -> Any:
-    """Return the result `value` with the device's data in place of what the host was shown.
+    """Return the result `value` with the device's data in place of the data shown to the host.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class _Stream:
         return np.concatenate(parts) if parts and not end else None
 
     def longest(self, end: int) -> int:
-        """Return how many of the numbers before `end` are adjacent somewhere."""
+        """Return the largest count of numbers before `end` that are adjacent somewhere."""
         if end not in self._longest:
 
             def lacking(length: int) -> bool:
@@ -204,7 +204,7 @@ class _Stream:
         return self._longest[end]
 
     def take(self, start: int, end: int) -> np.ndarray:
-        """Return these numbers from the device: the last before what was taken already."""
+        """Return these numbers from the device: the last ones not taken before."""
         part = self.wanted[start:end]
         at = self.text.rfind(part, 0, self.taken)
         if at < 0:

@@ -110,7 +110,7 @@ class Student:
 
     @property
     def notices(self) -> list[str]:
-        """Return what was odd, one sentence each, for the student."""
+        """Return remarks for the student, one sentence each."""
         filling = (
             [
                 f"The cell '{self.filling}' fills the memory: the tests above it were graded "
@@ -319,7 +319,7 @@ class Student:
                 return
 
     def _define(self, cell: AssignmentCell, seconds: float | None) -> object:
-        """Run one cell; what the worker says of its error, or None."""
+        """Run one cell; return the worker's message about its error, or None."""
         source = (
             self._set_up.for_answers(cell)
             if cell.role == SETUP

@@ -154,7 +154,7 @@ def _run_part(source: str, grade_id: str, namespace: dict) -> object:
 
 
 def _future(namespace: dict) -> int:
-    """Return the compiler's flags of what a cell has imported from ``__future__``."""
+    """Return the compiler's flags for a cell's imports from ``__future__``."""
     features = (getattr(__future__, name) for name in __future__.all_feature_names)
     return sum(
         feature.compiler_flag

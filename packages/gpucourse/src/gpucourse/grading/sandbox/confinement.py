@@ -395,7 +395,7 @@ def bound_resources(memory: int | None, file: int, cpu: int, threads: int) -> No
 
 
 def drop_capabilities() -> bool:
-    """Give up what the owner of a namespace may do in it, such as to mount."""
+    """Drop the rights of a namespace's owner in it, such as mounting."""
     if _libc is None:
         return False
     header = struct.pack("<Ii", CAPABILITIES, 0)

@@ -159,7 +159,7 @@ def rebuild(described: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 
 class _Reader:
-    """Reads one description, and counts what it has read."""
+    """Reader of one description, which counts its parts."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         if sum(array.size for array in arrays) > MOST_CONSTANTS:

@@ -172,7 +172,7 @@ class ForkServer:
 
 
 def ask_for_sender(channel: socket.socket) -> None:
-    """Have whatever is sent from now on say who sent it (unix(7), SO_PASSCRED; Linux only)."""
+    """Attach the sender to all messages from now on (unix(7), SO_PASSCRED; Linux only)."""
     if hasattr(socket, "SO_PASSCRED"):
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
@@ -322,7 +322,7 @@ class Sandbox:
         self.server = replace(self.server, level=level)
 
     def _covered(self) -> list[str]:
-        """Return what to hide from processes that see the machine's own file system."""
+        """Return the paths to hide from processes that see the machine's own file system."""
         needed = needed_paths()
         roots = [*self.hidden, os.path.expanduser("~"), "/tmp", "/var/tmp"]
         if root := own_checkout():

@@ -38,7 +38,7 @@ MAGICS = 20
 
 
 def preload() -> None:
-    """Import, and use once, what solution cells need, so that a fork has it for nothing.
+    """Import and use once the packages of solution cells, so that each fork has them at once.
 
     The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s. What Numba
     has typed is found again only under the same options: with the line information that the virtual
@@ -213,7 +213,7 @@ class Worker:
             self.wire.send({"nonce": self.nonce, **reply}, results)
 
     def hello(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Learn which device the oracle has, and use it."""
+        """Learn the oracle's device, and use it."""
         import virtualgpu
         from virtualgpu import sources
         from virtualgpu.api import MirroredDevice, set_current_device
@@ -267,7 +267,7 @@ class Worker:
             return {"error": describe_error(error) | {"converting": True}}, []
 
     def trace(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Send back what JAX records of a function, as data."""
+        """Send back JAX's record of a function, as data."""
         import jax
 
         function = self.lookup(request["name"])
@@ -386,7 +386,7 @@ def let_loops_wake() -> None:
 
 
 class _End:
-    """One end of a pipe, with what asyncio asks of a socket."""
+    """One end of a pipe, with the methods that asyncio needs from a socket."""
 
     def __init__(self, file: int) -> None:
         self._file = file

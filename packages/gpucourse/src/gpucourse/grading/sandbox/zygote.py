@@ -139,7 +139,7 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
 
 
 def threads_of(process: int, processes: int) -> int:
-    """Return how many threads a process has; `processes` is an open /proc."""
+    """Return the number of a process's threads; `processes` is an open /proc."""
     try:
         folder = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
         try:

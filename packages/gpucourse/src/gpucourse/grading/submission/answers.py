@@ -75,7 +75,7 @@ class Cell:
 
 @dataclass
 class Answer:
-    """The text of one answer, and what to say of how it was found."""
+    """The text of one answer, with remarks on the way it was found."""
 
     source: str | None = None
     notices: list[str] = field(default_factory=list)
@@ -211,7 +211,7 @@ class Submitted:
     def _with_lacking(
         self, name: str, parts: dict[int, str], copies: list[Cell], answer: Answer
     ) -> dict[int, str]:
-        """Return `parts` and the cells that define what they lack of the answer."""
+        """Return `parts`, and the cells that define names missing from the answer."""
         lacking = self.wanted[name] - _answered(parts.values())
         if not lacking:
             return parts
@@ -304,7 +304,7 @@ class Submitted:
             yield self.cells[at]
 
     def _add_helpers(self, name: str, parts: dict[int, str], copies: list[Cell]) -> None:
-        """Add cells beside the answer that define what it uses and no graded cell defines."""
+        """Add cells beside the answer with names that it uses and no graded cell defines."""
         near = [
             cell
             for cell in self._near(name, copies or [self.cells[n - 1] for n in sorted(parts)])

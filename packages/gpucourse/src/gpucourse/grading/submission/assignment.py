@@ -41,7 +41,7 @@ def role_of(cell: NotebookNode) -> str:
 
 
 def without_markers(notebook: NotebookNode) -> NotebookNode:
-    """Return what the student received: stubs for solutions, no hidden tests, no outputs.
+    """Return the notebook that the student received: stubs, no hidden tests, no outputs.
 
     The same as nbgrader's ClearSolutions, ClearHiddenTests and ClearOutput (a test compares them),
     without the 2 s that importing nbgrader takes. Raises MarkerError for a region that is not

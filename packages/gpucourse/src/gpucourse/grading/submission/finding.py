@@ -80,7 +80,7 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
 
 
 def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Limits) -> str:
-    """Return why there is no notebook to grade, in words for the student."""
+    """Return the reason why there is no notebook to grade, in words for the student."""
     there = [path for path in others if not path.name.startswith(".") and path.suffix != ".txt"]
     said = f"There is no file '{wanted}' in the submission."
     if not there:

@@ -116,7 +116,7 @@ def ingest_file(
 def ingest_cells(
     cells: list[dict], assignment: Assignment, limits: Limits, versions: Sequence[Version] = ()
 ) -> Ingested:
-    """Take the answers out of `cells` and say in words what else was found."""
+    """Extract the answers from `cells`, with remarks about the rest."""
     notices: list[str] = []
     handed_out = [Version.of(assignment.released), *versions]
     submitted = Submitted(cells, assignment, handed_out, limits.cell_bytes)
@@ -299,7 +299,7 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
 
 
 def read_back(notebook: NotebookNode, assignment: Assignment) -> Ingested:
-    """Read back what :func:`rebuild` wrote; ValueError if the notebook was not rebuilt."""
+    """Read the output of :func:`rebuild`; ValueError if the notebook was not rebuilt."""
     record = notebook.metadata.get("gpucourse") or {}
     if not record.get("rebuilt"):
         raise ValueError("this notebook has not been through ingest")

@@ -55,7 +55,7 @@ class Version:
         )
 
     def likeness(self, found: Mapping[str, list[dict]]) -> tuple[int, int]:
-        """Return how well a submission's cells fit this version.
+        """Return a score of how well a submission's cells fit this version.
 
         The first number counts the cells that are not answers and are as they are here; below zero,
         the second counts the cells of this version that are missing.

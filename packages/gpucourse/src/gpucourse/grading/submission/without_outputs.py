@@ -21,7 +21,7 @@ MOST_PARTS = 5_000_000
 
 
 def without_outputs(text: str) -> str:
-    """Return `text` with empty brackets in place of what is not graded.
+    """Return `text` with empty brackets in place of parts that are not graded.
 
     Raises ValueError for one that has more than ``MOST_PARTS``. What is not JSON stays what is not
     JSON.

@@ -18,7 +18,7 @@ Bound = float | tuple[float, float]
 
 @dataclass(frozen=True)
 class Count:
-    """One thing that is counted: how, and how it is called in a sentence after "needs"."""
+    """One counted quantity, with its name in a sentence after "needs"."""
 
     of: Callable[[Launched], int]
     words: str
@@ -43,7 +43,7 @@ COUNTS: dict[str, Count] = {
 
 
 def share_of(name: str, ratio: float, bound: Bound) -> float:
-    """Return what a count of `ratio` times the reference's earns, from 0 to 1.
+    """Return the share, from 0 to 1, earned by a count of `ratio` times the reference's.
 
     `bound` is the factor up to which it earns everything; or that and the factor from which it
     earns nothing, in between falling with the logarithm: twice as much costs the same anywhere.

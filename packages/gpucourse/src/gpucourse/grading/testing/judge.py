@@ -22,7 +22,7 @@ class Judge(ABC):
 
     @abstractmethod
     def call(self, asked: Call) -> Any:
-        """Return what a host function returns."""
+        """Return the result of a host function."""
 
     @abstractmethod
     def operations(self, asked: Call, elements: str) -> dict[str, int]:
@@ -38,7 +38,7 @@ class Judge(ABC):
 
     @abstractmethod
     def economy(self, work: Callable[[], object], bounds: dict) -> float:
-        """Return what the counts of `work` earn."""
+        """Return the share that the counts of `work` earn."""
 
     @abstractmethod
     def seed(self, name: str) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 def unsolved(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
-    """Name of the first stub among `function` and the compiled functions it calls, or None.
+    """Return the name of the first stub among `function` and its compiled callees, or None.
 
     `function` is a Python function or what ``@cuda.jit`` made of one.
     """

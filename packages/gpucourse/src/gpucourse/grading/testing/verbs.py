@@ -151,12 +151,12 @@ def operations(
 
 
 def launches() -> list[Launched]:
-    """Return what the latest :func:`call` or :func:`launch` launched, in order."""
+    """Return the launches of the latest :func:`call` or :func:`launch`, in order."""
     return list(current_judge().launched)
 
 
 def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -> float:
-    """Return what the answer's counts earn relative to the reference solution: 0 to 1.
+    """Return the share that the answer's counts earn beside the reference solution: 0 to 1.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ COURSES_OWN = (
 
 
 def withheld_in(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
-    """Name of the first withheld function that `function`, or a function it calls, uses, or None.
+    """Return the name of the first withheld function that `function` or a callee uses, or None.
 
     A notebook has these functions, and the grader's worker has not: a test in the notebook says so
     before the answer is handed in.

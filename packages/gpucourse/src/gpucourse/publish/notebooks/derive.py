@@ -83,7 +83,7 @@ def project_source(course: Course, source: Source) -> NotebookNode:
 
 
 def project_release(course: Course, source: Source) -> NotebookNode:
-    """Return what students get: ``nbgrader generate_assignment`` applied to the source.
+    """Return the students' notebook: ``nbgrader generate_assignment`` applied to the source.
 
     nbgrader takes seconds to import and writes a gradebook; its steps are few, so they are done
     here, and a test holds this equal to what nbgrader itself releases.
@@ -132,7 +132,7 @@ def project_solution(course: Course, source: Source) -> NotebookNode:
 
 
 def released(course: Course, source: Source) -> NotebookNode:
-    """Return what a learner opens, lecture or project."""
+    """Return the notebook that a learner opens, of a lecture or project."""
     lecture = isinstance(source.lesson, Lecture)
     return (lecture_notebook if lecture else project_release)(course, source)
 
@@ -199,7 +199,7 @@ def _starter_cell(source: Source, cell: Cell) -> NotebookNode:
 
 
 def starter(cell: Cell) -> str | None:
-    """Return what a learner finds in place of an answer; None for any other cell."""
+    """Return the text that a learner finds in place of an answer; None for any other cell."""
     if cell.role in ANSWERS:
         return released_source(cell.source, code=cell.kind == "code")
     return starter_source(cell.source) if "exercise" in cell.tags else None

@@ -82,7 +82,7 @@ def names(cell: Cell) -> tuple[set[str], set[str], set[str]]:
 
 
 def _flow(body: Iterable[ast.stmt], before: set[str], used: set[str]) -> set[str]:
-    """Return what is bound after these statements, if ``before`` was; add others to ``used``."""
+    """Return the names bound after these statements; add those not in ``before`` to ``used``."""
     bound = set(before)
     for node in body:
         match node:

@@ -34,7 +34,7 @@ GENERATED = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Expected contents of the generated folders, and how they differ from it.
+    """Expected contents of the generated folders, and the differences on disk.
 
     Paths are relative to the course's root. ``texts`` holds every generated file; ``changed`` those
     that are missing or differ; ``superfluous`` generated files that nothing generates any more;

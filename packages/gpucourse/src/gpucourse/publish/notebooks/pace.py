@@ -78,7 +78,7 @@ def words(cell: Cell) -> int:
 
 
 def rounded(counted: float) -> int:
-    """Round a count of minutes to what is written."""
+    """Round minutes as they are printed."""
     return max(GRAIN, GRAIN * round(counted / GRAIN))
 
 

@@ -11,7 +11,7 @@ REGISTRY = Path("course/successor.toml")
 
 
 def lessons(root: Path) -> list[str]:
-    """Their ids, in the order in which the course has them."""
+    """Return the ids of the lessons, in the course's order."""
     return list(_registry(root)["lessons"])
 
 

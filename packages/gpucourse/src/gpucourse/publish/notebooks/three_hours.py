@@ -105,7 +105,7 @@ def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[C
 
 
 def _set_up_cell(cells: list[Cell], place: str) -> Cell:
-    """Cells of a lesson as one, folded away, which says nothing of its own."""
+    """Join a lesson's set-up cells into one folded cell that prints nothing."""
     texts = []
     for cell in cells:
         text = _solved(cell.source)
@@ -131,7 +131,7 @@ def _solved(text: str) -> str:
 
 
 def _after_magic(text: str, comment: str) -> str:
-    """``text`` with a comment in front, after the line that loads the extension."""
+    """Put a comment before ``text``, after the line that loads the extension."""
     if text.startswith(_MAGIC):
         return _MAGIC + comment + text.removeprefix(_MAGIC)
     return comment + text

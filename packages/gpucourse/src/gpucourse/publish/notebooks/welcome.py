@@ -109,7 +109,7 @@ def core_and_goals(course: Course, handout: bool = False) -> dict[str, str]:
 
 
 def by_goal(course: Course) -> str:
-    """Return what to take for each goal as a Markdown table, linked from the course's folder.
+    """Return a Markdown table of lessons for each goal, linked from the course's folder.
 
     The first rows are the core. A course without the lessons of :data:`GOALS` has its full table.
     """
@@ -132,7 +132,7 @@ def by_goal(course: Course) -> str:
 
 
 def lessons_page(course: Course, repository: str) -> str:
-    """Return ``docs/lessons.md``: every lesson in order, with what opens it in Colab."""
+    """Return ``docs/lessons.md``: every lesson in order, with its link to Colab."""
     table = relinked(
         lessons_table(course, repository),
         lambda target: target if "://" in target else f"../{target}",
@@ -150,7 +150,7 @@ def hours(lessons: Iterable[Lesson]) -> str:
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:
-    """Return the lessons in order as Markdown tables: the core, and folded, what goes deeper.
+    """Return the lessons in order as Markdown tables: the core, and the advanced ones folded.
 
     Links start from the course's folder. With the repository's address, each lesson has a link
     that opens its copy in Google Colab.

@@ -1,4 +1,4 @@
-"""``binder/requirements.txt``, from the lock: what Binder installs.
+"""``binder/requirements.txt``, made from the lock for Binder.
 
 Binder runs repo2docker on the repository; where there is a folder ``binder/``, only its files are
 read: that list, the version of Python, a script that runs once and one that runs at each start. A

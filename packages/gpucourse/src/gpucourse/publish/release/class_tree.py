@@ -27,7 +27,7 @@ LIST = ".class-tree"
 
 
 def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
-    """Bring the repository ``tree`` in step with ``found``; returns what was done, in words.
+    """Update the repository ``tree`` to ``found``; return the changes in words.
 
     Raises CourseError, and changes nothing, where files of an earlier run were changed by hand and
     not committed.
@@ -114,7 +114,7 @@ def _git(tree: Path, *arguments: str, given: str = "") -> str:
 
 
 def make(root: Path, wheels: Path, folder: Path) -> list[str]:
-    """Write the tree and its zip into ``folder``; what was done, in lines.
+    """Write the tree and its zip into ``folder``; return the changes in lines.
 
     ``wheels`` is the folder that has the wheels of this version.
     """

@@ -131,13 +131,13 @@ def secrets(sources: Iterable[Source]) -> list[Secret]:
 
 
 def squeeze(text: str) -> str:
-    """Lines without indentation, comments, blank lines and mere brackets."""
+    """Strip indentation, comments, blank lines and mere brackets from the lines."""
     lines = (line.strip() for line in text.split("\n"))
     return "\n".join(line for line in lines if len(line) > 3 and not line.startswith("#"))
 
 
 def leaks(found: Mapping[str, bytes], hidden: Iterable[Secret]) -> list[Problem]:
-    """Every file, also inside wheels, in which a secret can be read."""
+    """Return a problem for every file, also inside wheels, in which a secret can be read."""
     hidden = list(hidden)
     return [
         Problem(Path(name), None, f"shows the {one.place}:\n{one.text}")
@@ -162,7 +162,7 @@ def texts(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
 
 
 def dead(found: Mapping[str, bytes]) -> list[Problem]:
-    """Links in the handout that lead nowhere in it."""
+    """Return the links in the handout that lead nowhere in it."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name, content in found.items():
@@ -191,7 +191,7 @@ def pack(found: Mapping[str, bytes], folder: str) -> bytes:
 
 
 def checked(root: Path, folder: Path, *, graded: bool = False) -> dict[str, bytes]:
-    """:func:`files`, with the wheels in ``folder``.
+    """Return :func:`files` with the wheels in ``folder``, checked.
 
     Raises CourseError where a secret would be handed out, a link leads nowhere, or a wheel is
     missing or not this version's.

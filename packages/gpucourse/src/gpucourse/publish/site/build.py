@@ -94,7 +94,7 @@ def stage(
 
 
 def run_line(shown: Shown, url: str) -> str:
-    """Below a lesson's title: where to run it, and its slides."""
+    """Return the line below a lesson's title: where to run it, and its slides."""
     lesson = shown.source.lesson
     path = notebook_path(lesson).as_posix()
     slug = url.removeprefix("https://github.com/")

@@ -43,7 +43,7 @@ _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 
 
 class _Page(HTMLParser):
-    """The ids of a page, what it loads and where it leads: (line, target) pairs."""
+    """The ids of a page, and its links and loaded files as (line, target) pairs."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -82,7 +82,7 @@ class _Page(HTMLParser):
 
 
 def css_targets(css: str) -> list[str]:
-    """Return what a style sheet loads."""
+    """Return the files that a style sheet loads."""
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     return [(url or sheet).strip() for url, sheet in _CSS_URL.findall(css)]
 
@@ -112,7 +112,7 @@ def mistakes(folder: Path) -> list[Problem]:
 
 
 def _dead(page: Path, target: str, folder: Path, read: dict[Path, _Page]) -> Iterator[str]:
-    """Yield why a link within the folder is dead, if it is."""
+    """Yield the reason why a link within the folder is dead, if it is."""
     if re.match(r"[a-z]+:", target):  # data:, mailto:, javascript:
         return
     name, _, fragment = target.partition("#")

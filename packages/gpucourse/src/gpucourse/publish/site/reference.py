@@ -109,7 +109,7 @@ def _members(one: type) -> Iterator[tuple[str, str | None]]:
 
 
 def _signature(function: Callable) -> str:
-    """Return how a function is called; for a context manager, what ``with`` gives."""
+    """Return a function's signature; for a context manager, with the value of ``with``."""
     plain = inspect.signature(function)
     shown = plain.replace(
         parameters=[

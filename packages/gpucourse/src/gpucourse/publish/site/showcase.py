@@ -1,4 +1,4 @@
-"""Every lesson of the course, executed: what the site and the slides are made from."""
+"""Every lesson of the course, executed for the site and the slides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def _as_a_page(notebook: NotebookNode) -> NotebookNode:
 def show_course(
     root: Path, *, run: bool = True, notice: Callable[[str], object] = str, jobs: int = JOBS
 ) -> tuple[Course, list[Shown]]:
-    """Every lecture and project, the gallery and the tutorial, executed (or, without ``run``, not).
+    """Execute every lecture and project, the gallery and the tutorial.
+
+    Without ``run``, they are only read.
 
     Raises CourseError, with the mistakes of all lessons, where a cell does what it should not.
     """

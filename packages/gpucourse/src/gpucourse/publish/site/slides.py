@@ -82,7 +82,7 @@ def write(root: Path, target: Path, course: Course, shown: list[Shown], assets: 
 
 
 def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: str) -> str:
-    """One lecture as a page of blocks; see ``docs/site/deck.js`` for how they become slides."""
+    """Build the page of one lecture's slides, which ``docs/site/deck.js`` shows."""
     lesson = shown.source.lesson
     assert isinstance(lesson, Lecture)
     origins = {cell_id(lesson.id, cell.name): cell for cell in shown.source.cells}
@@ -163,7 +163,7 @@ def _code_blocks(cell: NotebookNode, unsolved: str | None, predicting: bool) -> 
 def _block(
     inside: str, kind: str, *, starts: bool = False, breaks: bool = False, fragment: bool = False
 ) -> str:
-    """Return what stays together.
+    """Return a block that stays together.
 
     ``starts``: a cell begins here; ``breaks``: a slide does.
     """
@@ -180,7 +180,7 @@ def _block(
 
 
 def code(source: str, language: str = "python") -> list[str]:
-    """Highlighted code, in pieces that a slide may end between: at blank lines of the top level."""
+    """Highlight code, in pieces between which a slide may end: at top-level blank lines."""
     try:
         lexer = get_lexer_by_name(language, stripnl=False)
     except ClassNotFound:
@@ -199,7 +199,7 @@ def code(source: str, language: str = "python") -> list[str]:
 
 
 def output(shown: NotebookNode) -> str:
-    """One output of a cell as HTML; "" for what a page has no form for."""
+    """Convert one output of a cell to HTML; "" if the page has no form for it."""
     if shown.output_type == "stream":
         kind = "stderr" if shown.name == "stderr" else "stdout"
         return f'<pre class="{kind}">{_plain(shown.text)}</pre>' if shown.text.strip() else ""
@@ -247,7 +247,7 @@ class Text:
         return f"{opening}{html.escape(source)}{closing}"
 
     def blocks(self, source: str) -> list[str]:
-        """One text for each top-level element."""
+        """Convert Markdown to a list of HTML texts, one for each top-level element."""
         found, opened, begin = [], 0, 0
         tokens = self._markdown.parse(source)
         for number, token in enumerate(tokens):
@@ -266,7 +266,7 @@ class Text:
         return [block for block in found if block]
 
     def _lead(self, token) -> None:
-        """Links and pictures lead where they should from the folder of the decks."""
+        """Redirect links and pictures so that they work from the folder of the decks."""
         name = {"link_open": "href", "image": "src"}.get(token.type)
         if name is None:
             return
@@ -292,7 +292,7 @@ class Text:
 
 
 def code_css() -> str:
-    """Colours of code for a light page and for a dark one."""
+    """Return the colours of code for a light page and for a dark one."""
     light = HtmlFormatter(style="default").get_style_defs(".light .highlight")
     dark = HtmlFormatter(style="github-dark").get_style_defs(".dark .highlight")
     return f"{light}\n{dark}\n"

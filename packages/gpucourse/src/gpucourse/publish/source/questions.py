@@ -38,7 +38,7 @@ def asked(cell: Cell | None) -> tuple[str, tuple[str, ...]] | None:
 
 
 def mistakes(course: Course, source: Source) -> Mistakes:
-    """Predictions of a lesson that are not asked, or that give their answer away."""
+    """Yield a lesson's predictions that are not asked, or that give their answer away."""
     try:
         known = read_predictions(course.predictions(source.lesson))
     except ValueError as error:

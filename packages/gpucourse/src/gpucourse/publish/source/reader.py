@@ -175,7 +175,7 @@ def _worded(cells: list[Cell], path: Path, written: list[str]) -> list[Cell]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> NotebookNode:
-    """Return what jupytext reads, in 0.1 s a lesson, cached: change nothing in it."""
+    """Return jupytext's notebook, cached since it takes 0.1 s a lesson: do not change it."""
     return jupytext.reads(text, fmt="py:percent")
 
 
@@ -216,7 +216,7 @@ def _as_cell(raw, line: int) -> Cell:
 
 
 def _cell_mistakes(raw, block: list[str], lesson: Lesson) -> Iterator[tuple[int, str]]:
-    """(line counted from the cell's marker, message) of each broken rule of one cell."""
+    """Yield each broken rule of one cell: (line counted from the cell's marker, message)."""
     meta = {key: value for key, value in raw.metadata.items() if key not in _JUPYTEXT_KEYS}
     for key in sorted(meta.keys() - _KEYS):
         yield 0, f"unknown metadata {key!r}: known are {', '.join(sorted(_KEYS))}"
@@ -252,7 +252,7 @@ def _cell_mistakes(raw, block: list[str], lesson: Lesson) -> Iterator[tuple[int,
 
 
 def _region_mistakes(raw, meta: dict, lesson: Lesson) -> Iterator[tuple[int, str]]:
-    """Markers, roles and points: what may stand where."""
+    """Yield markers, roles and points that stand where they may not."""
     try:
         kinds = [region.kind for region in find_regions(raw.source)]
     except MarkerError as error:
@@ -314,7 +314,7 @@ def _role_mistakes(raw, meta: dict) -> Iterator[tuple[int, str]]:
 
 
 def _source_mistakes(cells: list[Cell], lesson: Lesson) -> Iterator[tuple[int, str]]:
-    """Rules about the cells of a lesson together."""
+    """Yield broken rules about the cells of a lesson together."""
     seen: dict[str, int] = {}
     for cell in cells:
         if cell.name in seen:

@@ -46,7 +46,7 @@ _TELLING = re.compile(r"expect|require|CheckFailed")
 
 
 def lesson_messages(root: Path, id: str) -> list[Message]:
-    """Every text of a lesson, in order; the context is the cell's, puzzle's or exercise's name."""
+    """Return every text of a lesson in order, with its cell, puzzle or exercise as context."""
     course = load_course(root)
     folder = course.folder(course.lesson(id))
     with recording(folder) as recorder:
@@ -64,7 +64,7 @@ def lesson_messages(root: Path, id: str) -> list[Message]:
 
 
 def _told(source: str) -> Iterator[str]:
-    """Yield what tests or checks may say, except values, which no catalogue has."""
+    """Yield the messages of tests or checks, except values, which no catalogue has."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Name(id=name)) if _TELLING.match(name):
@@ -87,7 +87,7 @@ def _told(source: str) -> Iterator[str]:
 
 
 def fixed_messages() -> list[Message]:
-    """Every message of the package's code: what is handed to ``_``, f-strings included."""
+    """Return every message that the package's code passes to ``_``, f-strings included."""
     found: dict[Message, None] = {}
     for path in sorted(_CODE.rglob("*.py")):
         if "_(" in (text := path.read_text(encoding="utf-8")):
@@ -210,7 +210,7 @@ def _named(keys: list[Message]) -> str:
 
 
 def update(root: Path, language: str, ids: Iterable[str]) -> Iterator[str]:
-    """Make or bring in step the catalogues of the fixed words and of lessons; says what it did."""
+    """Create or update the catalogues of the fixed messages and of lessons; return the changes."""
     course = load_course(root)
     paths = {FIXED / f"{language}.po": fixed_messages()}
     paths |= {

@@ -1,4 +1,4 @@
-"""The card of a launch: what is wrong, what it cost in plain words, and which lines cost it."""
+"""The card of a launch: its faults, its cost in plain words, and the costly lines."""
 
 from __future__ import annotations
 

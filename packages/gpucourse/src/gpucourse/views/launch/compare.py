@@ -127,7 +127,7 @@ def _synchronise() -> None:
 
 
 def _difference(answer: list, expected: list, rtol: float, atol: float) -> str:
-    """Describe how two answers differ; empty where they agree."""
+    """Describe the difference between two answers; empty if they agree."""
     if len(answer) != len(expected):
         return f"returns {many(len(answer), 'value')}, not {len(expected)}"
     for got, right in zip(answer, expected, strict=True):

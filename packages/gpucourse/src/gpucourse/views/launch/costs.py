@@ -202,7 +202,7 @@ def _text(results: list[Result], recorded: Recorded | None) -> str:
 
 
 def _plot(results: list[Result], recorded: Recorded | None) -> str:
-    """Bars: times in one panel, counts in another; never both on one axis."""
+    """Draw bars: times in one panel, counts in another; never both on one axis."""
     times = {r.name: r.seconds for r in results if r.seconds is not None}
     elsewhere = (
         {r.name: recorded.seconds[r.name] for r in results if r.name in recorded.seconds}

@@ -1,4 +1,4 @@
-"""A kernel's source with what each of its lines cost."""
+"""A kernel's source with the cost of each line."""
 
 from __future__ import annotations
 

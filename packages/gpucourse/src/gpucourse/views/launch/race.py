@@ -181,12 +181,12 @@ def _rows(replay: Replay) -> list[_Row]:
 
 
 def _written(replay: Replay) -> str:
-    """Describe what two threads write at once: an update of what they read, or a value."""
+    """Return what both threads write: an ``update`` of a value that they read, or a ``value``."""
     return "update" if any(event.kind == "load" for event in replay.events) else "value"
 
 
 def _by_chance(replay: Replay, names: tuple[str, str], found: Finding) -> str:
-    """Describe which of two named accesses came first without a barrier between them."""
+    """Describe the chance order of two named accesses without a barrier between them."""
     lines = found.line, found.other.line if found.other else None
     raced = [event for event in replay.events if event.who != 2 and event.line == lines[event.who]]
     for one, other in pairwise(raced):
@@ -201,7 +201,7 @@ def _by_chance(replay: Replay, names: tuple[str, str], found: Finding) -> str:
 
 
 def _alike(replays: Sequence[Replay]) -> int:
-    """Return how many events two orders have in common at the start; 0 for equal orders."""
+    """Return the number of events that two orders share at the start; 0 for equal orders."""
     if len(replays) != 2:
         return 0
     pairs = zip(replays[0].events, replays[1].events, strict=False)
@@ -210,7 +210,7 @@ def _alike(replays: Sequence[Replay]) -> int:
 
 
 def _moral(replay: Replay, names: tuple[str, str], alike: int) -> str:
-    """Describe what an order shows, and how a similar one differs after these events."""
+    """Describe the lesson of an order, and the difference of a similar one after these events."""
     lost = replay.lost()
     if lost is not None and lost[0] == lost[1] and _written(replay) == "value":
         return f"Both threads write {replay.cell} in one step, and nothing says whose value stays."

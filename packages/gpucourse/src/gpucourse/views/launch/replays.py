@@ -62,7 +62,7 @@ class Replay:
         return None
 
     def order(self) -> tuple:
-        """Return the key of an order: who did what first, and where threads ran apart.
+        """Return the key of an order: the threads and the kind of each step.
 
         Reads with no write between them change nothing, whichever comes first.
         """
@@ -172,7 +172,7 @@ def _event(
 
 
 def _cell(run: Observed, place: Place | None, space: str, address: int, size: int) -> str:
-    """``total[0]`` or ``shared[3]``."""
+    """Return the name of a memory cell: ``total[0]`` or ``shared[3]``."""
     if place is not None:
         element = (address - place.address) // place.dtype.itemsize
         return f"{place.name}[{element}]"

@@ -22,7 +22,7 @@ def report(
     *arguments: object,
     shared_bytes: int = 0,
 ) -> View:
-    """Launch a kernel on copies of its arguments and show what it did.
+    """Launch a kernel on copies of its arguments and show its effects.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class Launch:
     def of(
         cls, kernel: Any, grid: object, block: object, arguments: tuple, shared_bytes: int = 0
     ) -> Launch:
-        """Check what a learner gave. Raises TypeError that says what to write instead."""
+        """Check a learner's value. Raises TypeError that says what to write instead."""
         check_kernel(kernel)
         made = cls(
             kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments, shared_bytes
@@ -104,7 +104,7 @@ class Launch:
 
 @dataclass
 class Observed:
-    """One watched launch: what was found, what was counted or traced, and what stopped it."""
+    """One watched launch: its findings, counters or trace, and the error that stopped it."""
 
     kernel: str
     grid: Triple

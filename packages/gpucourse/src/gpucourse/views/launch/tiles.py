@@ -16,7 +16,7 @@ _PAST = {"load": "loaded", "store": "stored", "atomic": "updated"}
 
 
 def geometry(grid: Sequence[int]) -> str:
-    """``6 blocks in a grid of 2 × 3``."""
+    """Describe a grid: ``6 blocks in a grid of 2 × 3``."""
     used = _used(grid)
     text = many(math.prod(grid), "block")
     return text if len(used) == 1 else f"{text} in a grid of {_times(used)}"
@@ -175,7 +175,7 @@ def _draw(axes, panel: list, grid: Sequence[int]) -> None:
 
 
 def _plane(parts: Sequence[int], missing: int = 1) -> tuple[int, int]:
-    """Rows and columns: an array of one dimension is one row."""
+    """Return rows and columns; an array of one dimension is one row."""
     return (missing, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
 
 
@@ -189,7 +189,7 @@ def _index(index: Sequence[int]) -> str:
 
 
 def _used(sizes: Sequence[int], least: int = 1) -> tuple[int, ...]:
-    """Without the ones at its end."""
+    """Return the sizes without the ones at their end."""
     parts = list(sizes)
     while len(parts) > least and parts[-1] == 1:
         parts.pop()

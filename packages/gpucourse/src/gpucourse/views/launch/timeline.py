@@ -57,7 +57,7 @@ _MASKED = 'fill="currentColor" fill-opacity=".13"'
 
 @dataclass(slots=True)
 class Column:
-    """One step as drawn: who took part, and who waited at a barrier meanwhile."""
+    """One step as drawn: the threads that took part, and those waiting at a barrier."""
 
     kind: str
     step: ThreadStep
@@ -142,7 +142,10 @@ def _is_heading(step: ThreadStep) -> bool:
 
 
 def _belongs_to_next(steps: list[ThreadStep], at: int) -> bool:
-    """Arithmetic of the same line and threads as an access beside it is not drawn apart."""
+    """Return True for arithmetic of the same line and threads as an access beside it.
+
+    It is not drawn as a step of its own.
+    """
     step = steps[at]
     for other in steps[at + 1 : at + 2] + steps[max(0, at - 1) : at]:
         if (
@@ -263,7 +266,7 @@ class _View:
         )
 
     def _lines(self, y: float):
-        """Line numbers below the steps, where there is room."""
+        """Yield line numbers below the steps, where there is room."""
         free = 0.0
         before = None
         for at, column in enumerate(self.columns):
@@ -322,7 +325,7 @@ class _View:
 
 
 def _runs(lanes: np.ndarray, x: float, top: float, width: float) -> str:
-    """Rectangles over the lanes that are True, as the data of an SVG path."""
+    """Return rectangles over the lanes that are True, as the data of an SVG path."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], lanes, [False])).astype(np.int8)))
     return "".join(
         f"M{x:.4g} {top + _LANE * start:g}h{width:.3g}v{_LANE * (end - start):g}h-{width:.3g}z"
@@ -331,7 +334,7 @@ def _runs(lanes: np.ndarray, x: float, top: float, width: float) -> str:
 
 
 def ranges(numbers: np.ndarray, most: int = 6) -> str:
-    """``0-31, 40``, with … after so many."""
+    """Return numbers as ``0-31, 40``, with … after so many."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     shown = [
         f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
