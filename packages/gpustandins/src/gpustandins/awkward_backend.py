@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def use_stand_in(connect: ModuleType) -> Callable[[], None]:
-    """Have ``awkward._connect.cuda`` find CuPy's stand-in. Return what undoes it."""
+    """Have ``awkward._connect.cuda`` find CuPy's stand-in; return a function to undo it."""
     return _replace((connect, "import_cupy", _import_cupy), (connect, "synchronize_cuda", _wait))
 
 
 def use_cpu_kernels(backends: ModuleType) -> Callable[[], None]:
-    """Have ``awkward._backends.cupy`` run Awkward's CPU kernels. Return what undoes it."""
+    """Have ``awkward._backends.cupy`` run Awkward's CPU kernels; return a function to undo it."""
     return _replace(
         (backends.CupyBackend, "__getitem__", _host_kernel),
         (backends.Cupy, "_module", _cupy_of_the_day),
@@ -44,7 +44,7 @@ def _replace(*replacements: tuple[Any, str, Any]) -> Callable[[], None]:
 
 
 def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
-    """CuPy or its stand-in as it is found now, not as it was when Awkward was imported."""
+    """Import CuPy or its stand-in as it is installed now, not when Awkward was imported."""
     import cupy
 
     return cupy
@@ -64,7 +64,7 @@ class _CupyOfTheDay:
         return _import_cupy()
 
     def __set__(self, instance: Any, module: ModuleType) -> None:
-        """Store what its constructor finds, which counts again when this is gone."""
+        """Store the module that its constructor finds, which counts again without this class."""
         vars(instance)["_module"] = module
 
 
@@ -110,7 +110,7 @@ _POINTERS = (ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int8))
 
 
 def host_addresses(addresses: np.ndarray) -> np.ndarray:
-    """Device addresses of whole arrays, shape (n,), as the host's; 0 stays 0.
+    """Return host addresses for device addresses of whole arrays, shape (n,); 0 stays 0.
 
     The arrays count as written: the kernel is about to fill them.
     """

@@ -10,7 +10,7 @@ _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
 def as_import_error(error: AttributeError) -> AttributeError | ImportError:
-    """``error`` of a module's ``__getattr__``, as an ImportError where ``from … import`` asked.
+    """Convert a module's ``__getattr__`` error to ImportError if ``from … import`` asked.
 
     Python makes an ImportError of its own out of an AttributeError there, and what the error says
     is lost.

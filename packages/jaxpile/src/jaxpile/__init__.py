@@ -33,7 +33,7 @@ __all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str):
-    """Parts are imported when first used: ``import jaxpile`` alone imports neither JAX nor LLVM."""
+    """Import parts when first used: ``import jaxpile`` alone imports neither JAX nor LLVM."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_WHERE[name]), name)

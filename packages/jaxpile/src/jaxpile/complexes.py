@@ -16,7 +16,7 @@ Parts = tuple[Expr, Expr]
 
 
 def parts(z: Expr) -> Parts:
-    """Real and imaginary part; those of a real number are itself and 0."""
+    """Return real and imaginary part; of a real number, itself and 0."""
     if z.dtype.kind != "c":
         return z, const(0, z.dtype)
     if z.op == "complex":
@@ -56,7 +56,7 @@ def times(x: Parts, y: Parts) -> Parts:
 
 
 def over(x: Parts, y: Parts) -> Parts:
-    """Smith (1962), "Algorithm 116", which divides first; over 0, infinity as C has it."""
+    """Divide by Smith's "Algorithm 116" (1962); by 0, the result is infinity as in C."""
     flat = test("ge", do("abs", y[0]), do("abs", y[1]))
     large, small = (do("select", flat, *pair) for pair in (y, y[::-1]))
     ratio = do("div", small, large)

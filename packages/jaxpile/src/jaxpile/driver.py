@@ -84,7 +84,7 @@ class Scope:
         self.total = dict(self.uses)
 
     def take(self, atom) -> None:
-        """One use less; a variable without any is dropped."""
+        """Count one use less; drop a variable without any."""
         if not isinstance(atom, Literal):
             self.uses[atom] -= 1
             if not self.uses[atom]:

@@ -141,7 +141,7 @@ def row_major(shape: Iterable[int], indices: Iterable[Expr]) -> Expr:
 
 
 def interval(expr: Expr) -> tuple[int, int]:
-    """Bounds (both inclusive) of an index."""
+    """Return the bounds (both inclusive) of an index."""
     if expr.op == "const":
         return int(expr.attr), int(expr.attr)
     if expr.op in ("dim", "var"):
@@ -178,7 +178,7 @@ def _parted(expr: Expr, by: int) -> tuple[Expr, Expr]:
 
 
 def divide(expr: Expr, by: int) -> Expr:
-    """Floor division of a non-negative index by a positive number."""
+    """Divide a non-negative index by a positive number, rounding down."""
     whole, rest = _parted(expr, by)
     if interval(rest)[1] < by:
         return whole
@@ -202,7 +202,7 @@ def clamp_index(expr: Expr, low: int, high: int) -> Expr:
 
 
 def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
-    """``before`` where the index is below the border, else ``after``; a nest is split there."""
+    """Return ``before`` below the border, else ``after``; a nest is split there."""
     low, high = interval(at)
     if before is after or high < border:
         return before
@@ -264,7 +264,7 @@ def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
 
 
 def ordered(roots: Iterable[Expr], skip=None) -> list[Expr]:
-    """All nodes below the roots, arguments first, each once; below those in ``skip`` none."""
+    """Return all nodes below the roots once, arguments first; none below those in ``skip``."""
     done: set[Expr] = set()
     order: list[Expr] = []
     for root in roots:

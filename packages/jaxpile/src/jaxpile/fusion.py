@@ -47,7 +47,7 @@ LEAST_SPLIT = 64
 
 
 def optimise(program: Program) -> None:
-    """Change the program's steps in place; what it computes stays the same."""
+    """Change the program's steps in place, with the same results."""
     program.steps[:] = fused(program.steps)
     while drop_dead(program):
         pass
@@ -111,7 +111,7 @@ def work(nests: list) -> int:
 
 
 def mergeable(first: Nest, second: Nest) -> bool:
-    """Return True if an iteration of the second needs only what the same one of the first wrote."""
+    """Return True if an iteration of the second needs only stores of the same one of the first."""
     if not first.ranges:
         return True
     writes = writes_of(first.body), writes_of(second.body)
@@ -209,7 +209,7 @@ def single(body: list, buffer: Buffer) -> bool:
 
 
 def drop_dead(program: Program) -> bool:
-    """Remove stores that are never read, and what is empty then; True if something was removed."""
+    """Remove stores that are never read, and emptied steps; True if something was removed."""
     alive = reads_of(program.steps) | set(program.outputs)
     names = {
         read
@@ -244,7 +244,7 @@ def drop_dead(program: Program) -> bool:
 
 
 def split(nest: Nest) -> list[Nest]:
-    """Nests without comparisons against the borders of concatenated or padded pieces."""
+    """Split a nest so that no index is compared with borders of joined or padded pieces."""
     if nest.count < LEAST_SPLIT:
         return [nest]
     cuts: list[set[int]] = [set() for _ in nest.ranges]
@@ -289,7 +289,7 @@ def border(node: Expr) -> tuple[int, int] | None:
 
 
 def flatten(nest: Nest) -> list[Nest]:
-    """One long loop instead of several, where the nest runs over memory in order anyway."""
+    """Replace several loops by one long loop if the nest runs over memory in order anyway."""
     if len(nest.ranges) < 2 or any(low for low, _ in nest.ranges):
         return [nest]
     shape = tuple(high for _, high in nest.ranges)

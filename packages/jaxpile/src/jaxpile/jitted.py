@@ -203,7 +203,7 @@ def _signature(function):
 
 
 def _statics(signature, numbers, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Numbers and names of the static arguments, each completed by the other."""
+    """Return numbers and names of the static arguments, each completed by the other."""
     numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers or ())
     names = (names,) if isinstance(names, str) else tuple(names or ())
     if signature is None:

@@ -104,7 +104,7 @@ def unbits(x: Expr) -> Expr:
 
 
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """Coefficients from the constant term on."""
+    """Evaluate a polynomial, with coefficients from the constant term on."""
     total = number(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = fma(total, x, number(x, coefficient))
@@ -130,7 +130,7 @@ def bits_of(x: Expr, value: float) -> Expr:
 
 
 def power_of_two(x: Expr, exponent: Expr) -> Expr:
-    """2**exponent of an integer within the range of normal numbers; x only says the type."""
+    """Return 2**exponent of an integer in the range of normal numbers, in the type of x."""
     mantissa, bias = (52, 1023) if x.dtype == F8 else (23, 127)
     kind = exponent.dtype
     return unbits(

@@ -18,7 +18,7 @@ class Memos:
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
-        """Limit what is computed inside the context to the context."""
+        """Limit memoised computations inside the context to the context."""
         self.memos.append({})
         try:
             yield

@@ -157,7 +157,7 @@ def inner_lists(item) -> list[list]:
 
 
 def walk(items: list) -> Iterator:
-    """Every statement and step, outermost first."""
+    """Yield every statement and step, outermost first."""
     for item in items:
         yield item
         for inner in inner_lists(item):
@@ -212,7 +212,7 @@ def rewritten(items: list, change: Callable[[Expr], Expr]) -> list:
 
 
 def reads_of(items: list) -> set[Buffer]:
-    """Buffers that statements or steps read."""
+    """Return the buffers that statements or steps read."""
     found: set[Buffer] = set()
     for item in walk(items):
         for expr in expressions(item):
@@ -225,5 +225,5 @@ def reads_of(items: list) -> set[Buffer]:
 
 
 def writes_of(items: list) -> set[Buffer]:
-    """Buffers that statements or steps write."""
+    """Return the buffers that statements or steps write."""
     return {item.buffer for item in walk(items) if isinstance(item, Store)}

@@ -42,7 +42,7 @@ class Lowered:
         return [v.aval for v in self.jaxpr.jaxpr.invars]
 
     def compile(self) -> Compiled:
-        """Machine code, or CUDA kernels, for the arguments' shapes and dtypes."""
+        """Compile to machine code, or CUDA kernels, for the arguments' shapes and dtypes."""
         return Compiled(self)
 
     def as_text(self, form: str = "jaxpr") -> str:
@@ -146,7 +146,7 @@ class Compiled:
 
 
 def words_of(keys) -> np.ndarray:
-    """Random keys as uint64."""
+    """Return random keys as uint64."""
     words = np.asarray(jax.random.key_data(keys)).astype(np.uint64)
     return np.asarray((words[..., 0] << np.uint64(32)) | words[..., 1])
 
@@ -179,7 +179,7 @@ def _placing() -> Callable:
 
 
 def lower(traced, in_tree, registry: Registry, name: str, backend: str) -> Lowered:
-    """Lower what ``jax.jit(f).trace(...)`` returns."""
+    """Lower the result of ``jax.jit(f).trace(...)``."""
     return Lowered(
         traced.jaxpr,
         jax.tree_util.tree_structure(traced.out_info),

@@ -28,7 +28,7 @@ MISSING = (
 
 
 def table() -> str:
-    """Two rows of Markdown: what has a translator, and what has none."""
+    """Return two rows of Markdown: primitives with a translator, and those without."""
     registry = default_registry()
     wrong = sorted(set(MISSING) & set(registry))
     if wrong:

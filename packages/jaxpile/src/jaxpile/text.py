@@ -59,7 +59,7 @@ class TextWriter(Memos):
 
     @contextmanager
     def section(self, head: str):
-        """Lines further in, below a head such as ``while (x)``."""
+        """Indent lines below a head such as ``while (x)``."""
         self.line(head + self.opens)
         self.depth += 1
         try:
@@ -113,7 +113,7 @@ class TextWriter(Memos):
     # --- expressions ---
 
     def values(self, exprs: list[Expr], inline: bool = False) -> list[str]:
-        """Texts of expressions; parts used twice or too long for a line get names first."""
+        """Return texts of expressions; parts used twice or too long get names first."""
         known: dict[Expr, str] = {}
         for memo in self.memos:
             known.update(memo)
@@ -155,7 +155,7 @@ class TextWriter(Memos):
 
 
 def bare(text: str) -> str:
-    """Without the outermost brackets."""
+    """Strip the outermost brackets."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

@@ -87,7 +87,7 @@ def cast(value: Value, dtype) -> Value:
 
 
 def view(value: Value, shape: Sequence[int], indices: Sequence[Expr]) -> Value:
-    """Another shape, whose element is the value's at ``indices`` (of the new dimensions)."""
+    """Return another shape, whose element is the value's at ``indices`` (in the new dimensions)."""
     return Value(tuple(shape), value.dtype, value.at(indices))
 
 
@@ -98,7 +98,7 @@ def transpose(value: Value, permutation: Sequence[int]) -> Value:
 
 
 def broadcast(value: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
-    """Axis k becomes axis ``axes[k]``; new axes and those of size 1 are repeated."""
+    """Broadcast so that axis k becomes ``axes[k]``; new axes and those of size 1 are repeated."""
     dims = dims_of(shape)
     return view(value, shape, [dims[axis] for axis in axes])
 
@@ -154,7 +154,7 @@ def reshape(value: Value, shape: Sequence[int]) -> Value | None:
 
 
 def concatenate(values: Sequence[Value], axis: int) -> Value:
-    """Arrays one after the other along an axis; nests split at the borders."""
+    """Concatenate arrays along an axis; nests split at the borders."""
     shape = list(values[0].shape)
     shape[axis] = sum(value.shape[axis] for value in values)
     values = [value for value in values if value.size] or list(values[:1])
@@ -173,7 +173,7 @@ def concatenate(values: Sequence[Value], axis: int) -> Value:
 
 
 def pad(value: Value, filler: Value, widths: Sequence[tuple[int, int, int]]) -> Value:
-    """Margins (low, high, between elements) of the filler, as lax.pad: negative ones cut off."""
+    """Pad with margins (low, high, between elements), as lax.pad: negative ones cut off."""
     shape = tuple(
         low + high + size + max(size - 1, 0) * inner
         for size, (low, high, inner) in zip(value.shape, widths, strict=True)

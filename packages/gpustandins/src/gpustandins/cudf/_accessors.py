@@ -13,7 +13,7 @@ from ._wrapping import PANDAS_NAME, call, wrap
 
 
 class Accessor:
-    """Methods of one kind of column; what is not listed raises NotImplementedError."""
+    """Methods of one kind of column; others raise NotImplementedError."""
 
     _name: str
     _methods: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class StringMethods(Accessor):
     _dtypes = dict.fromkeys(("count", "find", "len", "rfind"), "int32")
 
     def split(self, pat=None, n=-1, expand=False, regex=None):
-        """With ``expand=True``, one column per part; lists are not in the stand-in."""
+        """Split texts into columns, for ``expand=True``; the stand-in has no lists."""
         if not expand:
             raise NotImplementedError(
                 "cudf.Series.str.split without expand=True gives a column of lists, which is not "
@@ -81,7 +81,7 @@ class StringMethods(Accessor):
         return self.__getattr__("contains")(pat, case, flags, na, regex)
 
     def replace(self, pat, repl, n=-1, case=None, flags=0, regex=True):
-        """Replace what ``pat`` fits, a regular expression unless ``regex=False``.
+        """Replace matches of ``pat``, a regular expression unless ``regex=False``.
 
         ``repl`` is taken as it stands: :meth:`replace_with_backrefs` puts in what groups found.
         """

@@ -10,7 +10,7 @@ from ._wrapping import unwrap
 
 
 def columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
-    """Columns by name, of a pandas DataFrame. Raises ValueError for a name that comes twice."""
+    """Return the columns of a pandas DataFrame by name. Raises ValueError for a repeated name."""
     once(frame.columns)
     return {
         name: as_column(settle(frame.iloc[:, at]), None, nan_as_null)
@@ -31,7 +31,7 @@ def once(names) -> None:
 
 
 def columns_of_dict(data: dict, labels: pd.Index | None, nan_as_null: bool) -> tuple:
-    """Columns by name and the index that they share. Raises ValueError for unequal lengths."""
+    """Return columns by name and their common index. Raises ValueError for unequal lengths."""
     series = [one for one in data.values() if isinstance(one, Series | pd.Series)]
     indexes = [one._index if isinstance(one, Series) else one.index for one in series]
     if indexes and not all(one.equals(indexes[0]) for one in indexes):

@@ -123,7 +123,7 @@ def dtype_of(values):
 
 
 def settle(array):
-    """Any pandas or NumPy array of one dimension in the form that a column has it."""
+    """Convert any one-dimensional pandas or NumPy array to the form of a column."""
     if isinstance(array, pd.Series | pd.Index):
         array = array.array
     if isinstance(array, pd.RangeIndex):
@@ -163,7 +163,7 @@ def _settle_masked(array):
 
 
 def settle_objects(objects: np.ndarray):
-    """Python objects as the one type that they share. Raises MixedTypeError."""
+    """Convert Python objects to the one type that they share. Raises MixedTypeError."""
     kind = infer_dtype(objects, skipna=True)
     if kind in ("string", "empty"):
         gone = pd.isna(objects)
@@ -195,7 +195,7 @@ def check_dtype(dtype: np.dtype) -> None:
 
 
 def with_nulls(values: np.ndarray, null: np.ndarray):
-    """Numbers of which some are null, sharing the memory of ``values``."""
+    """Return numbers of which some are null, sharing the memory of ``values``."""
     return _MASKED[values.dtype.kind](values, null)
 
 

@@ -125,7 +125,7 @@ class DataFrame(HostCopies, Frame):
         return cls(data, columns=columns, dtype=dtype)
 
     def memory_usage(self, index: bool = True, deep: bool = False) -> Series:
-        """Bytes of each column on a GPU, and last those of the index."""
+        """Return the bytes of each column on a GPU, with the index last."""
         bytes_ = {str(name): column.bytes() for name, column in self._columns.items()}
         if index:
             bytes_["Index"] = self.index.memory_usage()
@@ -141,7 +141,7 @@ class DataFrame(HostCopies, Frame):
         return frame
 
     def _take(self, other: DataFrame) -> None:
-        """Become ``other``: what ``inplace=True`` does, which leaves the old memory as it was."""
+        """Become ``other``, for ``inplace=True``; the old memory stays as it was."""
         self._columns, self._index = other._columns, other._index
         self.__dict__.pop("_names", None)
         if "_names" in other.__dict__:
@@ -320,7 +320,7 @@ class DataFrame(HostCopies, Frame):
         return Series._of(_udf.apply_rows(self._columns, func, args), self._index, None)
 
     def map(self, func, na_action=None) -> DataFrame:
-        """:meth:`Series.apply` to each column."""
+        """Apply :meth:`Series.apply` to each column."""
         columns = {name: _udf.apply(one, func, ()) for name, one in self._columns.items()}
         return DataFrame._of(columns, self._index, self.columns)
 
@@ -434,7 +434,7 @@ class DataFrame(HostCopies, Frame):
         self._write(wrap(frame))
 
     def items(self) -> Iterator[tuple]:
-        """Names and columns."""
+        """Yield names and columns."""
         for name in self._columns:
             yield name, self._series(name)
 

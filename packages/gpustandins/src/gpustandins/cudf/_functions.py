@@ -37,7 +37,7 @@ def from_pandas(obj, nan_as_null: bool = True):
 
 
 def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False):
-    """One below the other (axis 0) or side by side (axis 1)."""
+    """Join one below the other (axis 0) or side by side (axis 1)."""
     if isinstance(objs, dict):
         keys, objs = list(objs) if keys is None else keys, objs.values()
     objs = list(objs)
@@ -86,12 +86,12 @@ crosstab, get_dummies, to_datetime, to_numeric = map(
 
 
 def factorize(values, *args, **kwargs):
-    """Each value's number, and the values that the numbers stand for."""
+    """Return each value's number, and the values by number."""
     return (values if isinstance(values, Frame) else Index(values)).factorize(*args, **kwargs)
 
 
 def unique(values):
-    """Each value once, in order of appearance."""
+    """Return each value once, in order of appearance."""
     return values.unique() if isinstance(values, Frame) else Series(values).unique()
 
 
@@ -156,5 +156,5 @@ def read_json(path_or_buf, *args, **kwargs) -> DataFrame:
 
 
 def read_parquet(path, *args, **kwargs) -> DataFrame:
-    """Needs pyarrow or fastparquet, which pandas asks for by name."""
+    """Read a Parquet file, for which pandas needs pyarrow or fastparquet."""
     return DataFrame(pd.read_parquet(path, *args, dtype_backend="numpy_nullable", **kwargs))

@@ -115,7 +115,7 @@ class GroupBy:
         )
 
     def rolling(self, window, min_periods=None, center=False):
-        """Windows that move over the rows of each group."""
+        """Return windows that move over the rows of each group."""
         return GroupRolling(self._grouped.rolling(window, min_periods, center))
 
     def pipe(self, func, *args, **kwargs):

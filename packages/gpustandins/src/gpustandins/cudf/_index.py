@@ -13,7 +13,7 @@ from ._wrapping import WRAPPED, as_cudf_says, give_methods, give_properties, unw
 
 
 def as_labels(labels) -> pd.Index:
-    """Labels of rows as pandas has them; of several levels they stay so."""
+    """Return row labels as pandas has them; several levels are kept."""
     labels = unwrap(labels)
     return labels if isinstance(labels, pd.Index) else pd.Index(labels)
 
@@ -49,7 +49,7 @@ class Index(NotIterable, Frame):
         self._index = other._index
 
     def nans_to_nulls(self) -> Index:
-        """NaN as <NA>, in an index of its own."""
+        """Return a new index with NaN replaced by <NA>."""
         values = nans_to_nulls(self._column.values.copy())
         return Index._of(pd.Index(values, name=self._index.name))
 
@@ -71,7 +71,7 @@ class Index(NotIterable, Frame):
         return wrap(self._index[unwrap(key)])
 
     def memory_usage(self, deep: bool = False) -> int:
-        """Bytes on a GPU: none for a range."""
+        """Return the bytes on a GPU: none for a range."""
         if isinstance(self._index, pd.RangeIndex):
             return 0
         if isinstance(self._index, pd.MultiIndex):

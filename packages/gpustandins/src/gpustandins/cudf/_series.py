@@ -86,7 +86,7 @@ class Series(NotIterable, Frame):
         return pandas_series(self._column, self._index, self.name, with_nulls)
 
     def _take(self, other: Series) -> None:
-        """Become ``other``: what ``inplace=True`` does, which leaves the old memory as it was."""
+        """Become ``other``, for ``inplace=True``; the old memory stays as it was."""
         self._column, self._index, self.name = other._column, other._index, other.name
 
     def _write(self, other: Series) -> None:
@@ -142,13 +142,13 @@ class Series(NotIterable, Frame):
         return len(self) - self.null_count
 
     def nans_to_nulls(self) -> Series:
-        """NaN as <NA>, in a column of its own."""
+        """Return a new column with NaN replaced by <NA>."""
         return Series._of(Column(nans_to_nulls(self._column.values.copy())), self._index, self.name)
 
     # -- in and out ----------------------------------------------------------------------------
 
     def memory_usage(self, index: bool = True, deep: bool = False) -> int:
-        """Bytes on a GPU; cuDF's texts are always counted whole (``deep``)."""
+        """Return the bytes on a GPU; cuDF's texts always count in full (``deep``)."""
         return self._column.bytes() + (self.index.memory_usage() if index else 0)
 
     def to_pandas(self, *, nullable: bool = False) -> pd.Series:
@@ -216,7 +216,7 @@ class Series(NotIterable, Frame):
         return Series._of(_udf.apply(self._column, func, args), self._index, self.name)
 
     def map(self, arg, na_action=None) -> Series:
-        """Values looked up in a dict or a Series (null where there is none), or ``apply``."""
+        """Look values up in a dict or a Series (null if missing), or ``apply`` a function."""
         if callable(arg):
             return self.apply(arg)
         return wrap(self._as_pandas(True).map(unwrap(arg, True)))
@@ -235,7 +235,7 @@ class Series(NotIterable, Frame):
         return Series._of(as_column(found), self._index, self.name)
 
     def unique(self) -> Series:
-        """Each value once, in order of appearance."""
+        """Return each value once, in order of appearance."""
         return self.drop_duplicates().reset_index(drop=True)
 
     def update(self, other) -> None:

@@ -42,7 +42,7 @@ NULL = _Null()
 
 
 def apply(column: Column, function, arguments: tuple) -> Column:
-    """``function(value, *arguments)`` of each value, nulls too."""
+    """Compute ``function(value, *arguments)`` for each value, nulls too."""
     if column.dtype == np.dtype(object):
         return as_column(_on_host(function, _seen(column), arguments))
     _check(column)
@@ -52,7 +52,7 @@ def apply(column: Column, function, arguments: tuple) -> Column:
 
 
 def apply_rows(columns: dict, function, arguments: tuple) -> Column:
-    """``function(row, *arguments)`` of each row; ``row["name"]`` is a value."""
+    """Compute ``function(row, *arguments)`` for each row; ``row["name"]`` is a value."""
     named = {name: one for name, one in columns.items() if name in _constants(function)}
     if any(one.dtype == np.dtype(object) for one in named.values()):
         rows = zip(*map(_seen, named.values()), strict=True)
@@ -209,7 +209,7 @@ def _launch(function, values: np.ndarray, arguments: tuple) -> tuple[cupy.ndarra
 def apply_windows(
     column: Column, function, starts: np.ndarray, ends: np.ndarray, least: int
 ) -> Column:
-    """``function(values)`` of each window; null where it has fewer than ``least`` values."""
+    """Compute ``function(values)`` for each window; null if it has fewer than ``least`` values."""
     from numba import cuda, typeof
 
     values = cuda.to_device(column.device()._host)

@@ -78,7 +78,7 @@ _PANDAS_CHANGES = getattr(pd.errors, "PandasChangeWarning", FutureWarning)
 
 
 def call(owner: str, name: str, function: Callable, args=(), kwargs=None, with_nulls: bool = False):
-    """Return what pandas' ``function`` gives as cuDF's ``owner.name``, for the stand-in's objects.
+    """Call pandas' ``function`` as cuDF's ``owner.name``, on the stand-in's objects.
 
     Raises NotImplementedError for arguments that cuDF does not take.
     """

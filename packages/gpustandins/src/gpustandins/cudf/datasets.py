@@ -16,7 +16,7 @@ _MAKE = {
 
 
 def randomdata(nrows: int = 10, dtypes: dict | None = None, seed: int | None = None) -> DataFrame:
-    """Columns of the given Python types (``{"id": int, "x": float, "y": float}``)."""
+    """Return random columns of Python types (``{"id": int, "x": float, "y": float}``)."""
     random = np.random.default_rng(seed)
     dtypes = dtypes or {"id": int, "x": float, "y": float}
     return DataFrame({name: _MAKE[kind](random, nrows) for name, kind in dtypes.items()})

@@ -20,6 +20,6 @@ def assert_index_equal(left, right, **kwargs) -> None:
 
 
 def assert_eq(left, right, **kwargs) -> None:
-    """Equal as pandas objects, whichever of the two libraries they are from."""
+    """Assert that two objects are equal as pandas objects, of either library."""
     kinds = {"DataFrame": assert_frame_equal, "Series": assert_series_equal}
     kinds.get(type(left).__name__, assert_index_equal)(left, right, **kwargs)

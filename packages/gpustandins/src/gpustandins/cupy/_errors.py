@@ -91,7 +91,7 @@ class CompileException(Exception):
         return self.get_message()
 
     def _render_traceback_(self) -> list[str]:
-        """Shown by IPython in place of the frames of the compiler's callers."""
+        """Return the error on one line, which IPython shows instead of the compiler's frames."""
         return [f"{type(self).__name__}: {self}"]
 
     def get_message(self) -> str:
@@ -109,7 +109,7 @@ class CompileException(Exception):
 
 @contextmanager
 def as_cupy_does(source: str = "", name: str = "", options: tuple = ()) -> Iterator[None]:
-    """Errors of the machine become the ones that CuPy raises."""
+    """Convert the machine's errors to CuPy's."""
     try:
         yield
     except CompilationError as error:

@@ -34,19 +34,19 @@ class Methods:
     # -- parts and views -----------------------------------------------------------------------
 
     def __getitem__(self, key):
-        """``self[key]``: a view, or a copy where an array is the index (which wraps around)."""
+        """Return ``self[key]``: a view, or a copy for an index array (which wraps around)."""
         return indexing.getitem(self, key)
 
     def __setitem__(self, key, value) -> None:
-        """``self[key] = value``; the value is a scalar or an array of the device."""
+        """Assign ``self[key] = value``; the value is a scalar or an array of the device."""
         indexing.setitem(self, key, value)
 
     def take(self, indices, axis=None, out=None):
-        """Elements along an axis; indices wrap around."""
+        """Return elements along an axis; indices wrap around."""
         return indexing.take(self, indices, axis, out)
 
     def put(self, indices, values, mode="wrap") -> None:
-        """``self.flat[indices] = values``; ``mode`` is 'wrap' (CuPy's default), 'clip', 'raise'."""
+        """Assign ``self.flat[indices] = values``; ``mode`` is 'wrap', 'clip' or 'raise'."""
         named("put")(self, indices, values, mode)
 
     @property
@@ -103,7 +103,7 @@ class Methods:
         return named("transpose")(self, axes or None)
 
     def flatten(self, order="C"):
-        """One dimension, always a copy."""
+        """Return a one-dimensional copy."""
         flat = named("ravel")(self, order)
         return flat.copy() if flat.base is not None or flat is self else flat
 
@@ -178,7 +178,7 @@ class Methods:
         _launches.record("cupy.ndarray.sort", "routine", size=self.size, exact=False)
 
     def partition(self, kth, axis=-1) -> None:
-        """Partial sort in place (CuPy sorts the whole); ``kth`` may be several."""
+        """Sort in place, completely as CuPy does; ``kth`` may be several."""
         axis = np.lib.array_utils.normalize_axis_index(axis, self.ndim) if self.ndim else axis
         length = self.shape[axis] if self.ndim else 0
         for k in np.atleast_1d(kth) if length else ():

@@ -19,7 +19,7 @@ namespace = None
 
 
 def get_array_module(*args):
-    """:mod:`cupy` where an argument is a CuPy array, else :mod:`numpy`."""
+    """Return :mod:`cupy` if an argument is a CuPy array, else :mod:`numpy`."""
     return namespace if any(isinstance(one, ndarray) for one in args) else np
 
 
@@ -34,7 +34,7 @@ def get_default_pinned_memory_pool() -> cuda.PinnedMemoryPool:
 
 
 def show_config(*, _full=False) -> None:
-    """Print what this is."""
+    """Print that this is CuPy's stand-in, with its versions and device."""
     free, total = cuda.Device().mem_info
     for name, value in {
         "What this is": "CuPy's stand-in for machines without a GPU (virtualgpu)",

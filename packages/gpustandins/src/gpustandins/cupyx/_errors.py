@@ -1,4 +1,4 @@
-"""``cupyx.errstate``: chooses whether linear algebra raises for the values of a matrix."""
+"""``cupyx.errstate``: switches errors of linear algebra for a matrix's values on or off."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seterr(*, divide=None, over=None, under=None, invalid=None, linalg=None) -> 
 
 @contextlib.contextmanager
 def errstate(**asked):
-    """:func:`seterr` inside the ``with``."""
+    """Apply :func:`seterr` inside the ``with``."""
     before = seterr(**asked)
     try:
         yield

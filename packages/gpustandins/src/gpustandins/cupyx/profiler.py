@@ -40,7 +40,7 @@ class _PerfCaseResult:
         self._devices = devices
 
     def to_str(self, show_gpu: bool = False) -> str:
-        """One line as CuPy writes it; with ``show_gpu`` that there is no time of one."""
+        """Return CuPy's line of text; ``show_gpu`` adds that there is no GPU time."""
         us = self.cpu_times * 1e6
         text = f"{self.name:<20s}:    CPU:{us.mean():9.03f} us"
         if us.size > 1:

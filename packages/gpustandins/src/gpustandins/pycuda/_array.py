@@ -27,7 +27,7 @@ from .tools import DeviceData
 
 
 def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
-    """Grid and block for ``n`` elements, by PyCUDA's rule: blocks of 32 to 128 threads."""
+    """Return grid and block for ``n`` elements by PyCUDA's rule: 32 to 128 threads a block."""
     data = _limits(dev or Device(0))
     most = 4 * data.thread_blocks_per_mp * data.multiprocessors
     if n < data.warp_size:

@@ -48,7 +48,7 @@ for _name, _value in _ATTRIBUTES.items():
 
 
 def init(flags: int = 0) -> None:
-    """Start the driver; what comes before it fails."""
+    """Start the driver; calls before it fail."""
     global _initialised
     _initialised = True
 
@@ -110,21 +110,21 @@ class Device:
         return int(digits[:-1]), int(digits[-1])
 
     def total_memory(self) -> int:
-        """Bytes."""
+        """Return the device's memory in bytes."""
         return runtime.getDeviceProperties(self._number)["totalGlobalMem"]
 
     def pci_bus_id(self) -> str:
         return runtime.deviceGetPCIBusId(self._number)
 
     def get_attribute(self, attribute: int) -> int:
-        """One of :class:`device_attribute`; what the machine does not have is 0."""
+        """Return a :class:`device_attribute`; 0 for parts that the machine does not have."""
         if attribute not in _ATTRIBUTES.values():
             raise LogicError("cuDeviceGetAttribute failed: invalid argument")
         with call("cuDeviceGetAttribute"):
             return runtime.deviceGetAttribute(attribute, self._number)
 
     def get_attributes(self) -> dict[int, int]:
-        """All attributes, by number."""
+        """Return all attributes, by number."""
         return {value: self.get_attribute(value) for value in _ATTRIBUTES.values()}
 
     def __getattr__(self, name: str) -> int:
@@ -209,7 +209,7 @@ class Context:
 
     @staticmethod
     def set_cache_config(config: int) -> None:
-        """Without effect: there are no caches."""
+        """Do nothing: there are no caches."""
 
     @staticmethod
     def get_cache_config() -> int:

@@ -31,7 +31,7 @@ class Error(Exception):
     """Base of all errors of PyCUDA."""
 
     def _render_traceback_(self) -> list[str]:
-        """Shown by IPython in place of the frames between the caller and the machine."""
+        """Return the error on one line, which IPython shows instead of the machine's frames."""
         return [f"{type(self).__name__}: {self}"]
 
 

@@ -66,7 +66,7 @@ class ArgumentHandler:
         return self.dev_alloc
 
     def pre_call(self, stream) -> None:
-        """Before the launch."""
+        """Prepare for the launch."""
 
 
 class In(ArgumentHandler):
@@ -80,7 +80,7 @@ class In(ArgumentHandler):
 
 
 class Out(ArgumentHandler):
-    """Copied back after the launch; before it the device's memory is what it happens to be."""
+    """Argument that is copied back after the launch, and is uninitialised before it."""
 
     def post_call(self, stream) -> None:
         if stream is None:
@@ -108,7 +108,7 @@ class Module:
             return Function(self._loaded.kernel(name))
 
     def get_global(self, name: str) -> tuple[int, int | None]:
-        """Address and bytes of a ``__device__`` or ``__constant__`` variable.
+        """Return address and bytes of a ``__device__`` or ``__constant__`` variable.
 
         CuPy on a GPU does not tell the bytes: they are None.
         """
@@ -235,14 +235,14 @@ class Function:
             self._kernel.start(grid, block, arguments, int(shared), stream)
 
     def get_attribute(self, attribute: int) -> int:
-        """One of :class:`function_attribute`."""
+        """Return a :class:`function_attribute`."""
         for name, value in vars(function_attribute).items():
             if value == attribute and name.lower() in self._kernel.attributes:
                 return self._kernel.attributes[name.lower()]
         raise LogicError("cuFuncGetAttribute failed: invalid argument")
 
     def set_attribute(self, attribute: int, value: int) -> None:
-        """Only ``MAX_DYNAMIC_SHARED_SIZE_BYTES`` and ``PREFERRED_SHARED_MEMORY_CARVEOUT``."""
+        """Set ``MAX_DYNAMIC_SHARED_SIZE_BYTES`` or ``PREFERRED_SHARED_MEMORY_CARVEOUT``."""
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             with call("cuFuncSetAttribute"):
                 self._kernel.allow_dynamic(int(value))
@@ -252,10 +252,10 @@ class Function:
             raise LogicError("cuFuncSetAttribute failed: invalid argument")
 
     def set_cache_config(self, config: int) -> None:
-        """Without effect: there are no caches."""
+        """Do nothing: there are no caches."""
 
     def set_shared_config(self, config: int) -> None:
-        """Without effect: banks are four bytes wide."""
+        """Do nothing: banks are four bytes wide."""
 
     def __getattr__(self, name: str) -> int:
         if isinstance(absent := vars(type(self)).get(name), Absent):
@@ -300,7 +300,7 @@ def _letter(kind: Any) -> str:
 
 
 def _letters(text: str) -> list[str]:
-    """``"P2sf"`` → ``["P", "2s", "f"]``."""
+    """Split a format: ``"P2sf"`` → ``["P", "2s", "f"]``."""
     letters, count = [], ""
     for char in text:
         if char.isdigit():
@@ -326,7 +326,7 @@ def _packed(letter: str, value: Any) -> Argument:
 
 
 def _extent(name: str, dimensions) -> tuple[int, int, int]:
-    """Three numbers. Raises TypeError for what PyCUDA's C++ does not take for ints."""
+    """Return three numbers. Raises TypeError for values that PyCUDA's C++ refuses."""
     if np.isscalar(dimensions):
         raise TypeError(f"block and grid are tuples: write ({dimensions}, 1, 1)")
     dimensions = tuple(dimensions)

@@ -121,7 +121,7 @@ class _CuPyKernel:
 
 
 def _value(argument: Argument) -> np.generic | np.ndarray:
-    """Return what CuPy passes by value: a number, an address as one, or a record's bytes."""
+    """Return an argument that CuPy passes by value: a number, an address, or a record's bytes."""
     if argument.is_array or (argument.dtype is None and len(argument.raw) == 8):
         return np.frombuffer(argument.raw, np.uint64)[0]
     if argument.dtype is None:

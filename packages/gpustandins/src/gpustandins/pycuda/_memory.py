@@ -94,7 +94,7 @@ class ManagedAllocation(DeviceAllocation, _Described):
         return int(self)
 
     def attach(self, flags: int, stream=None) -> None:
-        """Without effect: all streams share the memory."""
+        """Do nothing: all streams share the memory."""
 
 
 class HostAllocation(_Described):
@@ -113,7 +113,7 @@ class HostAllocation(_Described):
         self._describe(address, shape, dtype, order)
 
     def free(self) -> None:
-        """Without effect: the array over the memory may still be in use."""
+        """Do nothing: the array over the memory may still be in use."""
 
     def get_device_pointer(self) -> int:
         raise LogicError(
@@ -139,12 +139,12 @@ class host_alloc_flags:
 
 
 def mem_alloc(nbytes: int) -> DeviceAllocation:
-    """Device memory. Raises MemoryError where there is not enough, LogicError for no bytes."""
+    """Allocate device memory. Raises MemoryError if there is too little, LogicError for 0 bytes."""
     return DeviceAllocation(nbytes)
 
 
 def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAllocation, int]:
-    """Memory for ``height`` rows of ``width`` bytes, and the distance of two rows in bytes."""
+    """Allocate ``height`` rows of ``width`` bytes; return them and the pitch in bytes."""
     pitch = -(-width // 512) * 512
     return DeviceAllocation(pitch * height), pitch
 
@@ -225,7 +225,7 @@ def memcpy_peer(
 
 
 def _fill(dtype: type[np.unsignedinteger]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """``memset_d8`` and its like for words of a type, at once and in a stream."""
+    """Make ``memset_d8`` and its like for words of a type, at once and in a stream."""
     bits = 8 * np.dtype(dtype).itemsize
 
     def started(dest: Any, data: int, count: int, stream: Any = None) -> None:
@@ -295,7 +295,7 @@ def register_host_memory(ary: np.ndarray, flags: int = 0) -> np.ndarray:
 
 
 def _variants(empty):
-    """``zeros``, ``empty_like`` and ``zeros_like`` of a kind of host array."""
+    """Make ``zeros``, ``empty_like`` and ``zeros_like`` of a kind of host array."""
 
     def zeros(shape, dtype, order="C", *flags, **named):
         result = empty(shape, dtype, order, *flags, **named)

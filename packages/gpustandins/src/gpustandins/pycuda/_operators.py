@@ -49,7 +49,7 @@ class Operators:
         return self if other == 1 else _binary(_divide_by, self, other, self)
 
     def mul_add(self, selffac, other, otherfac, add_timer=None, stream=None, out=None):
-        """``selffac * self + otherfac * other`` in one kernel."""
+        """Compute ``selffac * self + otherfac * other`` in one kernel."""
         need_contiguous(self, other)
         shape = self.shape or other.shape
         result = into(out, shape, lambda: self._new_like_me(common_dtype(self, other)))
@@ -150,7 +150,7 @@ def _binary(function, x: Operators, y: Any, out: Operators | None = None):
 
 
 def _divide(x: cupy.ndarray, y: cupy.ndarray) -> cupy.ndarray:
-    """Integers divide as in C, towards zero; by zero gives all bits set, as on a GPU."""
+    """Divide. Integers are divided as in C; division by zero sets all bits, as on a GPU."""
     if cupy.result_type(x, y).kind not in "iu":
         return cupy.true_divide(x, y)
     zero = y == 0
@@ -161,7 +161,7 @@ def _divide(x: cupy.ndarray, y: cupy.ndarray) -> cupy.ndarray:
 
 
 def _divide_by(x: cupy.ndarray, y: Any) -> cupy.ndarray:
-    """PyCUDA multiplies by ``1 / y``, which no integer array can take."""
+    """Multiply by ``1 / y`` as PyCUDA does, which no integer array can take."""
     if cupy.result_type(x, y).kind in "iu":
         raise struct.error(
             "required argument is not an integer (PyCUDA multiplies an integer "

@@ -8,7 +8,7 @@ __all__ = ["has_double_support", "has_stack", "platform_bits"]
 
 
 def platform_bits() -> int:
-    """Bits of a pointer."""
+    """Return the number of bits of a pointer."""
     return 64
 
 

@@ -58,7 +58,7 @@ def compile(
     include_dirs: Sequence[str] = (),
     target: str = "cubin",
 ) -> bytes:
-    """PTX, whatever ``target``: the virtual GPU has no machine code. Raises CompileError."""
+    """Compile to PTX for any ``target``: there is no machine code here. Raises CompileError."""
     if target not in ("cubin", "ptx", "fatbin"):
         raise AssertionError(f"target is cubin, ptx or fatbin, not {target!r}")
     return _compile(source, options, no_extern_c, arch, include_dirs).ptx()

@@ -41,19 +41,19 @@ def fmod(arg: GPUArray, mod: GPUArray, stream=None) -> GPUArray:
 
 
 def frexp(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
-    """Significands and exponents, both in the array's own type."""
+    """Return significands and exponents, both in the array's own type."""
     significand, exponent = cupy.frexp(arg._array)
     return arg._new_like_me()._write(significand), arg._new_like_me()._write(exponent)
 
 
 def ldexp(significand: GPUArray, exponent: GPUArray, stream=None) -> GPUArray:
-    """``significand * 2**exponent``."""
+    """Compute ``significand * 2**exponent``."""
     powers = exponent._array.astype("int32")
     return significand._new_like_me()._write(cupy.ldexp(significand._array, powers))
 
 
 def modf(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
-    """Fractional and integral parts."""
+    """Return fractional and integral parts."""
     fraction, whole = cupy.modf(arg._array)
     return arg._new_like_me()._write(fraction), arg._new_like_me()._write(whole)
 

@@ -22,7 +22,7 @@ _default = np.random.default_rng()
 
 
 def rand(shape, dtype=np.float32, stream=None) -> GPUArray:
-    """Uniform in [0, 1) for floats, over all values for integers."""
+    """Draw uniform numbers in [0, 1) for floats, over all values for integers."""
     result = GPUArray(shape, dtype)
     return result._write(_uniform(_default, result.shape, result.dtype))
 
@@ -33,7 +33,7 @@ def seed_getter_uniform(count: int) -> GPUArray:
 
 
 def seed_getter_unique(count: int) -> GPUArray:
-    """``count`` random seeds."""
+    """Return ``count`` random seeds."""
     return to_gpu(_default.integers(0, 2**31 - 1, count, np.int32))
 
 
@@ -45,7 +45,7 @@ class _Generator:
         self._numbers = np.random.default_rng([*np.abs(seeds.get()).tolist(), offset])
 
     def fill_uniform(self, data: GPUArray, stream=None) -> GPUArray:
-        """Uniform in (0, 1] for floats, over all values for integers."""
+        """Fill with uniform numbers in (0, 1] for floats, over all values for integers."""
         return data._write(_uniform(self._numbers, data.shape, data.dtype, from_zero=False))
 
     def gen_uniform(self, shape, dtype, stream=None) -> GPUArray:

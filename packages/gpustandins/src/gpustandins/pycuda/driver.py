@@ -125,7 +125,7 @@ MISSING = {
 
 
 def start_profiler() -> None:
-    """Nothing listens: ``with virtualgpu.profile()`` counts what kernels do."""
+    """Do nothing: no profiler is attached. ``virtualgpu.profile()`` counts kernels' work."""
 
 
 def stop_profiler() -> None:

@@ -50,7 +50,7 @@ transpose, reshape, any, all = GPUArray.transpose, GPUArray.reshape, GPUArray.an
 
 
 def zeros(shape, dtype=np.float64, allocator=_memory.mem_alloc, order="C") -> GPUArray:
-    """Zeros; memory from :func:`empty` is not zero."""
+    """Return zeros; memory from :func:`empty` is not zero."""
     return GPUArray(shape, dtype, allocator, order=order)._write(0)
 
 
@@ -145,7 +145,7 @@ def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
 
 
 def if_positive(criterion, then_, else_, out=None, stream=None) -> GPUArray:
-    """``then_`` where ``criterion`` is above 0, else ``else_``."""
+    """Return ``then_`` where ``criterion`` is above 0, else ``else_``."""
     if not criterion.shape == then_.shape == else_.shape:
         raise ValueError("shapes do not match")
     if then_.dtype != else_.dtype:
@@ -155,7 +155,7 @@ def if_positive(criterion, then_, else_, out=None, stream=None) -> GPUArray:
 
 
 def where(criterion, then_, else_, out=None, stream=None) -> GPUArray:
-    """``then_`` where ``criterion`` is not 0, else ``else_``."""
+    """Return ``then_`` where ``criterion`` is not 0, else ``else_``."""
     if criterion.shape != then_.shape or then_.shape != else_.shape:
         raise NotImplementedError("shape broadcast not implemented")
     if then_.dtype != else_.dtype:

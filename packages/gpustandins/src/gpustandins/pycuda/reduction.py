@@ -110,7 +110,7 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
         return self.dtype_out
 
     def __call__(self, *args, stream=None, out=None, allocator=None, range=None, slice=None):
-        """Launch; the result is a ``GPUArray`` of shape ``()``.
+        """Launch; return a ``GPUArray`` of shape ``()``.
 
         The first vector says how many elements there are. Raises RuntimeError for arrays with
         gaps.

@@ -96,7 +96,7 @@ extern "C" __global__ void {name_prefix}_shift(
         )
 
     def __call__(self, input_ary, output_ary=None, allocator=None, stream=None):
-        """Launch; into the input unless there is an ``output_ary``, which "new" makes."""
+        """Launch; write into the input, into ``output_ary``, or into a new array for "new"."""
         if output_ary is None:
             output_ary = input_ary
         elif isinstance(output_ary, str) and output_ary == "new":

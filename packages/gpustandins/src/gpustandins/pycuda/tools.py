@@ -177,7 +177,7 @@ def context_dependent_memoize(function):
 
 
 def clear_context_caches() -> None:
-    """Nothing is kept by context."""
+    """Do nothing: no cache depends on a context."""
 
 
 # -- memory pools -------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class DeviceMemoryPool:
         self._holding = True
 
     def allocate(self, size: int) -> PooledDeviceAllocation:
-        """``size`` bytes; what is in them is left over."""
+        """Allocate ``size`` bytes, which keep their old contents."""
         kept = self._free.get(size)
         block = kept.pop() if kept else DeviceAllocation(size)
         self._active += 1
@@ -265,10 +265,10 @@ class PageLockedMemoryPool:
         return pagelocked_empty(shape, dtype, order)
 
     def free_held(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no memory is held."""
 
     def stop_holding(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no memory is held."""
 
 
 # -- occupancy ----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ SHORT = 2**32 - BLOCK
 
 @dataclass(eq=False)
 class Kernel:
-    """A kernel: its source, what it takes, and how many threads work. It is a step of a plan."""
+    """A step of a plan: a kernel with its source, its arguments and its number of threads."""
 
     name: str
     text: str
@@ -74,7 +74,7 @@ def generate(program: Program) -> Plan:
 
 
 def kernel_of(nest: Nest, name: str) -> Kernel:
-    """One thread for each index of the nest's ranges."""
+    """Write the kernel of a nest, with one thread for each index of its ranges."""
     writes = writes_of([nest])
     buffers = sorted(reads_of([nest]) | writes, key=lambda b: (b in writes, b.name))
     bound = {item.variable for item in walk(nest.body) if isinstance(item, Loop)}

@@ -16,7 +16,7 @@ from jaxpile.program import Branch, Buffer, Program, Repeat, While
 
 
 def cupy():
-    """CuPy, or a stand-in that is installed under its name. Raises NoGPU."""
+    """Import CuPy, or a stand-in that is installed under its name. Raises NoGPU."""
     try:
         return importlib.import_module("cupy")
     except ImportError as error:

@@ -93,7 +93,7 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
 
 
 class StepWriter(Memos):
-    """Writes the body of one step; ``memos`` hold what has been computed and is still so."""
+    """Writer of one step's body; ``memos`` hold values that are computed and still valid."""
 
     def __init__(
         self, function: ir.Function, passed: list[Buffer], stack: list[Buffer], calls: bool = False

@@ -39,7 +39,7 @@ def address_of(array: np.ndarray) -> int:
 
 
 def aligned(nbytes: int) -> tuple[np.ndarray, int]:
-    """Bytes at a multiple of 64, so that JAX takes them over without a copy; their address."""
+    """Allocate bytes, with their address, at a multiple of 64, so that JAX needs no copy."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     address = address_of(raw)
     start = -address % ALIGNMENT
@@ -47,7 +47,7 @@ def aligned(nbytes: int) -> tuple[np.ndarray, int]:
 
 
 def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
-    """Memory for temporary buffers: that of an earlier call, whose pages are there already."""
+    """Reuse an earlier call's memory, whose pages exist already, for temporary buffers."""
     try:
         memory = _spare.pop()
     except IndexError:

@@ -143,7 +143,7 @@ def emit(builder: ir.IRBuilder, node: Expr, args: list):
 
 
 def shift(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, by):
-    """Shifts by as many bits as there are, or more, are 0 (or all sign): LLVM leaves them open."""
+    """Shift; a shift by the width or more, undefined in LLVM, gives 0 (or all sign)."""
     width = 8 * dtype.itemsize
     most = ir.Constant(by.type, width - 1)
     over = builder.icmp_unsigned(">", by, most)
@@ -155,7 +155,7 @@ def shift(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, by):
 
 
 def division(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, y):
-    """Integers as XLA divides them: x / 0 is -1, x % 0 is x, and the lowest number / -1 itself."""
+    """Divide integers as XLA does: x / 0 is -1, x % 0 is x, lowest / -1 is the lowest."""
     if dtype.kind == "f":
         if op == "div":
             return builder.fdiv(x, y)
@@ -177,7 +177,7 @@ def division(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, y):
 
 
 def convert(builder: ir.IRBuilder, x, source: np.dtype, target: np.dtype):
-    """Between dtypes, as XLA: floats become integers towards zero, within range; NaN is 0."""
+    """Convert between dtypes as XLA does: floats to integers truncate and clamp; NaN is 0."""
     kind = type_of(target)
     if target == BOOL:
         zero = ir.Constant(x.type, 0.0 if source.kind == "f" else 0)

@@ -11,7 +11,7 @@ SHARE_FROM = 400_000
 
 
 def parts_of(program: Program) -> list[tuple[list[int], tuple[int, int], bool]]:
-    """Return the units of one call: steps by number, their extent, and whether threads share it.
+    """Return the units of one call: steps by number, their extent, and True if threads share it.
 
     A large step is a part of its own; the small ones between two of those are one part.
     """

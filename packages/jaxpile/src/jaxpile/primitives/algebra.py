@@ -13,7 +13,7 @@ from jaxpile.registry import translates
 
 
 def factors(a):
-    """LU with row exchanges: both factors in one matrix, the pivots, the rows' order."""
+    """Compute LU with row exchanges: both factors in one matrix, the pivots, the rows' order."""
     rows, columns = a.shape
     row = jnp.arange(rows, dtype=jnp.int32)
 
@@ -56,7 +56,7 @@ def lu_pivots_to_permutation(driver, equation, pivots):
 
 
 def lower_factor(a):
-    """Cholesky's factor L of a symmetric matrix, column by column; NaN where it has none."""
+    """Compute Cholesky's factor L of a symmetric matrix by columns; NaN where there is none."""
     size = a.shape[0]
     row = jnp.arange(size)
 

@@ -35,7 +35,7 @@ def call(driver, equation, *operands):
 
 
 def carries_for(driver, values) -> list:
-    """Buffers that hold the first values of a loop's carries."""
+    """Return buffers that hold the first values of a loop's carries."""
     buffers = []
     for value in values:
         buffer = driver.builder.buffer(value.shape, value.dtype)
@@ -51,7 +51,7 @@ def at_level(buffers, level: int) -> None:
 
 
 def scan_parts(equation) -> tuple[int, int]:
-    """Return how many operands of a scan are constants, and how many are carries.
+    """Return the numbers of constants and of carries among a scan's operands.
 
     JAX's parameters for this change from version to version. What goes row by row has one axis
     less in the body than outside of it; a carry has as many.
@@ -189,7 +189,7 @@ def platform_index(driver, equation):
 
 @translates("call_hi_primitive")
 def call_hi_primitive(driver, equation, *operands):
-    """Translate what JAX 0.12 defines by simpler primitives, such as searchsorted."""
+    """Translate JAX 0.12's compound primitives, such as searchsorted, by simpler ones."""
     definition = equation.params["_prim"]
 
     def function(*leaves):

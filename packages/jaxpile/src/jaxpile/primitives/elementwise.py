@@ -99,7 +99,7 @@ def _operation(name: str, op: str, attr=None) -> FunctionTranslator:
 
 
 def level(operands) -> list[Value]:
-    """Operands of one shape: JAX leaves scalars, and axes of size 1, to be repeated."""
+    """Broadcast operands to one shape: JAX leaves scalars, and axes of size 1, unrepeated."""
     shape = np.broadcast_shapes(*(v.shape for v in operands))
     return [
         v if v.shape == shape else broadcast(v, shape, range(len(shape) - len(v.shape), len(shape)))
@@ -119,7 +119,7 @@ def comparison(driver, equation, x, y):
 
 @translates("lt_to", "le_to", "eq_to", kind="pointwise")
 def total_order(driver, equation, x, y):
-    """Comparisons by which NaN comes after infinity and -0 before 0."""
+    """Compare so that NaN comes after infinity, and -0 before 0."""
     return pointwise(
         equation.primitive.name[:2],
         BOOL,
@@ -253,7 +253,7 @@ def square(driver, equation, x):
 
 @translates("one_minus_square", kind="pointwise")
 def one_minus_square(driver, equation, x):
-    """(1 + x) (1 - x), which is exact where x is near 1."""
+    """Compute (1 + x) (1 - x), which is exact where x is near 1."""
     one = const(1, x.dtype)
     expr = apply("mul", x.dtype, *(apply(op, x.dtype, one, x.expr) for op in ("add", "sub")))
     return Value(x.shape, x.dtype, expr)
@@ -261,7 +261,7 @@ def one_minus_square(driver, equation, x):
 
 @translates("polynomial", kind="pointwise")
 def polynomial(driver, equation, *operands):
-    """Horner's rule, the constant term first."""
+    """Evaluate a polynomial by Horner's rule, the constant term first."""
     x, *coefficients = level(operands)
     total = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
@@ -327,7 +327,7 @@ def integer_pow(driver, equation, x):
 
 
 def power(x: Expr, exponent: int) -> Expr:
-    """By squaring; a negative exponent divides 1 by the positive power."""
+    """Raise to a power by squaring; a negative exponent divides 1 by the positive power."""
     if exponent < 0:
         return apply("div", x.dtype, const(1, x.dtype), power(x, -exponent))
     result, base = None, x
@@ -358,7 +358,7 @@ def erf_inv(driver, equation, x):
 
 
 def inverse_error(x: Expr) -> Expr:
-    """Giles' approximation (7 digits); for float64 two steps of Newton's method after it."""
+    """Compute Giles' approximation (7 digits), for float64 refined by two Newton steps."""
     t = x.dtype
 
     def number(value):

@@ -45,7 +45,7 @@ def missing(dtype: np.dtype):
 
 
 def mode_of(equation) -> str:
-    """One of "clip", "fill" and "promise"."""
+    """Return "clip", "fill" or "promise"."""
     name = str(equation.params["mode"]).rpartition(".")[2].lower()
     return {"fill_or_drop": "fill", "promise_in_bounds": "promise"}.get(name, name)
 
@@ -96,7 +96,7 @@ def gather(driver, equation, operand, indices):
 
 
 def starts_of(starts, shape, sizes) -> list[Expr]:
-    """Scalars as starts of a slice, moved so that the slice lies within the array."""
+    """Return scalars as starts of a slice, moved so that the slice lies in the array."""
     return [
         clamp_index(as_index(start.expr), 0, size - width)
         for start, size, width in zip(starts, shape, sizes, strict=True)

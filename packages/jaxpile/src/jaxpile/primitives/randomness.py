@@ -26,7 +26,7 @@ def _xor(x: Expr, y: Expr) -> Expr:
 
 
 def rounds(key: tuple[Expr, Expr], counter: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
-    """Threefry-2x32 with 20 rounds: Salmon and others (2011), "Parallel random numbers"."""
+    """Compute 20 rounds of Threefry-2x32 (Salmon and others 2011, "Parallel random numbers")."""
     keys = (*key, _xor(_xor(*key), _word(0x1BD11BDA)))
     x, y = _add(counter[0], keys[0]), _add(counter[1], keys[1])
     for group in range(5):
@@ -49,7 +49,7 @@ def threefry2x32(driver, equation, first, second, x, y):
 
 
 def packed(words: Value) -> Value:
-    """Keys from their words, uint32[..., 2]."""
+    """Pack keys from their words, uint32[..., 2]."""
     shape = words.shape[:-1]
     high, low = (apply("cast", U8, words.at([*dims_of(shape), index(k)])) for k in (0, 1))
     return Value(shape, U8, apply("or", U8, apply("shl", U8, high, const(32, U8)), low))

@@ -123,7 +123,7 @@ def reduce(driver, x: Value, axes: list[int], op: str, neutral) -> Value:
 
 @translates("reduce")
 def reduce_by(driver, equation, *operands):
-    """lax.reduce: one element after the other by the program's own function of scalars."""
+    """Reduce element by element with the program's own function of scalars (lax.reduce)."""
     builder, half = driver.builder, len(operands) // 2
     arrays, starts = operands[:half], operands[half:]
     axes = equation.params["dimensions"]
@@ -162,7 +162,7 @@ def reduce_by(driver, equation, *operands):
 
 
 def in_parts(builder, x: Value, out, op: str, start) -> None:
-    """All elements: a number of partial results, then those."""
+    """Reduce all elements to a number of partial results, and then those."""
     flat = var(builder.fresh("r"), 0, x.size)
     value = flattened(x.expr, x.shape, flat, {})
     length, inner, inner_sizes = x.size, [], []
@@ -243,7 +243,10 @@ def arg_extreme(driver, equation, x):
 
 
 def log_add(x: Expr, y: Expr) -> Expr:
-    """log(exp(x) + exp(y)): the larger, and log1p of the rest; equal infinities are themselves."""
+    """Compute log(exp(x) + exp(y)) as the larger plus log1p of the rest.
+
+    Two equal infinities give that infinity.
+    """
     kind = x.dtype
     high, low = apply("max", kind, x, y), apply("min", kind, x, y)
     rest = apply("log1p", kind, apply("exp", kind, apply("exact_sub", kind, low, high)))

@@ -22,7 +22,9 @@ def digamma(driver, equation, x):
 
 
 def derivative_of_lgamma(x: Expr) -> Expr:
-    """Reflected to x >= 1/2, moved up by psi(x + 1) = psi(x) + 1 / x, then the series.
+    """Compute lgamma's derivative by reflection, recurrence and a series.
+
+    Arguments below 1/2 are reflected, small ones moved up by psi(x + 1) = psi(x) + 1 / x.
 
     NaN at the poles: 0 and the negative whole numbers.
     """

@@ -53,7 +53,10 @@ def expand_dims(driver, equation, x):
 
 @translates("transpose")
 def transpose(driver, equation, x):
-    """Wanted often, with another axis last: in memory, as loops over strides miss the cache."""
+    """Transpose: a copy in memory if it is used often and moves the last axis.
+
+    Loops over strides would miss the cache.
+    """
     found = values.transpose(x, equation.params["permutation"])
     turned = equation.params["permutation"][-1:] != (len(x.shape) - 1,)
     if turned and driver.uses(equation.outvars[0]) >= OFTEN and min(x.shape) > 1:
@@ -106,7 +109,7 @@ def iota(driver, equation, *_):
 
 @translates("empty", "empty2")
 def empty(driver, equation, *_):
-    """Memory to be written: zeros, as XLA's CPU code has it."""
+    """Return memory to be written: zeros, as in XLA's CPU code."""
     return full(equation.params.get("shape", ()), 0, equation.params["dtype"])
 
 

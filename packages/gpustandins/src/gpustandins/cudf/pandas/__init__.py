@@ -27,7 +27,7 @@ def install() -> None:
 
 
 def load_ipython_extension(shell) -> None:
-    """``%load_ext cudf.pandas``, with ``%%cudf.pandas.profile`` and ``line_profile``."""
+    """Load the extension, with ``%%cudf.pandas.profile`` and ``line_profile``."""
     global LOADED
     LOADED = True
     for magic in ("cudf.pandas.profile", "cudf.pandas.line_profile"):

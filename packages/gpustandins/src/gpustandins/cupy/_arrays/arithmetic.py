@@ -1,4 +1,4 @@
-"""Arithmetic where CuPy's kernels give another answer than NumPy.
+"""Arithmetic whose results in CuPy's kernels differ from NumPy's.
 
 Each function takes the host's views of the arguments and of the results, and returns whether it
 wrote the results; where it did not, NumPy's own loop is right. The formulas are those of CuPy
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def power(inputs, targets) -> bool:
-    """Negative exponents of integers: NumPy refuses, CuPy's loop gives 1, −1 or 0."""
+    """Raise integers to negative exponents as CuPy does: 1, −1 or 0, where NumPy refuses."""
     (target,) = targets
     if target.dtype.kind != "i":
         return False
@@ -26,7 +26,7 @@ def power(inputs, targets) -> bool:
 
 
 def reciprocal(inputs, targets) -> bool:
-    """1/0 of integers is 0."""
+    """Return reciprocals; 1/0 of integers is 0."""
     (x,), (target,) = inputs, targets
     if target.dtype.kind not in "iu" or np.all(x):
         return False
@@ -35,7 +35,7 @@ def reciprocal(inputs, targets) -> bool:
 
 
 def floor_divide(inputs, targets) -> bool:
-    """``floor(x / y)`` for floats: 1 // 0.1 is 10, where NumPy and Python say 9."""
+    """Compute ``floor(x / y)`` for floats: 1 // 0.1 is 10, where NumPy and Python say 9."""
     (target,) = targets
     if target.dtype.kind != "f":
         return False
@@ -45,7 +45,7 @@ def floor_divide(inputs, targets) -> bool:
 
 
 def remainder(inputs, targets) -> bool:
-    """``x - floor(x / y) * y`` for floats, rounded after each step.
+    """Compute ``x - floor(x / y) * y`` for floats, rounded after each step.
 
     PTX lets the last two become one fma, which the virtual GPU never does and a real one may:
     there ``1 % 0.1`` is -5.6e-17 rather than 0.
@@ -63,7 +63,7 @@ def remainder(inputs, targets) -> bool:
 
 
 def divmod_(inputs, targets) -> bool:
-    """Both of the above."""
+    """Return both of the above."""
     quotient, rest = targets
     if quotient.dtype.kind != "f":
         return False

@@ -36,7 +36,7 @@ def cast(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def saturate(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """``values`` (float) as ``dtype`` (integer), clamped as by ``cvt.rzi``."""
+    """Convert floats to an integer ``dtype``, clamped as by ``cvt.rzi``."""
     wide = np.dtype(f"{dtype.kind}{max(dtype.itemsize, 4)}")
     limits = np.iinfo(wide)
     # 2**32 and 2**64 are floats, the largest integers below them are not.

@@ -147,7 +147,7 @@ class ndarray(HostSide, Operators):
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        """Version 3: what Numba and other libraries read to use the array in place."""
+        """Version 3 of the interface by which Numba and other libraries use the array in place."""
         host = self._host
         return {
             "shape": host.shape,
@@ -166,7 +166,7 @@ class ndarray(HostSide, Operators):
 
 
 def supported(dtype) -> np.dtype:
-    """``dtype`` as NumPy's; ValueError where CuPy has no arrays of it."""
+    """Return ``dtype`` as NumPy's; raise ValueError if CuPy has no arrays of it."""
     dtype = np.dtype(dtype)
     if not dtype.isnative:
         raise ValueError(f"Unsupported dtype {dtype}: not in this machine's byte-order")
@@ -178,7 +178,7 @@ def supported(dtype) -> np.dtype:
 
 
 def layout(order, kinds: str = "KACF") -> str:
-    """``order`` as one capital letter of ``kinds``, of which the first stands for None.
+    """Return ``order`` as one capital letter of ``kinds``, whose first stands for None.
 
     Raises ValueError for anything else.
     """

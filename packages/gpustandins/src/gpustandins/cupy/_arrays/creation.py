@@ -98,7 +98,7 @@ def asfarray(a, dtype=float):
 
 
 def asarray_chkfinite(a, dtype=None, order=None):
-    """:func:`asarray`, refusing infinities and NaN with ValueError."""
+    """Convert as :func:`asarray` does; refuse infinities and NaN with ValueError."""
     made = asarray(a, dtype, order)
     if not np.isfinite(made._host).all():
         raise ValueError("array must not contain Infs or NaNs")
@@ -123,14 +123,14 @@ def copy(a, order="K"):
 
 
 def astype(x, dtype, /, *, copy=True):
-    """``x.astype(dtype)`` for CuPy arrays, and for nothing else (TypeError)."""
+    """Convert a CuPy array by ``x.astype(dtype)``; raise TypeError for anything else."""
     if not isinstance(x, ndarray):
         raise TypeError(f"Input should be a CuPy array. It is a {type(x)} instead.")
     return x.astype(dtype, copy=copy)
 
 
 def zeros(shape, dtype=float, order="C"):
-    """Zeros, by a memset rather than a kernel."""
+    """Return zeros, made by a memset and not a kernel."""
     return full(shape, 0, dtype, order)
 
 
@@ -139,7 +139,7 @@ def ones(shape, dtype=float, order="C"):
 
 
 def full(shape, fill_value, dtype=None, order="C"):
-    """All elements the same; ``fill_value`` is a scalar or a CuPy array of no dimensions."""
+    """Return equal elements; ``fill_value`` is a scalar or a CuPy array of no dimensions."""
     if dtype is None:
         given = as_array(fill_value)
         dtype = given.dtype if given is not None else np.array(fill_value).dtype
@@ -189,7 +189,7 @@ def tri(N, M=None, k=0, dtype=float):
 
 
 def arange(start, stop=None, step=1, dtype=None):
-    """Evenly spaced values, as ``numpy.arange``; one kernel."""
+    """Return evenly spaced values, as ``numpy.arange`` does, by one kernel."""
     values = [
         None if v is None else v.item() if isinstance(v, ndarray) else v
         for v in (start, stop, step)
@@ -200,7 +200,7 @@ def arange(start, stop=None, step=1, dtype=None):
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    """``num`` values from ``start`` to ``stop``."""
+    """Return ``num`` values from ``start`` to ``stop``."""
     if num < 0:
         raise ValueError("linspace with num<0 is not supported")
     ends = [on_host(start), on_host(stop)]
@@ -231,7 +231,7 @@ frombuffer, fromfile, fromfunction, fromiter, fromstring, genfromtxt, loadtxt = 
 
 
 def load(file, mmap_mode=None, allow_pickle=None):
-    """Arrays from ``.npy``, ``.npz`` or a pickle; an ``NpzFile`` gives CuPy arrays by name."""
+    """Load arrays from ``.npy``, ``.npz`` (CuPy arrays by name) or a pickle."""
     loaded = np.load(file, mmap_mode, allow_pickle=bool(allow_pickle))
     return NpzFile(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else asarray(loaded)
 
@@ -261,7 +261,7 @@ class NpzFile:
 
 
 def convert(given: ndarray, dtype: np.dtype, order: str, copy: bool) -> ndarray:
-    """``ndarray.astype``: see there."""
+    """Implement ``ndarray.astype``: see there."""
     order = layout(order)
     if not copy and dtype == given.dtype and _laid_out(given, order):
         return given
@@ -297,7 +297,7 @@ def _joined_shape(obj) -> tuple[int, ...] | None:
 
 
 def _gather(obj):
-    """Nested lists of arrays on the device, as NumPy can take them."""
+    """Convert nested lists of device arrays to a form that NumPy accepts."""
     if isinstance(obj, list | tuple):
         return [_gather(one) for one in obj]
     return on_host(obj)
@@ -311,7 +311,7 @@ def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:
 
 
 def reinterpret(given: ndarray, dtype) -> ndarray:
-    """``ndarray.view``: the same bytes as another type; the one way to dates and times."""
+    """Implement ``ndarray.view``: the same bytes as another type, also for dates and times."""
     dtype = np.dtype(dtype)
     kind = dtype if dtype.kind in "mM" and dtype.isnative else supported(dtype)
     return view_of(given, given._host.view(kind))

@@ -69,7 +69,7 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DE
 
 @_DELETER
 def _end(capsule):
-    """Free what no consumer took from a capsule."""
+    """Free a capsule's tensor if no consumer took it."""
     if _is_valid(capsule, _NAME):
         _delete(_pointer(capsule, _NAME))
 

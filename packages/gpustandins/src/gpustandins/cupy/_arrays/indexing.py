@@ -16,7 +16,7 @@ from .operands import as_array, wrap
 
 
 def getitem(array: ndarray, key) -> ndarray:
-    """``array[key]``: a view for plain indices and slices, a new array otherwise."""
+    """Return ``array[key]``: a view for plain indices and slices, a new array otherwise."""
     if isinstance(key, str) or _is_fields(key):
         return view_of(array, array._host[key])
     keys, advanced = _prepare(array._host, key, lone=True)
@@ -37,7 +37,7 @@ def getitem(array: ndarray, key) -> ndarray:
 
 
 def setitem(array: ndarray, key, value) -> None:
-    """``array[key] = value``; the value's type does not change the array's."""
+    """Assign ``array[key] = value``; the array keeps its type."""
     if isinstance(key, str) or _is_fields(key):
         array, key = view_of(array, array._host[key]), Ellipsis
     keys, advanced = _prepare(array._host, key)
@@ -110,7 +110,7 @@ def fill(array: ndarray, value) -> None:
 
 
 def scatter(array: ndarray, key, value, operation) -> None:
-    """``ufunc.at``: ``array[key] OP= value`` with repeated indices counted each (atomics)."""
+    """Implement ``ufunc.at``: ``array[key] OP= value``, counting repeated indices (atomics)."""
     keys, advanced = _prepare(array._host, key)
     if not advanced:
         target = getitem(array, key)
@@ -129,7 +129,7 @@ def scatter(array: ndarray, key, value, operation) -> None:
 
 
 def take(array: ndarray, indices, axis=None, out=None) -> ndarray:
-    """Elements along an axis (None: of the flattened array); indices wrap around."""
+    """Return elements along an axis (None: of the flattened array); indices wrap around."""
     host = array._host
     given = as_array(indices)
     where = given._host if given is not None else np.asarray(indices, dtype=int)
@@ -161,14 +161,14 @@ def _is_fields(key) -> bool:
 
 
 def _squeezed(host: np.ndarray, ndim: int) -> np.ndarray:
-    """Without the leading axes of length 1 that the target does not have."""
+    """Drop leading axes of length 1 that the target does not have."""
     while host.ndim > ndim and host.shape[0] == 1:
         host = host[0]
     return host
 
 
 def _prepare(host: np.ndarray, key, *, lone: bool = False) -> tuple[tuple, str]:
-    """Keys for NumPy, and whether there are index arrays: '', 'integers' or 'mask'.
+    """Return keys for NumPy, and the kind of index arrays: '', 'integers' or 'mask'.
 
     ``lone``: the caller wraps a single integer array itself.
     """

@@ -13,7 +13,7 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 
 def as_array(x) -> ndarray | None:
-    """``x`` where it is a CuPy array or lies on the device anyway (Numba's), else None."""
+    """Return ``x`` as a CuPy array if it lies on the device (also Numba's), else None."""
     if isinstance(x, ndarray):
         return x
     if isinstance(x, SCALARS):
@@ -89,7 +89,7 @@ def _worked_on(array: ndarray) -> np.ndarray:
 
 
 def wrap(result, arrays: list[ndarray]):
-    """NumPy's ``result`` as CuPy's: arrays and NumPy scalars on the device, the rest as it is.
+    """Wrap NumPy's arrays and scalars as CuPy arrays; return anything else as it is.
 
     A result that shares its memory with one of ``arrays`` becomes a view of that array.
     """

@@ -72,7 +72,7 @@ class Operators:
         return named("invert")(self)
 
     def __pow__(self, other, modulo=None):
-        """CuPy 14.2 takes ``square``, ``sqrt`` and ``reciprocal`` for the exponents 2, 0.5, −1.
+        """Use ``square``, ``sqrt`` and ``reciprocal`` for exponents 2, 0.5, −1, as CuPy 14.2 does.
 
         Other exponents, and arrays, go to ``power``; before 14.2 all of them did.
         """
@@ -105,7 +105,7 @@ def _binary(name: str, x, y):
 
 
 def _reflected(name: str, x, y):
-    """``y OP x``, where ``y`` did not know what to do with ``x``."""
+    """Return ``y OP x``, for a ``y`` that has no rule for ``x``."""
     if type(y) in (int, float, complex, bool):
         return named(name)(y, x)
     return getattr(np, name)(y, x)

@@ -83,7 +83,7 @@ class poly1d:
     __hash__ = None  # type: ignore[assignment]
 
     def deriv(self, m=1, k=0):
-        """CuPy has no derivatives and no integrals: NotImplementedError."""
+        """Raise NotImplementedError: CuPy has no derivatives and no integrals."""
         raise NotImplementedError("cupy.poly1d has neither deriv nor integ; polynomial.get() has")
 
     integ = deriv
@@ -95,7 +95,7 @@ class poly1d:
         self._host = np.poly1d(polyin)
 
     def get(self) -> np.poly1d:
-        """NumPy's polynomial with the same coefficients."""
+        """Return NumPy's polynomial with the same coefficients."""
         return np.poly1d(self._host)
 
 
@@ -108,7 +108,7 @@ def _on_device(made):
 
 
 def _routine(name: str):
-    """``cupy.NAME``: a polynomial where an argument is one, else an array."""
+    """Return ``cupy.NAME``, which gives a polynomial if an argument is one, else an array."""
 
     def function(a1, a2):
         result = getattr(np, name)(_on_host(a1), _on_host(a2))

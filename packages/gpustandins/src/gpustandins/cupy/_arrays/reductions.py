@@ -140,7 +140,7 @@ def parameters(takes: str) -> list[str]:
 
 
 def _function(name: str, takes: str, run):
-    """``cupy.NAME(a, ...)`` with the parameters that ``takes`` says."""
+    """Return ``cupy.NAME(a, ...)`` with the parameters in ``takes``."""
     defaults = {"dtype": None, "out": None, "ddof": 0, "keepdims": False}
     order = parameters(takes)
     function = eval(
@@ -156,7 +156,7 @@ def _function(name: str, takes: str, run):
 
 
 def _by_method(name: str):
-    """CuPy calls the argument's own method, also where it is no CuPy array."""
+    """Return a function that calls the argument's own method, as CuPy does for any array."""
     return lambda a, **given: getattr(a, name)(**given)
 
 
@@ -165,7 +165,7 @@ def _by_name(name: str):
 
 
 def _with_known_method(function):
-    """CuPy has five of NumPy's ways to choose between two elements."""
+    """Wrap a function to refuse NumPy's interpolation methods beyond CuPy's five."""
 
     def run(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         if method not in ("linear", "lower", "higher", "midpoint", "nearest"):

@@ -117,7 +117,7 @@ def make(line: str, module, where: str, run=None):
 
 
 def table(lines: str, module, where: str, own: dict | None = None) -> dict:
-    """All functions of a part of the table, by name."""
+    """Return all functions of a part of the table, by name."""
     made = {}
     for line in lines.strip().splitlines():
         if not line.startswith("#"):
@@ -129,7 +129,7 @@ def table(lines: str, module, where: str, own: dict | None = None) -> dict:
 
 
 def _differences(signature: inspect.Signature, run) -> tuple[dict, set[str]]:
-    """Defaults of CuPy's that are not NumPy's, and parameters that have another place there."""
+    """Return CuPy's defaults that differ from NumPy's, and parameters in other places."""
     try:
         theirs = inspect.signature(run).parameters
     except (ValueError, TypeError):

@@ -15,7 +15,7 @@ from .operators import named
 
 
 def where(condition, x=None, y=None):
-    """``x`` where the condition holds, ``y`` elsewhere; with neither, :func:`nonzero`."""
+    """Return ``x`` where the condition holds and ``y`` elsewhere, or :func:`nonzero` of it."""
     for one in (condition, x, y):
         if hasattr(one, "__cupy_override_elementwise_kernel__"):  # fusion takes the call over
             return one.__cupy_override_elementwise_kernel__(where, condition, x, y)
@@ -86,12 +86,12 @@ def _scan(function, a, axis, dtype, out):
 
 
 def take(a, indices, axis=None, out=None):
-    """Elements along an axis (None: of the flattened array); indices wrap around."""
+    """Return elements along an axis (None: of the flattened array); indices wrap around."""
     return a.take(indices, axis, out)
 
 
 def put(a, ind, v, mode="wrap") -> None:
-    """``a.flat[ind] = v``; ``mode`` 'wrap' is CuPy's default, since no kernel can raise."""
+    """Assign ``a.flat[ind] = v``; CuPy's default ``mode`` is 'wrap', as no kernel can raise."""
     if mode not in ("wrap", "clip", "raise"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     indices = np.asarray(on_host(ind), dtype=np.int64)
@@ -152,7 +152,7 @@ def msort(a):
 
 
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    """``func1d`` on every slice; it is given CuPy arrays, one after the other."""
+    """Apply ``func1d`` to CuPy arrays: every slice along an axis, one after the other."""
 
     def on_device(part):
         return asarray(func1d(from_host(part), *args, **kwargs)).get()
@@ -161,7 +161,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 
 
 def apply_over_axes(func, a, axes):
-    """``func(a, axis)`` for one axis after the other; it is given CuPy arrays."""
+    """Apply ``func(a, axis)`` to CuPy arrays, for one axis after the other."""
     result = asarray(a)
     for axis in (axes,) if np.isscalar(axes) else axes:
         axis = axis_of(axis, result.ndim)
@@ -175,7 +175,7 @@ def apply_over_axes(func, a, axes):
 
 
 def piecewise(x, condlist, funclist):
-    """Values by condition; CuPy takes scalars for ``funclist``, not functions."""
+    """Choose values by condition; CuPy takes scalars for ``funclist``, not functions."""
     if any(callable(one) for one in funclist):
         raise NotImplementedError("Callable functions are not supported currently")
     condition = (
@@ -192,7 +192,7 @@ def mask_indices(n, mask_func, k=0):
 
 
 def byte_bounds(a) -> tuple[int, int]:
-    """Device addresses of the first byte, and of the one past the last."""
+    """Return the device addresses of the first byte and of the one past the last."""
     low, high = np.lib.array_utils.byte_bounds(a._host)
     start = a.data.ptr - a._host.__array_interface__["data"][0]
     return low + start, high + start

@@ -25,7 +25,7 @@ def min_scalar_type(a) -> np.dtype:
 
 
 def issubclass_(arg1, arg2) -> bool:
-    """``issubclass``, False for what is no class."""
+    """Return ``issubclass(...)``, or False for an argument that is no class."""
     return isinstance(arg1, type) and issubclass(arg1, arg2)
 
 

@@ -145,7 +145,7 @@ class ufunc:
         return arrays[0] if self.nout == 1 else tuple(arrays)
 
     def _quick(self, args):
-        """Arrays of one shape, and Python's numbers: what most calls are. None for the rest."""
+        """Compute the frequent case of equal shapes and Python numbers; return None for others."""
         inputs, key, shape = [], [], None
         for one in args:
             kind = type(one)
@@ -197,7 +197,7 @@ class ufunc:
         return outs + [None] * (self.nout - len(outs))
 
     def _types(self, inputs, dtype) -> tuple:
-        """Types to cast the arguments to (None: NumPy sees to it), of the loop, of the results."""
+        """Return the types for casting (None: by NumPy), of the loop, and of the results."""
         # The same keys as in _quick.
         key = (*(_weak_type(one) for one in inputs), dtype)
         found = self._resolved.get(key)
@@ -253,12 +253,12 @@ class ufunc:
         )
 
     def outer(self, A, B, **kwargs):
-        """For every pair of an element of ``A`` and one of ``B``."""
+        """Apply to every pair of an element of ``A`` and one of ``B``."""
         A, B = asarray(A), asarray(B)
         return self(A.reshape(A.shape + (1,) * B.ndim), B, **kwargs)
 
     def at(self, a, indices, b=None) -> None:
-        """``a[indices] OP= b``, element by element, with repeated indices each counted."""
+        """Compute ``a[indices] OP= b`` element by element, counting repeated indices."""
         if self._python_name not in AT:
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
         name, types, words = AT[self._python_name]
@@ -267,21 +267,21 @@ class ufunc:
         scatter(a, indices, b, self)
 
     def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
-        """``add`` and ``multiply`` only, as in CuPy."""
+        """Reduce by ``add`` or ``multiply`` only, as in CuPy."""
         method = {"cupy_add": "sum", "cupy_multiply": "prod"}.get(self.name)
         if method is None:
             raise NotImplementedError(f"`{self.name}.reduce` is not supported yet")
         return getattr(array, method)(axis, dtype, out, keepdims)
 
     def accumulate(self, array, axis=0, dtype=None, out=None):
-        """``add`` and ``multiply`` only, as in CuPy."""
+        """Accumulate by ``add`` or ``multiply`` only, as in CuPy."""
         method = {"cupy_add": "cumsum", "cupy_multiply": "cumprod"}.get(self.name)
         if method is None:
             raise NotImplementedError(f"`{self.name}.accumulate` is not supported yet")
         return getattr(array, method)(axis, dtype, out)
 
     def reduceat(self, array, indices, axis=0, dtype=None, out=None):
-        """``add`` only, as in CuPy."""
+        """Reduce slices by ``add`` only, as in CuPy."""
         if self.name != "cupy_add":
             raise NotImplementedError(f"`{self.name}.reduceat` is not supported yet")
         _launches.record("cupy.add.reduceat", "routine", size=array.size, exact=False)

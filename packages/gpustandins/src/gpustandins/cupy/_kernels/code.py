@@ -182,7 +182,7 @@ def type_name(dtype: np.dtype) -> str:
 
 
 def prelude(dtypes: Iterable[np.dtype]) -> str:
-    """Return what comes before a generated kernel with arguments of these ``dtypes``."""
+    """Return the code before a generated kernel with arguments of these ``dtypes``."""
     kinds = {np.dtype(dtype).char for dtype in dtypes}
     half = '#include "cupy/float16.cuh"\n' if "e" in kinds else ""
     # 1.5 s of headers: only where they are needed.
@@ -218,5 +218,5 @@ def pack_indexer(shape: tuple[int, ...], size: int) -> bytes:
 
 
 def _room(values: tuple[int, ...]) -> tuple[int, ...]:
-    """C++ has no arrays of length 0."""
+    """Return at least one value, since C++ has no arrays of length 0."""
     return values or (0,)

@@ -157,7 +157,7 @@ def resolve_types(
 def broadcast(
     operands: list[Operand], declared: Sequence[Parameter]
 ) -> tuple[list[Operand], tuple[int, ...] | None]:
-    """Arrays that are not ``raw`` in their common shape; None where there is no such array.
+    """Broadcast arrays that are not ``raw`` to their common shape; None if there are none.
 
     Raises ValueError for shapes that do not go together.
     """

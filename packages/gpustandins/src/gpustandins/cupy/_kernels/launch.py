@@ -29,7 +29,7 @@ _PYTHON = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex
 
 
 def argument(value: Any) -> Argument:
-    """Return a value as CuPy passes it to a kernel. Raises TypeError for what it refuses.
+    """Return a value as CuPy passes it to a kernel. Raises TypeError if CuPy refuses it.
 
     That is ``cupy.cuda.function._pointer`` and ``cupy._core._scalar.CScalar`` of CuPy 14: arrays of
     other libraries are refused, though ``ElementwiseKernel`` takes them.

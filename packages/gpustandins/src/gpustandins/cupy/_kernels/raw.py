@@ -85,7 +85,7 @@ class RawKernel:
         self._functions = PerDevice()
 
     def __call__(self, grid: tuple, block: tuple, args, **kwargs) -> None:
-        """Compile where that has not been done, and launch.
+        """Compile, if not yet done, and launch.
 
         Parameters
         ----------

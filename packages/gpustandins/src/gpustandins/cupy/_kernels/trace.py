@@ -270,7 +270,7 @@ class Trace:
         return self.assign(target, made)
 
     def where(self, condition, x, y) -> Traced:
-        """``cupy.where`` of traced values."""
+        """Trace ``cupy.where``."""
         condition, x, y = (self.traced(one) for one in (condition, x, y))
         # NumPy's rule for weak numbers, by way of a function of two arguments.
         result = np.maximum.resolve_dtypes((_kind(x), _kind(y), None))[-1]
@@ -278,7 +278,7 @@ class Trace:
         return self._new(code, result, max(condition.ndim, x.ndim, y.ndim))
 
     def clip(self, a, a_min, a_max, out=None) -> Traced:
-        """``cupy.clip`` of traced values: two ufuncs, and a NaN stays one."""
+        """Trace ``cupy.clip``: two ufuncs, and a NaN stays one."""
         made = a if a_min is None else self.call(_ufunc("maximum"), a, a_min)
         made = made if a_max is None else self.call(_ufunc("minimum"), made, a_max)
         return made if out is None else self.assign(out, made)
@@ -289,7 +289,7 @@ class Trace:
         return self._new(value._name, dtype, value.ndim)
 
     def assign(self, target: Traced, value: Traced) -> Traced:
-        """``target[...] = value``: also into an argument, which is an array of the caller."""
+        """Trace ``target[...] = value``, also into an argument, which is the caller's array."""
         if not isinstance(target, Traced) or target.ndim < 0:
             raise TypeError("return arrays must be of ArrayType")
         self.assigned.add(target._name)

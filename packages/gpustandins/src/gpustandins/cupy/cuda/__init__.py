@@ -66,7 +66,7 @@ def get_local_runtime_version() -> int:
 
 
 def alloc(size: int) -> MemoryPointer:
-    """Memory from the current allocator, not yet written."""
+    """Allocate memory from the current allocator, not yet written."""
     return get_allocator()(size)
 
 

@@ -32,7 +32,7 @@ def array_at(
 
 
 def used(name: str, array: Any) -> None:
-    """`array` has just been written by the library's function `name`."""
+    """Record that the library's function `name` has just written `array`."""
     core, launches = (
         importlib.import_module(f"cupy.{one}") for one in ("_arrays.core", "_launches")
     )

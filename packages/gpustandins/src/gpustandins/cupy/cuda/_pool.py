@@ -131,7 +131,7 @@ class MemoryPool:
         self.set_limit(**_environment_limit())
 
     def malloc(self, size: int, *, poison: bool = True) -> MemoryPointer:
-        """Memory for ``size`` bytes (unwritten, it holds the byte 0xFE).
+        """Allocate ``size`` bytes; unwritten, they hold 0xFE.
 
         Raises OutOfMemoryError past the limit or the device's memory.
         """
@@ -247,25 +247,25 @@ class MemoryPool:
         self.free_all_blocks()
 
     def n_free_blocks(self) -> int:
-        """Return how many free blocks the pool keeps."""
+        """Return the number of free blocks in the pool."""
         with self._lock:
             self._collect()
             return sum(len(arena.free) for arena in self._arenas.values())
 
     def used_bytes(self) -> int:
-        """Bytes in use by arrays, each rounded up to 512."""
+        """Return the bytes in use by arrays, each rounded up to 512."""
         with self._lock:
             self._collect()
             return self._used
 
     def free_bytes(self) -> int:
-        """Bytes that the pool keeps and no array uses."""
+        """Return the bytes that the pool keeps and no array uses."""
         with self._lock:
             self._collect()
             return self._total - self._used
 
     def total_bytes(self) -> int:
-        """Bytes that the pool has taken from the device."""
+        """Return the bytes that the pool has taken from the device."""
         with self._lock:
             self._collect()
             return self._total
@@ -301,7 +301,7 @@ class MemoryAsyncPool(MemoryPool):
 
 
 def _environment_limit() -> dict:
-    """``CUPY_GPU_MEMORY_LIMIT``: bytes, or a percentage such as ``50%``."""
+    """Return ``CUPY_GPU_MEMORY_LIMIT`` in bytes; it may be a percentage such as ``50%``."""
     limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")  # 0: none
     return {"fraction": float(limit[:-1]) / 100} if limit.endswith("%") else {"size": int(limit)}
 
@@ -315,7 +315,7 @@ def default_pool() -> MemoryPool:
 
 
 def allocate(nbytes: int, poison: bool) -> BaseMemory:
-    """Memory for a new array from the current allocator; unpoisoned where all gets written."""
+    """Allocate an array's memory from the current allocator; unpoisoned if all gets written."""
     if _allocator == _pool.malloc:
         return _pool.allocate(nbytes, poison)
     return _allocator(nbytes).mem

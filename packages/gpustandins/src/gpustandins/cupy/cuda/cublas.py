@@ -32,7 +32,7 @@ _modes: dict[int, int] = {}  # handle → where alpha and beta lie
 
 
 class CUBLASError(RuntimeError):
-    """A call that cuBLAS refuses: ``status`` is its number; the message says what is wrong."""
+    """A call that cuBLAS refuses: ``status`` is the error's number, the message its reason."""
 
     def __init__(self, status: int, why: str = "") -> None:
         self.status = status
@@ -53,7 +53,7 @@ def destroy(handle: int) -> None:
 
 
 def getPointerMode(handle: int) -> int:
-    """Return where `alpha` and `beta` are. Raises CUBLASError for what is no handle."""
+    """Return the place of `alpha` and `beta`. Raises CUBLASError for an invalid handle."""
     if handle not in _modes:
         raise CUBLASError(
             CUBLAS_STATUS_NOT_INITIALIZED,
@@ -63,7 +63,7 @@ def getPointerMode(handle: int) -> int:
 
 
 def setPointerMode(handle: int, mode: int) -> None:
-    """`alpha` and `beta` lie on the host (0) or on the device (1) from now on."""
+    """Read `alpha` and `beta` from the host (0) or from the device (1) from now on."""
     getPointerMode(handle)
     if mode not in (CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE):
         raise CUBLASError(CUBLAS_STATUS_INVALID_VALUE, f"pointer mode {mode} is neither 0 nor 1")
@@ -74,7 +74,7 @@ def _gemm(
     kind: str, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int,
     A: int, lda: int, B: int, ldb: int, beta: int, C: int, ldc: int,
 ) -> None:  # fmt: skip
-    """C ← alpha · op(A) · op(B) + beta · C, with op(A) of `m` rows and op(B) of `n` columns."""
+    """Compute C ← alpha · op(A) · op(B) + beta · C; op(A) has `m` rows, op(B) `n` columns."""
     _batched(kind, "gemm", handle, transa, transb, m, n, k, alpha, A, lda, 0, B, ldb, 0, beta,
              C, ldc, 0, 1)  # fmt: skip
 
@@ -120,7 +120,7 @@ def _matrices(
     kind: str, name: str, address: int, op: int, rows: int, columns: int, ld: int, stride: int,
     batch: int,
 ) -> np.ndarray:  # fmt: skip
-    """op(A) as the host sees it: batch × `rows` × `columns`."""
+    """View op(A) on the host: batch × `rows` × `columns`."""
     if op not in (CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C):
         raise CUBLASError(
             CUBLAS_STATUS_INVALID_VALUE, f"operation {op} is none of N (0), T (1), C (2)"
@@ -152,7 +152,7 @@ def _multiply(kind, name, handle, alpha, a, b, beta, into) -> None:
 
 
 def _scalar(kind: str, handle: int, name: str, address: int) -> Any:
-    """`alpha` or `beta`, from where the handle's pointer mode says."""
+    """Read `alpha` or `beta` from host or device, by the handle's pointer mode."""
     on_device = getPointerMode(handle) == CUBLAS_POINTER_MODE_DEVICE
     address = int(address)
     if on_device:

@@ -71,7 +71,7 @@ class _Plan:
         _current.plans.pop()
 
     def _halved(self) -> tuple[bool, bool]:
-        """Return whether the last axis is halved before and after: complex beside real."""
+        """Return True if the last axis is halved before, and after: complex beside real."""
         taken, given = (kind.startswith("complex") for kind in _TYPES[self.fft_type])
         return taken and not given, given and not taken
 
@@ -126,7 +126,7 @@ class Plan1d(_Plan):
         _used(out)
 
     def _lengths(self) -> tuple[int, int]:
-        """Return how many numbers one transform takes and gives."""
+        """Return the number of inputs and outputs of one transform."""
         return tuple(self.nx // 2 + 1 if half else self.nx for half in self._halved())
 
 
@@ -174,7 +174,7 @@ class PlanNd(_Plan):
         _used(out)
 
     def _layout(self, half: bool, embed, stride: int, dist: int):
-        """Lengths and steps, in elements: of the transforms, then of each axis."""
+        """Return lengths and steps, in elements: of the transforms, then of each axis."""
         lengths = (*self.shape[:-1], self.shape[-1] // 2 + 1 if half else self.shape[-1])
         if embed is None:
             embed, stride, dist = lengths, 1, math.prod(lengths)

@@ -64,7 +64,7 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Free and total bytes; what memory pools keep is not free."""
+        """Free and total bytes; memory that pools keep is not free."""
         with self:
             return runtime.memGetInfo()
 

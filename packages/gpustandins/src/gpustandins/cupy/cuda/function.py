@@ -26,7 +26,7 @@ class Module:
         self._loaded: _Module | None = None
 
     def load(self, cubin: bytes | str) -> None:
-        """PTX, as text or bytes. Raises NotImplementedError for machine code."""
+        """Load PTX, as text or bytes. Raises NotImplementedError for machine code."""
         text = cubin.decode("utf-8", "replace") if isinstance(cubin, bytes) else cubin
         if ".version" not in text:
             raise NotImplementedError(

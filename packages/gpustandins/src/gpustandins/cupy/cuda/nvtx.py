@@ -15,7 +15,7 @@ MarkC = Mark
 
 
 def RangePush(message: str, id_color: int = -1) -> int:
-    """Begin a range inside those that are open; how many were."""
+    """Begin a range inside those that are open; return their number."""
     _open.append(message)
     return len(_open) - 1
 
@@ -24,7 +24,7 @@ RangePushC = RangePush
 
 
 def RangePop() -> int:
-    """End the innermost range; how many stay open, -2 (NVTX's code) where none was."""
+    """End the innermost range; return the number still open, or -2 (NVTX's code)."""
     if not _open:
         return -2
     _open.pop()

@@ -64,7 +64,7 @@ class PinnedMemoryPointer(np.ndarray):
         return self + -offset
 
     def size(self) -> int:  # type: ignore[override]
-        """Bytes from here to the end."""
+        """Return the bytes from here to the end."""
         return self.mem.size - self._offset
 
 
@@ -117,7 +117,7 @@ def default_pool() -> PinnedMemoryPool:
 
 
 def alloc_pinned_memory(size: int) -> PinnedMemoryPointer:
-    """Pinned host memory from the current allocator."""
+    """Allocate pinned host memory from the current allocator."""
     return _allocator(size)
 
 

@@ -56,7 +56,7 @@ class CUDARuntimeError(RuntimeError):
 
 
 def getDeviceCount() -> int:
-    """1: the virtual GPU, unless ``VIRTUALGPU_DEVICES`` says more."""
+    """Return the number of virtual GPUs: 1, unless ``VIRTUALGPU_DEVICES`` says more."""
     return len(devices.every())
 
 
@@ -97,7 +97,7 @@ def memGetInfo() -> tuple[int, int]:
 
 
 def deviceGetAttribute(attrib: int, device: int) -> int:
-    """By the number of a ``cudaDevAttr...`` (the driver API's numbers)."""
+    """Return an attribute by its ``cudaDevAttr...`` number (as in the driver API)."""
     _check(device)
     try:
         name = _driver.CUdevice_attribute(attrib).name
@@ -119,7 +119,7 @@ def deviceGetByPCIBusId(pciBusId: str) -> int:
 
 
 def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
-    """0: a kernel reaches the memory of its own device only; copies go anywhere."""
+    """Return 0: a kernel reaches its own device's memory only; copies go anywhere."""
     return 0
 
 
@@ -140,7 +140,7 @@ def memcpyPeerAsync(
 
 
 def getDeviceProperties(device: int) -> dict:
-    """Properties by CuPy's names; ``name`` is bytes and says that this is the virtual GPU."""
+    """Return properties by CuPy's names; ``name`` (bytes) says that it is a virtual GPU."""
     _check(device)
     known, owner = attributes(), devices.every()[device]
     same = {
@@ -277,7 +277,7 @@ def streamSynchronize(stream: int) -> None:
 
 
 def profilerStart() -> None:
-    """No profiler looks on; ``virtualgpu.profile()`` counts what kernels do."""
+    """Do nothing: no profiler is attached. ``virtualgpu.profile()`` counts kernels' work."""
 
 
 def profilerStop() -> None:
@@ -290,7 +290,7 @@ def _host_bytes(address: int, nbytes: int) -> np.ndarray:
 
 @functools.cache
 def enumerators() -> dict[str, int]:
-    """All constants of the runtime API's enumerations (``cudaDevAttrWarpSize``), by name."""
+    """Return all constants of the runtime API's enumerations (``cudaDevAttrWarpSize``), by name."""
     from cuda.bindings import runtime
 
     return {
@@ -303,7 +303,7 @@ def enumerators() -> dict[str, int]:
 
 @functools.cache
 def attributes() -> dict[str, int]:
-    """All attributes that the runtime API names; both APIs number them alike."""
+    """Return all attributes of the runtime API, which both APIs number alike."""
     prefix = "cudaDevAttr"
     return {
         name.removeprefix(prefix): deviceGetAttribute(number, 0)

@@ -67,12 +67,12 @@ class BaseStream:
         return True
 
     def add_callback(self, callback, arg) -> None:
-        """``callback(stream, status, arg)``, at once: all work before it is done."""
+        """Call ``callback(stream, status, arg)`` at once: all work before it is done."""
         self.synchronize()
         callback(self, 0, arg)
 
     def launch_host_func(self, callback, arg) -> None:
-        """``callback(arg)``, at once."""
+        """Call ``callback(arg)`` at once."""
         self.synchronize()
         callback(arg)
 
@@ -196,7 +196,7 @@ _warned = False
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
-    """NaN milliseconds, and a warning the first time: no GPU ran, so there is no time of one."""
+    """Return NaN milliseconds, with one warning: no GPU ran, so there is no GPU time."""
     global _warned
 
     if None in (start_event._recorded, end_event._recorded) or (

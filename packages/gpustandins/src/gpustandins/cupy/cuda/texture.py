@@ -49,7 +49,7 @@ class ChannelFormatDescriptor:
 
     @property
     def _element(self) -> tuple[np.dtype, int]:
-        """The type of a channel, and how many there are. Raises CUDARuntimeError."""
+        """Return the type of a channel, and the number of channels. Raises CUDARuntimeError."""
         bits = [self._format[name] for name in "xyzw"]
         count = sum(map(bool, bits))
         kind = _KINDS.get(self._format["f"], "")

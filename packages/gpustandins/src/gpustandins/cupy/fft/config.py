@@ -1,4 +1,4 @@
-"""``cupy.fft.config``: what CuPy lets one set of cuFFT."""
+"""``cupy.fft.config``: CuPy's settings of cuFFT."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class PlanCache:
         self._memsize = int(memsize)
 
     def get_curr_size(self) -> int:
-        """Plans that it holds."""
+        """Return the number of stored plans."""
         return 0
 
     def get_curr_memsize(self) -> int:
-        """Bytes of their work areas."""
+        """Return the bytes of the plans' work areas."""
         return 0
 
     def clear(self) -> None:
         """Do nothing: the cache is always empty."""
 
     def show_info(self) -> None:
-        """Print what it holds."""
+        """Print the stored plans."""
         print("The plan cache is empty: NumPy's transforms make no plan")
 
 

@@ -17,7 +17,7 @@ def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:
 
 
 def sliding_window_view(x: ndarray, window_shape, axis=None, *, subok=False, writeable=False):
-    """Every window of ``window_shape`` (elements), as a view of more dimensions."""
+    """Return every window of ``window_shape`` (elements), as a view of more dimensions."""
     if writeable:
         raise NotImplementedError("Writeable views are not supported.")
     x = asarray(x)

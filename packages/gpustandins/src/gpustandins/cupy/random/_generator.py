@@ -17,7 +17,7 @@ class BitGenerator:
         self._bits = np.random.PCG64(None if entropy is None else entropy.reshape(-1))
 
     def random_raw(self, size=None, output=True):
-        """Random 64-bit integers."""
+        """Draw random 64-bit integers."""
         raw = self._bits.random_raw(size, output)
         return on_device(raw, None, "random_raw") if output else None
 
@@ -47,7 +47,7 @@ class Generator:
         self._numpy = np.random.Generator(bit_generator._bits)
 
     def integers(self, low, high=None, size=None, dtype=np.int64, endpoint=False):
-        """Integers from ``low`` to ``high`` (without it, unless ``endpoint``)."""
+        """Draw integers from ``low`` up to ``high``, which ``endpoint`` includes."""
         host = self._numpy.integers(on_host(low), on_host(high), size, dtype, endpoint)
         return on_device(host, dtype, "integers")
 

@@ -79,7 +79,7 @@ class RandomState:
         )
 
     def rand(self, *size, **kwarg):
-        """Uniform in [0, 1), in the shape of the arguments; ``dtype`` is float32 or float64."""
+        """Draw uniform numbers in [0, 1) in a shape, as float32 or float64."""
         dtype = kwarg.pop("dtype", float)
         if kwarg:
             raise TypeError(f"rand() got unexpected keyword arguments {kwarg}")
@@ -96,12 +96,12 @@ class RandomState:
         return self.normal(size=size, dtype=dtype)
 
     def randint(self, low, high=None, size=None, dtype=int):
-        """Integers from ``low`` (or 0) to ``high`` (or ``low``), without it."""
+        """Draw integers from ``low`` (or 0) up to ``high`` (or ``low``), which is excluded."""
         host = self._numpy.randint(on_host(low), on_host(high), size, np.dtype(dtype))
         return on_device(host, dtype, "randint")
 
     def tomaxint(self, size=None):
-        """Integers from 0 to ``sys.maxsize``."""
+        """Draw integers from 0 to ``sys.maxsize``."""
         return on_device(self._numpy.tomaxint(size), None, "tomaxint")
 
     def permutation(self, a):
@@ -116,7 +116,7 @@ class RandomState:
         wrote(a)
 
     def choice(self, a, size=None, replace=True, p=None):
-        """Elements of ``a`` (or of ``arange(a)``), with probabilities ``p``."""
+        """Choose elements of ``a`` (or of ``arange(a)``), with probabilities ``p``."""
         host = self._numpy.choice(on_host(a), size, replace, on_host(p))
         return on_device(host, None, "choice")
 
@@ -162,7 +162,7 @@ def seed(seed=None) -> None:
 
 
 def bytes(length: int):
-    """Random bytes, on the host."""
+    """Return random bytes, on the host."""
     return np.random.default_rng().bytes(length)
 
 
@@ -173,7 +173,7 @@ def multinomial(n, pvals, size=None):
 
 
 def random_integers(low, high=None, size=None):
-    """Integers from ``low`` to ``high``, both included."""
+    """Draw integers from ``low`` to ``high``, both included."""
     low, high = (1, low) if high is None else (low, high)
     return get_random_state().randint(low, high + 1, size)
 

@@ -12,14 +12,14 @@ from .._arrays.operands import on_host
 
 
 def on_device(host, dtype, name: str) -> ndarray:
-    """Numbers of a distribution as an array (of no dimensions, for one number)."""
+    """Return drawn numbers as a device array (of no dimensions for one number)."""
     made = from_host(np.asarray(host) if dtype is None else np.asarray(host).astype(dtype))
     _launches.record(f"cupy.random.{name}", "routine", size=made.size, exact=False)
     return made
 
 
 def floating(dtype) -> np.dtype:
-    """float32 or float64; TypeError for others, as cuRAND makes only these."""
+    """Return float32 or float64; raise TypeError for others, which cuRAND lacks."""
     dtype = np.dtype(dtype)
     if dtype.char not in "fd":
         raise TypeError("cupy.random only supports float32 and float64")

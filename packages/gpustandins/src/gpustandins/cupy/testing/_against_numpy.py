@@ -141,12 +141,12 @@ def _looped(name: str, values):
 
 
 def for_dtypes(dtypes, name="dtype"):
-    """One run of the test for each type, given as argument ``name``."""
+    """Run the test for each type, given as argument ``name``."""
     return _looped(name, [np.dtype(one).type for one in dtypes])
 
 
 def for_all_dtypes(name="dtype", no_float16=False, no_bool=False, no_complex=False):
-    """:func:`for_dtypes` with booleans, integers, floats and complex numbers."""
+    """Run the test as :func:`for_dtypes` does, for booleans and all kinds of numbers."""
     return for_dtypes(
         [
             *_FLOATS[: 2 if no_float16 else 3],
@@ -180,7 +180,7 @@ def for_complex_dtypes(name="dtype"):
 
 
 def for_orders(orders, name="order"):
-    """One run of the test for each order of memory."""
+    """Run the test for each order of memory."""
     return _looped(name, list(orders))
 
 
@@ -189,14 +189,14 @@ def for_CF_orders(name="order"):
 
 
 def shaped_arange(shape, xp=None, dtype=np.float32, order="C"):
-    """1, 2, 3 and on in C order, in this shape; booleans: whether even."""
+    """Return 1, 2, 3, … in C order, in this shape; booleans are True for even numbers."""
     count = np.arange(1, int(np.prod(shape)) + 1)
     values = count % 2 == 0 if np.dtype(dtype) == bool else count
     return _given(xp).array(values.astype(dtype).reshape(shape), order=order)
 
 
 def shaped_random(shape, xp=None, dtype=np.float32, scale=10, seed=0, order="C"):
-    """Random numbers of this shape below ``scale`` (booleans: either), the same for a seed."""
+    """Return random numbers below ``scale`` (booleans: either), the same for a seed."""
     random, kind = np.random.default_rng(seed), np.dtype(dtype)
     if kind.kind == "b":
         values = random.integers(2, size=shape)
@@ -214,7 +214,7 @@ def _given(xp):
 
 
 def product(parameter: dict) -> list[dict]:
-    """Every combination, one value for each key, for :func:`parameterize`."""
+    """Return every combination, one value for each key, for :func:`parameterize`."""
     return [dict(zip(parameter, values, strict=True)) for values in every(*parameter.values())]
 
 

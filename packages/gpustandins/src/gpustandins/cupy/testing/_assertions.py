@@ -52,7 +52,7 @@ assert_array_less = _on_host("assert_array_less")
 
 
 def assert_array_list_equal(xlist, ylist, err_msg="", verbose=True):
-    """Equal arrays, one by one."""
+    """Assert that two lists of arrays are equal, array by array."""
     if len(xlist) != len(ylist):
         raise AssertionError(f"lists of {len(xlist)} and {len(ylist)} arrays")
     for x, y in zip(xlist, ylist, strict=True):

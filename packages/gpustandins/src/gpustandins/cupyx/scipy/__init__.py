@@ -30,7 +30,7 @@ __all__ = [*_MODULES, "get_array_module"]
 
 
 def get_array_module(*args):
-    """``cupyx.scipy`` where one of the arguments lies on the device, else ``scipy``."""
+    """Return ``cupyx.scipy`` if an argument lies on the device, else ``scipy``."""
     import sys
 
     return sys.modules[__name__] if _get_array_module(*args).__name__ == "cupy" else _scipy

@@ -144,7 +144,7 @@ def host(value: Any, arrays: list[ndarray]) -> Any:
 
 
 def on_device(result: Any, arrays: list[ndarray]) -> Any:
-    """SciPy's result with its arrays on the device, in dictionaries too."""
+    """Return SciPy's result with its arrays on the device, in dictionaries too."""
     if type(result) in OBJECTS:
         return OBJECTS[type(result)].of(result)
     if type(result) is dict:

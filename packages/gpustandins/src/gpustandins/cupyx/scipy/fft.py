@@ -20,7 +20,7 @@ dct dctn dst dstn fftfreq fftshift fht idct idctn idst idstn ifftshift ifht next
 
 
 def with_plans(names: str, library, where: str, *, packed: bool = False):
-    """SciPy's transforms `names` on arrays of the device, which take a plan of cuFFT."""
+    """Wrap SciPy's transforms `names` for arrays of the device, with cuFFT plans."""
     made = functions(names, library, where, first_on_device=True)
     return {
         name: planned(one, inspect.signature(getattr(library, name)), packed=packed)

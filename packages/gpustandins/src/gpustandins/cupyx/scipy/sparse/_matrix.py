@@ -95,7 +95,7 @@ class spmatrix:
         return self.toarray()
 
     def get(self, stream=None) -> Any:
-        """SciPy's matrix, a copy on the host."""
+        """Return SciPy's matrix, a copy on the host."""
         return self._host.copy()
 
     def __getattr__(self, name: str) -> Any:
@@ -184,7 +184,7 @@ class coo_matrix(spmatrix):
     format = "coo"
 
     def sum_duplicates(self) -> None:
-        """Add what has the same place; elements come in the order of columns, as CuPy's."""
+        """Add elements in the same place; sort them by columns, as CuPy does."""
         matrix = self._host
         matrix.sum_duplicates()
         order = np.lexsort((matrix.row, matrix.col))
@@ -207,7 +207,7 @@ def isspmatrix(x) -> bool:
 
 
 def to_host(value: Any) -> Any:
-    """SciPy's matrix or the host's view, in lists and tuples too."""
+    """Return SciPy's matrix or the host's view, in lists and tuples too."""
     if isinstance(value, spmatrix):
         return value._host
     array = as_array(value)
@@ -219,7 +219,7 @@ def to_host(value: Any) -> Any:
 
 
 def to_device(result: Any) -> Any:
-    """Matrices as this module's, arrays and numbers on the device."""
+    """Convert to this module's matrices, and to arrays and numbers on the device."""
     if sp.issparse(result):
         made = object.__new__(_CLASSES.get(result.format, csr_matrix))
         made._take(result if result.format in _CLASSES else result.tocsr())
@@ -232,7 +232,7 @@ def to_device(result: Any) -> Any:
 
 
 def functions(names: str, module: Any, where: str) -> dict[str, Callable]:
-    """SciPy's functions ``names`` on matrices and arrays of the device, by name."""
+    """Return SciPy's functions ``names`` for device matrices and arrays, by name."""
 
     def made(name: str) -> Callable:
         theirs = getattr(module, name)
