@@ -30,9 +30,8 @@ CELLS = {
     ),
     "dial": (
         "import numpy as np\nfrom gpucourse.views.dial import dial\n"
-        "from gpucourse.views.threads import draw_threads\n"
-        "dial('threads in a block', {n: draw_threads(np.arange(8) // n, np.arange(8) % n)\n"
-        "                            for n in (2, 4, 8)})"
+        "from gpucourse.views.threads import draw_lanes\n"
+        "dial('numbers of iterations', {n: draw_lanes(np.arange(32) % n) for n in (2, 4, 8)})"
     ),
     "card": (
         "import gpucourse\nimport numpy as np\nfrom numba import cuda\n\n"
@@ -51,7 +50,7 @@ CELLS = {
 def turned() -> dict:
     """What the cell of the dial shows, as it is saved."""
     names: dict = {}
-    exec(CELLS["dial"].replace("dial('threads", "shown = dial('threads"), names)
+    exec(CELLS["dial"].replace("dial('numbers", "shown = dial('numbers"), names)
     return names["shown"]._repr_mimebundle_()
 
 
@@ -245,13 +244,13 @@ def test_a_dial_is_turned_by_mouse_and_by_keys(tab: Tab) -> None:
     output = ran(tab, "dial")
     shown = output.locator("img:visible")
     expect(shown).to_have_count(1)
-    expect(shown).to_have_attribute("alt", re.compile("8 threads in a row, in 4 blocks"))
+    expect(shown).to_have_attribute("alt", re.compile(" 32 are paid for"))
     output.get_by_text("4", exact=True).click()
-    expect(shown).to_have_attribute("alt", re.compile("in 2 blocks"))
+    expect(shown).to_have_attribute("alt", re.compile(" 96 are paid for"))
     tab.page.keyboard.press("ArrowRight")
-    expect(shown).to_have_attribute("alt", re.compile("in 1 block;"))
+    expect(shown).to_have_attribute("alt", re.compile(" 224 are paid for"))
     expect(output.get_by_role("radio", checked=True)).to_have_accessible_name(
-        "threads in a block: 8"
+        "numbers of iterations: 8"
     )
     tab.picture("view-dial")
 
@@ -297,8 +296,8 @@ def test_what_the_welcome_page_showed_is_not_kept(tab: Tab) -> None:
 def test_in_a_notebook_that_was_run_elsewhere_all_pictures_of_a_dial_stand_there(tab: Tab) -> None:
     """JupyterLab takes out styles, and with them what hides all but one."""
     tab.open_notebook("elsewhere.ipynb")
-    output = tab.cell("threads in a block").locator(".jp-OutputArea-output")
+    output = tab.cell("numbers of iterations").locator(".jp-OutputArea-output")
     for n, size in enumerate((2, 4, 8)):
-        expect(output.get_by_text(f"threads in a block: {size}", exact=True)).to_be_visible()
+        expect(output.get_by_text(f"numbers of iterations: {size}", exact=True)).to_be_visible()
         expect(output.locator("img").nth(n)).to_be_visible()
     tab.picture("view-dial-untrusted")

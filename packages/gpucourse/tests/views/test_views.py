@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import io
-import itertools
 import re
 import runpy
 from pathlib import Path
@@ -18,7 +17,7 @@ from conftest import REPOSITORY
 from gpucourse.notebook import figures
 from gpucourse.views.dial import dial
 from gpucourse.views.picture import ON_DARK, Picture, canvas
-from gpucourse.views.threads import draw_lanes, draw_threads, draw_visits
+from gpucourse.views.threads import draw_lanes
 from gpucourse.views.tree import draw_levels
 
 IMAGES = REPOSITORY / "img"
@@ -62,69 +61,24 @@ def test_pictures_are_not_kept_by_pyplot():
     import matplotlib.pyplot as plt
 
     before = plt.get_fignums()
-    draw_threads(np.zeros(4, int), np.arange(4))
+    draw_lanes(np.arange(4))
     assert plt.get_fignums() == before
 
 
 def test_a_dial_shows_a_picture_for_each_setting_and_says_them_all_in_words():
-    def drawn(threads):
-        return draw_threads(np.zeros(threads, int), np.arange(threads), size=3)
+    def drawn(most):
+        return draw_lanes(np.arange(32) % (most + 1))
 
-    turned = dial("threads in a <block>", {n: drawn(n) for n in (2, 4, 8)})
+    turned = dial("most <turns>", {n: drawn(n) for n in (2, 4, 8)})
     assert re.findall(r'<label class="s\d" .*?>(\d)</label>', turned.markup) == ["2", "4", "8"]
     assert re.findall(r'type="radio" .*?aria-label="(.*?)"( checked)?', turned.markup) == [
-        (f"threads in a &lt;block&gt;: {n}", checked)
-        for n, checked in ((2, " checked"), (4, ""), (8, ""))
+        (f"most &lt;turns&gt;: {n}", checked) for n, checked in ((2, " checked"), (4, ""), (8, ""))
     ]
     for n, frame in zip((2, 4, 8), turned.markup.split('<div class="f f')[1:], strict=True):
-        assert f"{n} threads in a row" in frame
-    assert [line[:30] for line in turned.text.splitlines()] == [
-        f"threads in a <block>: {n}. {n} thr" for n in (2, 4, 8)
-    ]
-
-
-# `make test` draws each number of threads, and each size, once.
-SHAPES = [
-    pytest.param(threads, size, marks=[pytest.mark.rehearsal] * (i != j))
-    for i, threads in enumerate((1, 8, 21, 32, 48, 64))
-    for j, size in enumerate((64, 1, 2, 3, 4, 16))
-]
-
-
-def test_threads_shows_what_was_signed():
-    block, thread = np.repeat([0, 1], 4), np.tile(np.arange(4), 2)
-    picture = draw_threads(block, thread, size=6)
-    texts = [text.get_text() for text in picture.figure.axes[0].texts]
-    assert texts.count("3") == 3  # thread 3 of both blocks, and grid(1) = 3
-    assert {"block 0", "block 1"} <= set(texts)
-    assert picture.alt.endswith("the last 2 have no element.")
-    assert "element" not in draw_threads(block, thread).alt
-
-
-@pytest.mark.parametrize(("threads", "size"), SHAPES)
-def test_no_two_words_of_threads_lie_on_each_other(threads: int, size: int):
-    number = np.arange(threads)
-    figure = draw_threads(number // size, number % size).figure
-    figure.draw_without_rendering()
-    texts = figure.axes[0].texts
-    boxes = [text.get_window_extent() for text in texts]
-    pairs = itertools.combinations(zip(texts, boxes, strict=True), 2)
-    assert [
-        (one.get_text(), other.get_text()) for (one, a), (other, b) in pairs if a.overlaps(b)
-    ] == []
-
-
-def test_visits_marks_what_is_not_visited_once():
-    turn = np.zeros((2, 5), int)
-    turn[0, [0, 2]] = 1, 2
-    turn[1, [1, 2]] = 1, 2
-    picture = draw_visits(turn)
-    texts = [text.get_text() for text in picture.figure.axes[0].texts]
-    assert texts.count("×2") == 1 and texts.count("×0") == 2
-    assert "thread 0: 0 2, thread 1: 1 2" in picture.alt
-    assert "3 elements not visited exactly once" in picture.alt
-    turn[1] = 0, 1, 0, 2, 3
-    assert draw_visits(turn).alt.endswith("Every element is visited exactly once.")
+        assert f"{32 * n} are paid for" in frame
+    told = turned.text.splitlines()
+    for n, line in zip((2, 4, 8), told, strict=True):
+        assert line.startswith(f"most <turns>: {n}. Bars") and f"{32 * n} are paid for" in line
 
 
 def test_lanes_counts_useful_and_paid_turns():
@@ -155,9 +109,6 @@ def test_levels_draws_every_value_and_marks_what_is_left_out():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda: draw_threads(np.zeros(65, int), np.zeros(65, int)), "65 threads are too many"),
-        (lambda: draw_threads(np.zeros(4, int), np.zeros(3, int)), "one number per thread"),
-        (lambda: draw_visits(np.zeros((4, 65), int)), "65 elements are too many"),
         (lambda: draw_levels([np.zeros(33)]), "33 values are too many"),
         (lambda: draw_lanes(np.zeros(129, int)), "129 threads cannot be drawn"),
         (lambda: draw_lanes(np.zeros(0, int)), "0 threads cannot be drawn"),
