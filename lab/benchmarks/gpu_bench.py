@@ -146,7 +146,7 @@ def tell(found: results.Results, failed: list[dict]) -> None:
         pad_edge=False,
     )
     for row in found.rows.values():
-        if not row.measured or row.group.startswith(("scaling.", "histogram.dial")):
+        if not row.measured or row.group.startswith("scaling."):
             continue
         times = [
             f"{row.median(clock):.4g}" if row.samples(clock) else "" for clock in results.CLOCKS

@@ -9,7 +9,6 @@ import numpy as np
 
 from lab.benchmarks import gpu_cub, gpu_tuned, gpu_twins
 from lab.benchmarks.gpu_cells import take
-from lab.benchmarks.gpu_quadratic import SCAN
 from lab.benchmarks.gpu_reduction import without_cub
 from lab.benchmarks.gpu_work import (
     Group,
@@ -52,14 +51,13 @@ def values_of(kind: str, n: int):
     return cp.clip(peaks, 0.0, 119.9)
 
 
-def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
-    """Builds the work; ``size`` counts values, or bins where ``scan`` is "bins"."""
+def histogram(kind: str) -> Callable[[int], Work]:
+    """Build the work on ``size`` values of a kind."""
 
     def build(size: int) -> Work:
         import cupy as cp
 
-        bins = size if scan == "bins" else BINS
-        n = fitting(size if scan != "bins" else 2**12 if virtual() else 2**25, 96)
+        bins, n = BINS, fitting(size, 96)
         work = Work(n, "values", bytes=8 * n)
         values, slots = values_of(kind, n), bins + 2
         d_values, blocks = on_numba(values), min(full_grid(THREADS), max(1, n // THREADS))
@@ -94,78 +92,76 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
                 return Ready(run, check)
 
         adding("shared", "Numba, one for each block in shared memory", "fill_shared")
-        if scan != "values":
-            adding("atomic", "Numba, one for all, global atomics", "fill_atomic")
-        if not scan:
+        adding("atomic", "Numba, one for all, global atomics", "fill_atomic")
 
-            @work.add("private", "Numba, one for each thread, then a tree")
-            def _():
-                kernels = take(PROJECT, "fill_private", "merge_rows")
-                rows = min(ROW_BYTES // (4 * slots), 512 * multiprocessors())
-                rows = 64 if virtual() else rows // THREADS * THREADS
-                private, counts = cp.empty((rows, slots), np.int32), cp.zeros(slots, np.int32)
-                d_private, d_counts = on_numba(private), on_numba(counts)
+        @work.add("private", "Numba, one for each thread, then a tree")
+        def _():
+            kernels = take(PROJECT, "fill_private", "merge_rows")
+            rows = min(ROW_BYTES // (4 * slots), 512 * multiprocessors())
+            rows = 64 if virtual() else rows // THREADS * THREADS
+            private, counts = cp.empty((rows, slots), np.int32), cp.zeros(slots, np.int32)
+            d_private, d_counts = on_numba(private), on_numba(counts)
 
-                def run():
-                    kernels.fill_private[max(1, rows // THREADS), THREADS](
-                        d_values, LOW, HIGH, d_private
-                    )
-                    kernels.merge_rows[slots, THREADS](d_private, d_counts)
-                    return counts
+            def run():
+                kernels.fill_private[max(1, rows // THREADS), THREADS](
+                    d_values, LOW, HIGH, d_private
+                )
+                kernels.merge_rows[slots, THREADS](d_private, d_counts)
+                return counts
 
-                return Ready(run, check)
+            return Ready(run, check)
 
-            @work.add("golf", "Numba, eight copies for each block, no global atomics")
-            def _():
-                kernels = take(PROJECT, "fill_rows", "add_rows")
-                rows, counts = cp.empty((blocks, slots), np.int32), cp.zeros(slots, np.int32)
-                d_rows, d_counts = on_numba(rows), on_numba(counts)
+        @work.add("golf", "Numba, eight copies for each block, no global atomics")
+        def _():
+            kernels = take(PROJECT, "fill_rows", "add_rows")
+            rows, counts = cp.empty((blocks, slots), np.int32), cp.zeros(slots, np.int32)
+            d_rows, d_counts = on_numba(rows), on_numba(counts)
 
-                def run():
-                    kernels.fill_rows[blocks, THREADS](d_values, LOW, HIGH, d_rows)
-                    kernels.add_rows[(slots + 63) // 64, 64](d_rows, d_counts)
-                    return counts
+            def run():
+                kernels.fill_rows[blocks, THREADS](d_values, LOW, HIGH, d_rows)
+                kernels.add_rows[(slots + 63) // 64, 64](d_rows, d_counts)
+                return counts
 
-                return Ready(run, check)
+            return Ready(run, check)
 
-            @work.add(
-                "eight", "Numba, eight loads at once, a product for the quotient", made_by="tuned"
-            )
-            def _():
-                kernel, counts = gpu_tuned.fill_eight(), cp.zeros(slots, np.int32)
-                d_counts = on_numba(counts)
+        @work.add(
+            "eight", "Numba, eight loads at once, a product for the quotient", made_by="tuned"
+        )
+        def _():
+            kernel, counts = gpu_tuned.fill_eight(), cp.zeros(slots, np.int32)
+            d_counts = on_numba(counts)
 
-                def run():
-                    counts.fill(0)
-                    kernel[blocks, gpu_tuned.FILL_THREADS](
-                        d_values, LOW, HIGH, bins / (HIGH - LOW), d_counts
-                    )
-                    return counts
+            def run():
+                counts.fill(0)
+                kernel[blocks, gpu_tuned.FILL_THREADS](
+                    d_values, LOW, HIGH, bins / (HIGH - LOW), d_counts
+                )
+                return counts
 
-                return Ready(run, check)
+            return Ready(run, check)
 
-            @work.add("cpp", "CUDA C++ twin of shared", made_by="C++")
-            def _():
-                twin = cp.RawKernel(gpu_twins.FILL_SHARED, "fill_shared")
-                counts = cp.zeros(slots, np.int32)
+        @work.add("cpp", "CUDA C++ twin of shared", made_by="C++")
+        def _():
+            twin = cp.RawKernel(gpu_twins.FILL_SHARED, "fill_shared")
+            counts = cp.zeros(slots, np.int32)
 
-                def run():
-                    counts.fill(0)
-                    twin(
-                        (blocks,),
-                        (THREADS,),
-                        (
-                            values,
-                            np.int64(n),
-                            np.float64(LOW),
-                            np.float64(HIGH),
-                            counts,
-                            np.int32(slots),
-                        ),
-                    )
-                    return counts
+            def run():
+                counts.fill(0)
+                twin(
+                    (blocks,),
+                    (THREADS,),
+                    (
+                        values,
+                        np.int64(n),
+                        np.float64(LOW),
+                        np.float64(HIGH),
+                        counts,
+                        np.int32(slots),
+                    ),
+                )
+                return counts
 
-                return Ready(run, check)
+            return Ready(run, check)
 
         @work.add("cupy", "cupy.histogram (CUB, by edges)", made_by="CuPy")
         def _():
@@ -174,56 +170,44 @@ def histogram(kind: str, *, scan: str = "") -> Callable[[int], Work]:
                 lambda counts: check(counts, True),
             )
 
-        if not scan:
+        @work.add("cupy-own", "cupy.histogram without CUB", made_by="CuPy")
+        def _():
+            needs_gpu("CuPy without CUB")
 
-            @work.add("cupy-own", "cupy.histogram without CUB", made_by="CuPy")
-            def _():
-                needs_gpu("CuPy without CUB")
+            def run():
+                with without_cub():
+                    return cp.histogram(values, bins, (LOW, HIGH))[0]
 
-                def run():
-                    with without_cub():
-                        return cp.histogram(values, bins, (LOW, HIGH))[0]
+            return Ready(run, lambda counts: check(counts, True))
 
-                return Ready(run, lambda counts: check(counts, True))
+        @work.add("cub", "CUB HistogramEven, by nvcc", made_by="C++")
+        def _():
+            counts = cp.zeros(bins, np.int32)
+            call = gpu_cub.with_scratch(
+                gpu_cub.library().histogram_even,
+                ctypes.c_void_p(values.data.ptr),
+                ctypes.c_void_p(counts.data.ptr),
+                ctypes.c_int(bins),
+                ctypes.c_double(LOW),
+                ctypes.c_double(HIGH),
+                ctypes.c_int(n),
+            )
+            return Ready(call, lambda _: check(counts, True))
 
-            @work.add("cub", "CUB HistogramEven, by nvcc", made_by="C++")
-            def _():
-                counts = cp.zeros(bins, np.int32)
-                call = gpu_cub.with_scratch(
-                    gpu_cub.library().histogram_even,
-                    ctypes.c_void_p(values.data.ptr),
-                    ctypes.c_void_p(counts.data.ptr),
-                    ctypes.c_int(bins),
-                    ctypes.c_double(LOW),
-                    ctypes.c_double(HIGH),
-                    ctypes.c_int(n),
-                )
-                return Ready(call, lambda _: check(counts, True))
+        @work.add("bincount", "CuPy, bins as an array, then bincount", made_by="CuPy")
+        def _():
+            def run():
+                place = ((values - LOW) * (bins / (HIGH - LOW))).astype(np.int32)
+                return cp.bincount(place, minlength=bins)
 
-            @work.add("bincount", "CuPy, bins as an array, then bincount", made_by="CuPy")
-            def _():
-                def run():
-                    place = ((values - LOW) * (bins / (HIGH - LOW))).astype(np.int32)
-                    return cp.bincount(place, minlength=bins)
+            return Ready(run, lambda counts: check(counts, True))
 
-                return Ready(run, lambda counts: check(counts, True))
-
-            @work.add("jax", "JAX, jit of histogram", "queue", "JAX")
-            def _():
-                jax = jax_ready()
-                array = on_jax(values)
-                fill = jax.jit(lambda x: jax.numpy.histogram(x, bins, (LOW, HIGH))[0])
-                return Ready(lambda: fill(array), lambda counts: check(counts, True))
-
-        if scan == "values":
-
-            @work.add("numpy", "NumPy, one core", "call", "CPU")
-            def _():
-                array = cp.asnumpy(values)
-                return Ready(
-                    lambda: np.histogram(array, bins, (LOW, HIGH))[0],
-                    lambda counts: check(counts, True),
-                )
+        @work.add("jax", "JAX, jit of histogram", "queue", "JAX")
+        def _():
+            jax = jax_ready()
+            array = on_jax(values)
+            fill = jax.jit(lambda x: jax.numpy.histogram(x, bins, (LOW, HIGH))[0])
+            return Ready(lambda: fill(array), lambda counts: check(counts, True))
 
         return work
 
@@ -246,24 +230,6 @@ GROUPS = (
         (2**27,),
         (4099,),
         patience=0.8,
-        x64=True,
-    ),
-    Group(
-        "scaling.histogram",
-        "Histogram of 240 bins, by size",
-        histogram("peaks", scan="values"),
-        tuple(n for n in SCAN if n < 2**23),
-        (4099,),
-        patience=0.15,
-        x64=True,
-    ),
-    Group(
-        "histogram.dial",
-        "Histogram of values in peaks, by number of bins",
-        histogram("peaks", scan="bins"),
-        (1, 10, 100, 1000),
-        (3,),
-        patience=0.4,
         x64=True,
     ),
 )

@@ -33,7 +33,7 @@ def axes(width: int):
     )
 
 
-def picture(width: int, *, cpu: bool = False) -> Work:
+def picture(width: int) -> Work:
     """Steps that each point stays; inputs and result stay on the device."""
     import cupy as cp
 
@@ -65,25 +65,6 @@ def picture(width: int, *, cpu: bool = False) -> Work:
         # The lecture's own measure: fma and double precision move some points at the edge.
         off = int((result != expected).sum())
         assert off <= 1e-3 * expected.size, f"{off:,} of {expected.size:,} pixels differ"
-
-    if cpu:
-
-        @work.add("numba-cpu", "Numba on the CPU, all cores", "call", "CPU")
-        def _():
-            draw = take(LECTURE, "numba_picture").numba_picture
-            return Ready(lambda: draw(real, imag, LIMIT), check)
-
-        @work.add("numpy", "NumPy, one core", "call", "CPU")
-        def _():
-            whole = take(LECTURE, "whole_picture").whole_picture
-
-            def run():
-                with np.errstate(all="ignore"):
-                    return whole(np, real, imag, LIMIT)
-
-            return Ready(run, check)
-
-        return work
 
     def elementwise(id, label, name):
         @work.add(id, label, made_by="CuPy")
@@ -175,14 +156,6 @@ GROUPS = (
         area,
         (10_000_000,),
         (2000,),
-        patience=0.8,
-    ),
-    Group(
-        "mandelbrot.cpu",
-        "Picture of the Mandelbrot set, on the CPU",
-        lambda width: picture(width, cpu=True),
-        (1536,),
-        (96,),
         patience=0.8,
     ),
 )

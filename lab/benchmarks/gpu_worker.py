@@ -76,7 +76,6 @@ ORDER = (
     "quadratic.float32",
     "scaling.quadratic",
     "scaling.reduction",
-    "scaling.histogram",
     "histogram.even",
     "mandelbrot.area",
     "lesson.coalescing",
@@ -85,8 +84,6 @@ ORDER = (
     "lesson.banks",
     "lesson.columns",
     "sampling.numbers",
-    "histogram.dial",
-    "mandelbrot.cpu",
 )
 GROUPS = tuple(_ALL[id] for id in ORDER)
 assert set(ORDER) == set(_ALL), sorted(set(_ALL) ^ set(ORDER))
