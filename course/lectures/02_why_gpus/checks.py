@@ -39,14 +39,14 @@ def in_flight(threads_needed):
         *((float(random.uniform(1e-9, 1e-6)), float(random.uniform(1e9, 5e12)),
            int(random.choice([4, 8, 16, 64]))) for _ in range(20)),
     ):
-        case = f"with {seconds(latency)}, {number(bandwidth)} bytes/s and {many(bytes_each, 'byte')} each"
+        case = f"with {seconds(latency)}, {number(bandwidth, 5)} bytes/s and {many(bytes_each, 'byte')} each"
         threads = threads_needed(latency, bandwidth, bytes_each)
         require(threads is not None, "the function returns nothing", look="a `return`")
         under_way = latency * bandwidth
         expected = math.ceil(under_way / bytes_each - 1e-9)
         require(
             threads == expected,
-            f"{case}, it says {number(threads, 7)}; {number(under_way, 4)} bytes must be under way, and that takes "
+            f"{case}, it says {number(threads, 7)}; {number(under_way, 6)} bytes must be under way, and that takes "
             f"{many(expected, 'thread')}",
             look=_where_threads_go_wrong(threads, under_way, bytes_each),
         )

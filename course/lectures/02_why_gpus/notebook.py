@@ -46,13 +46,13 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# Both give the same angle, but what about the times? One step is five operations on arrays, and CuPy, which is NumPy
-# for GPUs, makes the GPU start a small program for each. That takes [a few
+# Both give the same angle. One step is five operations on arrays, and CuPy, which is NumPy for GPUs, starts a
+# [kernel](01_first_steps.ipynb#1-add-ten) for each. A start takes [a few
 # microseconds](https://developer.nvidia.com/blog/cuda-graphs/) by NVIDIA's figure for a V100 of 2019, and we assume 4
 # µs.
 
 # %% id="the-race"
-START = 4e-6  # s, to start one program on the GPU, or one copy: our assumption throughout
+START = 4e-6  # s, to start one kernel, or one copy: our assumption throughout
 programs = len(launched) or 5 * 1000  # counted, or (a real GPU keeps no list) worked out
 python_s = seconds(lambda: swing(1.0, 0.0, 1000, math))
 print(f"Python, measured on this computer:    {python_s * 1e3:6.2f} ms")
@@ -64,7 +64,7 @@ else:
 
 # %% [markdown] id="the-question-stands"
 # The plain Python loop wins by far, so a GPU is not "a faster computer". **What is it fast at, then, and how can you
-# tell before porting anything?** If you have no GPU, a *virtual* one runs the programs and counts, but it has no clock.
+# tell before porting anything?** Without a GPU, a *virtual* one runs the kernels and counts, but it has no clock.
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
@@ -86,16 +86,14 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"threads {threads:7,}: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
-# Nearly 100,000 must be waiting, because the bytes in flight are latency × throughput. This is Little's law, which also
-# holds for water pipes. Other measurements of the latency are higher, so take this as a lower bound. A CPU hides
-# latency with caches and guesses, and a GPU hides it with other threads that are ready to continue.
+# Nearly 100,000 must be waiting, because the bytes in flight are latency × throughput. This is Little's law. A CPU
+# hides latency with caches and guesses, and a GPU hides it with other threads that are ready to continue.
 
 # %% [markdown] id="in-flight-task"
 # ### Exercise: how many threads?
 #
 # Write `threads_needed(latency, bandwidth, bytes_each)`, which returns how many threads must be waiting for
-# `bytes_each` bytes each to keep the memory busy, rounded up. `hint("in-flight")` gives a first hint, and a second one
-# when you call it again.
+# `bytes_each` bytes each to keep the memory busy, rounded up.
 
 # %% id="in-flight-exercise" tags=["exercise"]
 def threads_needed(latency, bandwidth, bytes_each):
@@ -115,7 +113,8 @@ check("in-flight", threads_needed)
 # So the first question about any job is: **are there a hundred thousand things to do at once?** Time steps that depend
 # on the previous one count as a single task. The table compares the ship with the bicycles, by the manufacturers'
 # figures. The 0.23 µs are 400 cycles at 1.755 GHz, from [table 3 of a study of
-# 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015).
+# 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). Other studies measure more, so the 100,000 are a
+# lower bound.
 #
 # | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2022) |
 # |---|---|---|
@@ -130,9 +129,8 @@ check("in-flight", threads_needed)
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time
 #
-# Here is a kernel in Python. The GPU runs it once for each pendulum, each time in a
-# separate **thread**, whose number is `i`. The `[2, 32]` starts 2 × 32 threads, and those without a pendulum do
-# nothing. If there is no GPU, the virtual one runs the kernel and counts.
+# Here is a kernel with a thread for each pendulum. You launch it with `[2, 32]`, which means 2 blocks of 32 threads,
+# and `cuda.to_device` copies an array to the GPU.
 #
 # *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take, and 33?
 
@@ -169,7 +167,7 @@ for pendulums in (1, 32, 33, 64):
 # %% [markdown] id="warps-why" tags=["why"]
 # Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. The few extra
 # instructions are for `sin`, which takes another branch for larger angles. The hardware doesn't run single threads, it
-# runs **warps** of 32, which execute each instruction together, in 32 *lanes*. One pendulum uses one lane and pays for
+# runs *warps* of 32, which execute each instruction together, in 32 *lanes*. One pendulum uses one lane and pays for
 # all 32.
 
 # %% id="warps-picture"
@@ -194,8 +192,8 @@ Picture(figure, f"Instructions issued against the number of pendulums: a step. {
 # else side while the odd lanes are masked off, then all go on together. The warp pays for both
 # sides.](../img/warp_divergence.svg)
 #
-# *Predict:* this kernel makes negative numbers 0 and takes the root of all others. How many of a warp's 32 lanes work in
-# each step?
+# *Predict:* this kernel makes negative numbers 0 and takes the root of all others. How many of a warp's 32 lanes work
+# in each step?
 
 # %% id="divergence-guess"
 predict("divergence",
@@ -311,8 +309,8 @@ T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for
 H100 = GPU("H100 SXM (2022)", 3.35e12, 64e9)  # PCIe 5.0 x16
 
 # %% [markdown] id="transfer-predict" tags=["predict"]
-# *Predict:* to double a million numbers of 8 bytes on a GPU, you copy them there, double them, and copy them back. What part of the
-# time is the doubling?
+# *Predict:* to double a million numbers of 8 bytes on a GPU, you copy them there, double them, and copy them back. What
+# part of the time is the doubling?
 
 # %% id="transfer-guess"
 predict("transfer", "a half", "a tenth", "a twentieth or less")
@@ -452,7 +450,8 @@ print("20 steps, starts:", len(launched) or 100)
 # %% [markdown] id="prices-why"
 # These numbers come from counting. `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as
 # many, which makes 32 bytes per element and iteration. One step of a pendulum is five kernels, which read and write 12
-# arrays, or 96 bytes per element. "CuPy: NumPy on the device" shows how to turn these into one kernel.
+# arrays, or 96 bytes per element. "CuPy: NumPy on the device" shows how to *fuse* them, which makes one kernel of all
+# five.
 
 # %% [markdown] id="crossover-task"
 # ### Exercise: the crossover
@@ -543,11 +542,12 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 
 # %% [markdown] id="recorded-why"
 # Were our 4 µs for a start a good assumption? On the H200 itself a start took 2.9 µs. But the starts come from Python,
-# and one call after the other took 6.5 µs for CuPy's `RawKernel`, 12.5 for CuPy's own functions, 25 for Numba and 42
-# for JAX. So CuPy's 5,000 starts for the pendulums would take about 62 ms instead of 20, and the crossover moves to
-# arrays three times as large. The link is also slower than its 64 GB/s. A NumPy array got 9, because the driver [first
-# copies it to its own memory](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and memory that
-# is *pinned* for the purpose got 55.
+# and one call after the other took 6.5 µs for a kernel in C++ (CuPy's `RawKernel`), 12.5 for CuPy's own functions, 25
+# for Numba and 42 for JAX. So CuPy's 5,000 starts for the pendulums would take about 62 ms instead of 20, and the
+# crossover moves to arrays three times as large. The link is also slower than its 64 GB/s. A NumPy array got 9, because
+# the driver [first copies it to its own
+# memory](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and memory that is *pinned* for the
+# purpose got 55.
 #
 # *Recorded rows: `launch`, `link/to-device`, `link/to-device-pinned`.*
 

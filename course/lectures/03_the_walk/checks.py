@@ -119,4 +119,6 @@ def _close(got, expected, case, look):
     k = wrong[0]
     if got[k] == LEFTOVER:
         require(False, f"{case}, time[{k}] was never written", look="which thread has this particle?")
+    if np.isclose(got[k], expected[k], rtol=1e-5, atol=0):
+        look = "is something in between a `float`? It has seven digits, and a `double` has sixteen"
     require(False, f"{case}, time[{k}] {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)

@@ -41,11 +41,12 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # %% [markdown] id="pycuda-text"
 # ## 1. PyCUDA: the kernel in CUDA C++
 #
-# In the first puzzles you wrote kernels in Python. Most of the world's kernels are written in CUDA C++, and
-# [PyCUDA](https://documen.tician.de/pycuda/) runs them from Python. You write the kernel as a string, and PyCUDA
-# compiles it. You know every part of this kernel already: the thread's number `i`, the guard, and one line for each
-# element. Only the semicolons and the types are new, for example `const double *a`, an array of 64-bit floats that the
-# kernel only reads.
+# Most of the world's kernels are written in CUDA C++, and [PyCUDA](https://documen.tician.de/pycuda/) runs them from
+# Python. You write the kernel as a string, and `SourceModule` compiles it. As in [the puzzles](01_first_steps.ipynb),
+# each thread runs the kernel with its own number `i`, and the guard `if (i < n)` stops the threads that have no
+# element. New are the semicolons, `__global__ void`, which marks a kernel, and the types, for example `const double
+# *a`, an array of 64-bit floats that the kernel only reads. In the launch, `block` and `grid` are the threads in a
+# block and the number of blocks, each in up to three dimensions.
 
 # %% id="pycuda"
 import pycuda.autoinit  # picks the GPU
@@ -72,8 +73,7 @@ print(f"PyCUDA {pycuda.VERSION_TEXT} gives the same times:", np.allclose(by_pycu
 #
 # The formula has a second solution, with a minus sign before the root. It is negative, because it is the time at which
 # the same straight line came into the pipe. Write the kernel `entered`, which stores this time in `time[i]`. The check
-# tries many lengths, with more threads than particles. `hint("entered")` gives a hint, and a second one when you call
-# it again.
+# tries many lengths, with more threads than particles.
 
 # %% id="past-exercise" tags=["exercise"]
 entered_source = r"""
@@ -91,8 +91,8 @@ __global__ void entered(const double *a, const double *b, const double *c, doubl
 check("entered", entered_source)
 
 # %% [markdown] id="copies-predict" tags=["predict"]
-# The arrays `a`, `b` and `c` are in the computer's memory, and a GPU has its own. `drv.In` copies an array to the GPU
-# before the launch, and `drv.Out` copies one back after it.
+# `drv.In` copies an array from the computer's memory to the GPU's before the launch, and `drv.Out` copies one back
+# after it.
 #
 # *Predict:* how many bytes cross between the two memories for each particle? A `double` has 8 bytes.
 
@@ -104,8 +104,8 @@ there, back = a.nbytes + b.nbytes + c.nbytes, by_pycuda.nbytes
 print(f"there: {there / n:.0f} bytes for each particle, back: {back / n:.0f}, together {(there + back) / n:.0f}")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# 32 bytes are copied, three numbers there and one back, at *every* call. The connection between the two memories is
-# much slower than the GPU's own memory, so a program with many launches copies its arrays once, as CuPy does next.
+# 32 bytes are copied, three numbers there and one back, at *every* call. The link between the two memories is slow, so
+# a program with many launches copies its arrays once, as CuPy does next.
 
 # %% [markdown] id="cupy-text"
 # ## 2. CuPy: NumPy's names, arrays on the device
@@ -265,9 +265,9 @@ print(f"{len(operations)} operations written down, {loops} loop compiled")
 print("JAX gives the same times:", np.allclose(wall_in_jax(a, b, c), times))
 
 # %% [markdown] id="jax-why" tags=["why"]
-# It makes one, because the compiler joins the nine operations into one loop, or on a GPU into one kernel. We say that
-# it **fuses** them. You wrote no C++ and no kernel for that. JAX can do more with the formula, because it knows all of
-# it, and in the next cell it computes the derivative.
+# It makes one, because the compiler *fuses* the nine operations into one loop, or on a GPU into one kernel. You wrote
+# no C++ and no kernel for that. JAX can do more with the formula, because it knows all of it, and in the next cell it
+# computes the derivative.
 
 # %% id="jax-then"
 slower = jax.grad(lambda b: wall_in_jax(a[0], b, c[0]))(b[0])
@@ -293,7 +293,7 @@ from gpucourse.views.measured import recorded_times
 recorded_times("quadratic.float64")
 
 # %% [markdown] id="times-why" tags=["why"]
-# They take about six times as long, 3.09 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into
+# They take about six times as long, 3.11 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into
 # reading and writing. The programs with one kernel take 0.48 to 0.51 ms, whether they are written in C++, in Python or
 # as a formula for JAX. Only CuPy's automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
 

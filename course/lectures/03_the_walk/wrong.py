@@ -22,7 +22,7 @@ wrong("entered", "illegal address|race", "one too many")(
     swap("(i < n)\n        time[i] = (-b[i] - sqrt", "(i <= n)\n        time[i] = (-b[i] - sqrt"))
 wrong("entered", r"time\[0\] is", "divides by 2, times a")(
     swap("- sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i])", "- sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / 2 * a[i]"))
-wrong("entered", r"time\[0\] is", "in single precision")(swap("(-b[i] - sqrt(", "(float) (-b[i] - sqrt("))
+wrong("entered", r"time\[0\] is.*seven digits", "in single precision")(swap("(-b[i] - sqrt(", "(float) (-b[i] - sqrt("))
 
 
 def kernel(body: str) -> str:

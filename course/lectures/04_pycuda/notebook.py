@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## How much C++ do you need?
 #
-# In [the walk](03_the_walk.ipynb#1-pycuda-the-kernel-in-cuda-c) you ran one line of **CUDA C++** from a string. Here is a
-# kernel with a loop: forty charged particles fly through a magnetic field, which bends their paths, and each thread
+# In [the walk](03_the_walk.ipynb#1-pycuda-the-kernel-in-cuda-c) you ran one line of **CUDA C++** from a string. Here is
+# a kernel with a loop: forty charged particles fly through a magnetic field, which bends their paths, and each thread
 # follows one particle for ten metres. Run it first, read it afterwards.
 
 # %% id="the-question"
@@ -47,13 +47,14 @@ follow(drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x), drv.Out(y), np.int32
 print(f"PyCUDA {pycuda.VERSION_TEXT}: the first particle ends at x = {x[-1, 0]:.1f} m, y = {y[-1, 0]:.1f} m")
 
 # %% [markdown] id="the-question-stands"
-# PyCUDA has done this since 2008, and newer tools accept the same strings (section 6). **So how much C++ is it, really?**
+# PyCUDA has done this since 2008, and newer tools accept the same strings (section 6). **So how much C++ is it,
+# really?**
 
 # %% [markdown] id="launch-then"
 # ## 1. C++ for readers of Python
 #
-# You know the number `i`, the [guard](01_first_steps.ipynb#3-more-threads-than-elements), `SourceModule` and the launch with
-# `block` and `grid` already. Four more things are enough for a first kernel:
+# You know the number `i`, the [guard](01_first_steps.ipynb#3-more-threads-than-elements), `SourceModule` and the launch
+# with `block` and `grid` already. Four more things are enough for a first kernel:
 #
 # | C++ | meaning |
 # |---|---|
@@ -69,8 +70,7 @@ print(f"PyCUDA {pycuda.VERSION_TEXT}: the first particle ends at x = {x[-1, 0]:.
 #
 # $$ R = \frac{p_T}{0.3\,B} \text{ metres.} $$
 #
-# Write the body of `radius_of`. The check tries it with many lengths, and with more threads than particles. `hint("first-kernel")`
-# gives a first hint; call it again for a second one.
+# Write the body of `radius_of`. The check tries it with many lengths, and with more threads than particles.
 
 # %% id="first-kernel-exercise" tags=["exercise"]
 radius_source = r"""
@@ -105,9 +105,10 @@ check("first-kernel", radius_source)
 # | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt` and so on, for `float` |
 # | `// why`, `/* why */` | comments |
 #
-# `x[k * particles + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory, with `particles` numbers in each. A
-# step is 0.05 metres long, and `turn` is the angle by which the path bends in one step. (In the launch, `block` always has three
-# numbers, because blocks may have three dimensions. Without `grid`, there is one block.) Here are the forty paths:
+# `x[k * particles + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory, with `particles` numbers
+# in each. A step is 0.05 metres long, and `turn` is the angle by which the path bends in one step. (In the launch,
+# `block` always has three numbers, because blocks may have three dimensions. Without `grid`, there is one block.) Here
+# are the forty paths:
 
 # %% id="the-tracks"
 def draw_tracks(x, y, title):
@@ -284,7 +285,7 @@ print(masses)
 # multiplied four of these halves by 3, and left the other four alone.
 
 # %% [markdown] id="silence-then"
-# The next picture shows the `float`s that it saw.
+# The next cell shows the `float`s that it saw, and the one after it draws what became of 41 masses.
 
 # %% id="silence-bytes"
 print("float64:       ", np.array([1.0, 2.0]))
@@ -320,10 +321,10 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="small-index"
-# **When an index is too small for its array:** an `int` counts to 2³¹ - 1. In `int at = column * rows + row` the product
-# wraps around beyond that, becomes negative, and C++ says nothing. The kernel is right in every test with a million
-# elements and wrong for a table of 2³² bytes. Write `long long at = (long long)column * rows + row;`, with the cast
-# *before* the product. [This page](../docs/large_arrays.md) shows how to test it without the memory.
+# **When an index is too small for its array:** an `int` counts to 2³¹ - 1. In `int at = column * rows + row` the
+# product wraps around beyond that, becomes negative, and C++ says nothing. The kernel is right in every test with a
+# million elements and wrong for a table of 2³² bytes. Write `long long at = (long long)column * rows + row;`, with the
+# cast *before* the product. [This page](../docs/large_arrays.md) shows how to test it without the memory.
 
 # %% [markdown] id="fitting-types-task"
 # ### Exercise: types that fit
@@ -349,8 +350,8 @@ check("fitting-types", scaled)
 # %% [markdown] id="in-out-predict" tags=["predict"]
 # ## 4. Who copies, and when
 #
-# In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied one back after it. `drv.InOut`
-# does both. The array on the GPU exists for this one launch only.
+# In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied one back after it.
+# `drv.InOut` does both. The array on the GPU exists for this one launch only.
 #
 # Each of these three launches doubles the numbers 1, 2, 3. *Predict:* what is in the array after each of them?
 
@@ -369,12 +370,8 @@ for wrap in (drv.InOut, drv.In, drv.Out):
 # gives an error. Use `In` for arrays that the kernel only reads, and `Out` for arrays that it writes *entirely*.
 
 # %% [markdown] id="by-hand-predict" tags=["predict"]
-# Each launch pays for its copies, so for ten launches on the same array, make the copies yourself.
-#
-# ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there
-# and back: most of the time goes into six copies. Below, the array is copied once, the host launches three
-# kernels, which return at once while the device works through them, and waits only when it copies the result
-# back.](../img/host_device_transfers.svg)
+# Each launch pays for its copies, so for ten launches on the same array, make the copies yourself, as in [the lower of
+# these time lines](02_why_gpus.ipynb#4-where-the-numbers-live).
 #
 # The cell copies 201 `float32` numbers to the GPU. *Predict*, before you read it, which number `mem_alloc` needs.
 
@@ -383,7 +380,7 @@ predict("by-hand", "201", "804", "1608")
 
 # %% id="by-hand"
 x_half = np.ascontiguousarray(x[:, 0])  # the path of the first particle, 201 numbers
-d_x = drv.mem_alloc(x_half.nbytes)  # d_: on the device
+d_x = drv.mem_alloc(x_half.nbytes)
 drv.memcpy_htod(d_x, x_half)  # host to device: first where to, then where from
 for _ in range(10):
     scale(d_x, np.float32(0.5), np.int32(x_half.size), block=(256, 1, 1))

@@ -63,7 +63,7 @@ def lookup(offsets_of):
         for k in np.flatnonzero(known & (got != np.where(known, offsets[layers % table], 0))):
             require(
                 False,
-                f"the offset of layer {layers[k]} of {table} is {offsets[layers[k]]:.3f}, not "
+                f"layer {layers[k]} of {table} has the offset {offsets[layers[k]]:.3f}, and your answer is "
                 f"{got[k]:.3f}",
                 look="which layers are known? 0 is, and so is the last one",
             )

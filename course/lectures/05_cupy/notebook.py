@@ -34,12 +34,13 @@ def time_to_wall(a, b, c):
 
 
 times = time_to_wall(a, b, c)
-d_a, d_b, d_c = cp.asarray(a), cp.asarray(b), cp.asarray(c)  # d_: in the memory of the device
+d_a, d_b, d_c = cp.asarray(a), cp.asarray(b), cp.asarray(c)
 d_times = time_to_wall(d_a, d_b, d_c)
 print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(times, d_times.get())}")
 
 # %% [markdown] id="the-question-stands"
-# The function is the same for both. **So which NumPy programs can you move by changing an import, and which ones go wrong?**
+# The function is the same for both. **So which NumPy programs can you move by changing an import, and which ones go
+# wrong?**
 
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 1. Nearly NumPy
@@ -83,8 +84,7 @@ for line, run in lines.items():
 # may not be in the table, and then `offsets[layers]` gives the offset of some *other* layer.
 #
 # Write `offsets_of(layers, offsets)`, which returns the offset of every hit's layer, and NaN where there is no such
-# layer. Stay on the device, without `.get()` and without a loop. `hint("lookup")` gives a first hint, and a second one
-# when you call it again.
+# layer. Stay on the device, without `.get()` and without a loop.
 
 # %% id="lookup-exercise" tags=["exercise"]
 def offsets_of(layers, offsets):
@@ -108,8 +108,8 @@ check("lookup", offsets_of)
 # %% [markdown] id="mixing-predict" tags=["predict"]
 # ## 2. Arrays that live elsewhere
 #
-# `cp.asarray` copies a NumPy array to the device, and `.get()` copies one back. Here `d_a` is on the device, and `a` is
-# not. *Predict:* is `d_a - a` a CuPy array, a NumPy array, or an error?
+# As in the walk, `cp.asarray` has copied `a` to the device, and `d_a` is the copy. *Predict:* is `d_a - a` a CuPy
+# array, a NumPy array, or an error?
 
 # %% id="mixing-guess"
 predict("mixing", "a CuPy array", "a NumPy array", "an error")
@@ -118,8 +118,8 @@ predict("mixing", "a CuPy array", "a NumPy array", "an error")
 d_a - a
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# It is an error, `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to be copied, and the path
-# between host and device is the slowest in the whole machine, so CuPy makes you say which one to copy, and when.
+# It is an error, `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to be copied, so CuPy makes you
+# say which one, and when.
 
 # %% [markdown] id="mixing-then"
 # So you always write copies explicitly, and there are more ways to do that than you may think.
@@ -138,10 +138,9 @@ for name, crossing in {
         print(f"{name:14} is refused: {error}")
 
 # %% [markdown] id="crossings-why"
-# All but the last copy numbers to the host, and wait until the device has computed them, as `print`, `float` and `if`
-# do. Put one `if` on an element inside a loop, and the GPU spends its time waiting for the host. The last one,
-# `np.sqrt`, asks its argument which library should do the work, and for CuPy's arrays that is CuPy. This is why
-# `time_to_wall` runs on both.
+# `np.sqrt` stays on the device, as you saw in the walk, and `np.asarray` is refused. All the others copy numbers to the
+# host, and wait until the device has computed them. Put one `if` on an element inside a loop, and the GPU spends its
+# time waiting for the host.
 #
 # *Small* results may come back to the host. A histogram is 100 numbers, however many times went into it.
 
@@ -367,25 +366,10 @@ check("reduction", first_at_lid)
 # %% [markdown] id="raw-text"
 # ## 6. All of it yourself
 #
-# When threads must look at *other* elements, you write everything, as in PyCUDA. `cp.RawKernel` takes a whole kernel,
-# and you launch it with `kernel((blocks,), (threads,), (arguments…))`. `ElementwiseKernel` checked bounds and types for
+# When threads must look at *other* elements, you write the whole kernel, for a `cp.RawKernel` as in the walk.
+# `ElementwiseKernel` checked bounds and types for
 # you, but now you write the guard, pass `np.int32(n)` for an `int n`, and pass arrays of the kernel's type, because
 # [nothing compares the types](04_pycuda.ipynb#3-two-type-systems-and-no-check-between-them).
-
-# %% id="raw-guarded"
-GUARDED = r"""
-extern "C" __global__
-void wall(const double *a, const double *b, const double *c, double *time, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        time[i] = (-b[i] + sqrt(b[i] * b[i] - 4 * a[i] * c[i])) / (2 * a[i]);
-}
-"""
-wall = cp.RawKernel(GUARDED, "wall")
-d_raw = cp.empty_like(d_a)
-wall(((n + 127) // 128,), (128,), (d_a, d_b, d_c, d_raw, np.int32(n)))
-print("the same times:", bool(cp.allclose(d_raw, d_times)))
 
 # %% [markdown] id="begins-task"
 # ### Exercise: where does a group begin?
@@ -421,9 +405,9 @@ begins = cp.RawKernel(BEGINS, "begins")
 check("begins", begins)
 
 # %% [markdown] id="raw-memory-text" tags=["predict"]
-# Two neighbouring threads read each time, one as its own and the other as the one before. The 64 times occupy 16 pieces
-# of 32 bytes, which memory moves as a whole. *Predict:* how many pieces do your kernel's warps of 32 threads request?
-# The picture is empty as long as your kernel is.
+# Two neighbouring threads read each time, one as its own and the other as the one before. The 64 times occupy 16
+# sectors of 32 bytes. *Predict:* how many sectors do your kernel's warps of 32 threads request? The picture is empty as
+# long as your kernel is.
 
 # %% id="raw-memory-guess"
 predict("raw-memory", "16", "about twice as many", "128: two for each thread")
@@ -434,9 +418,10 @@ gpucourse.memory(begins, 1, 64, in_order, 0.01, cp.zeros(64, np.int8), np.int32(
                  title="begins reads the times")
 
 # %% [markdown] id="raw-memory-why" tags=["why"]
-# They request 33 in all, because each warp requests twice, first 8 pieces and then, shifted by one element, up to 9.
+# They request 33 in all, because each warp requests twice, 8 sectors for its threads' own times, and up to 9 for
+# those shifted by one element.
 # Neighbouring threads that read neighbouring elements are the best case for a GPU, and a real one has a small cache
-# that will already hold the second request's pieces. The lesson "Thinking in warps" shows bad cases.
+# that will already hold the second request's sectors. The lesson "Thinking in warps" shows bad cases.
 
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
@@ -504,7 +489,7 @@ for array in (made_by_numba, seen_by_cupy):
 # %% id="measuring-guess"
 predict("measuring",
         "the time of nine kernels",
-        "how long it takes to write nine notes",
+        "how long it takes to post nine letters",
         "the time of the last kernel")
 
 # %% id="measuring"
@@ -538,7 +523,7 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 # their ratio, 5.5. For small arrays, expect nine launches to cost nine times as much as one, whatever they move.
 #
 # [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them is not
-# as the bytes promise. The nine kernels took 3.09 ms, the `ElementwiseKernel` 0.48, but the fused kernel 0.75. So with
+# as the bytes promise. The nine kernels took 3.11 ms, the `ElementwiseKernel` 0.48, but the fused kernel 0.75. So with
 # the same 32 bytes, `cp.fuse` takes 1.57 times as long, and *bytes aren't everything.* The machine code explains the
 # delay, because `cp.fuse` turns `b**2`, elsewhere a product, into a call of `pow`, and its kernel has 141 float64
 # instructions where the `ElementwiseKernel` has 52. Write `b * b` there, although we have not measured on a GPU how

@@ -23,7 +23,7 @@ def checks_one_side(layers, offsets):
     return cp.where(layers < offsets.size, offsets[layers], cp.nan)
 
 
-@wrong("lookup", "offset of layer [06] of 7 is .*, not nan.*last one")
+@wrong("lookup", "layer [06] of 7 has the offset .*, and your answer is nan.*last one")
 def leaves_out_the_first_or_last(layers, offsets):
     return cp.where((layers > 0) & (layers < offsets.size), offsets[layers], cp.nan)
 

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of Python can a GPU run?
 #
-# The Python function below computes the mass of a particle that decayed into two muons. `pt` is a muon's momentum across the
-# beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, is 0 straight across the beam and ±2.4 at
-# 10° from it.
+# The Python function below computes the mass of a particle that decayed into two muons. `pt` is a muon's momentum
+# across the beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, is 0 straight across the
+# beam and ±2.4 at 10° from it.
 #
 # Run the cell, which runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you
 # need no download and know the true masses. `gpucourse data fetch` downloads the real ones, 2.2 GB, from [record 12341
@@ -38,12 +38,12 @@ pair_mass_on_gpu = cuda.jit(device=True)(pair_mass)
 
 @cuda.jit
 def masses_of_pairs(pt1, eta1, phi1, pt2, eta2, phi2, mass):
-    i = cuda.grid(1)  # which thread am I?
+    i = cuda.grid(1)
     if i < mass.size:
         mass[i] = pair_mass_on_gpu(pt1[i], eta1[i], phi1[i], pt2[i], eta2[i], phi2[i])
 
 
-d_columns = [cuda.to_device(column) for column in columns]  # d_: in the memory of the device
+d_columns = [cuda.to_device(column) for column in columns]
 d_mass = cuda.device_array(len(pairs), np.float32)
 masses_of_pairs[103, 128](*d_columns, d_mass)  # 103 blocks of 128 threads: enough for all
 mass = d_mass.copy_to_host()
@@ -70,11 +70,12 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # %% [markdown] id="launch-text"
 # ## 1. From a loop to a kernel
 #
-# Two decorators made this possible. `@cuda.jit` compiles a kernel, which you know from the puzzles as the body of a loop that
-# each thread runs once, and `cuda.jit(device=True)` compiles a **device function**, which kernels may call.
+# Two decorators compile Python for the GPU. `@cuda.jit` compiles a kernel, and `cuda.jit(device=True)` compiles a
+# **device function**, which kernels may call.
 #
-# As in the puzzles, the launch `kernel[blocks, threads](…)` replaces the loop, and the bounds guard stops the threads
-# that have no element. Here 103 × 128 is 13,184, so 70 threads have no pair.
+# As in [the puzzles](01_first_steps.ipynb), the launch `kernel[blocks, threads](…)` replaces the loop. Each thread runs
+# the body once, for its own `i = cuda.grid(1)`, and the guard, for example `if i < mass.size:`, stops the threads that
+# have no element. For 13,114 masses, 103 blocks of 128 threads are 13,184 threads, so 70 of them have none.
 #
 # ![A launch with three blocks of 64 threads. Each block consists of two warps of 32 lanes. Threads are
 # numbered from 0 in each block; the position in the grid is blockIdx times blockDim plus threadIdx: thread
@@ -93,7 +94,6 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # ```
 #
 # Write it as a kernel. The check tries many lengths, with more threads than elements.
-# `hint("loop-to-kernel")` gives a first hint, and a second one when you call it again.
 
 # %% id="loop-to-kernel-exercise" tags=["exercise"]
 @cuda.jit
@@ -109,8 +109,8 @@ def along_the_beam(pt, eta, pz):
 check("loop-to-kernel", along_the_beam)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# Next you will see what cannot be compiled, write a kernel in two dimensions, and find out what happens if threads write to the
-# same place.
+# Next you will see what cannot be compiled, write a kernel in two dimensions, and find out what happens if threads
+# write to the same place.
 
 # %% [markdown] id="launch-predict" tags=["predict"]
 # Both decorators compile a function when it is first needed.
@@ -139,8 +139,8 @@ first_mass[1, 32](d_mass)
 # and `copy_to_host` waits for it and copies them back.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
-# Launch enough blocks for one thread per element, or any number if the kernel has the grid-stride loop
-# that you know from the puzzles, or let `kernel.forall(n)` choose for you.
+# Launch enough blocks for one thread per element, or any number if the kernel has a grid-stride loop, as in
+# [puzzle 7](01_first_steps.ipynb#7-fewer-threads-than-elements) and below, or let `kernel.forall(n)` choose for you.
 #
 # *Predict:* which of the three launches below gives wrong masses?
 
@@ -167,8 +167,9 @@ for name, launch in {
     print(name, "the same masses:", np.array_equal(d_again.copy_to_host(), mass))
 
 # %% [markdown] id="launch-ways-why" tags=["why"]
-# All three give the right masses, because the loop goes on until no pair is left. With [10, 128] each thread takes ten or eleven pairs. With [1000, 128] nine of ten threads
-# take none. A grid-stride loop is right for every launch, so you can choose a fast one.
+# All three give the right masses, because the loop goes on until no pair is left. With [10, 128] each thread takes ten
+# or eleven pairs. With [1000, 128] nine of ten threads take none. A grid-stride loop is right for every launch, so you
+# can choose a fast one.
 
 # %% [markdown] id="copies-predict" tags=["predict"]
 # ## 2. Where an array lives
@@ -206,8 +207,7 @@ print(*(warning.message for warning in heard), sep="\n")
 # It works, and Numba warns you that it copied the array to the device, launched, waited, and copied **every** array
 # argument back, including those that the kernel only read. Your array changes only because it is copied back, since the
 # kernel worked on a copy. This is convenient for a first try, but in a loop over launches it transfers the same bytes
-# back and forth each time. The path between host and device is the slowest on the whole machine, so copy once, launch
-# often, and copy back once.
+# back and forth each time, so copy once, launch often, and copy back once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Types decide
@@ -238,9 +238,8 @@ print(*double.signatures, sep="\n")
 # %% [markdown] id="types-why" tags=["why"]
 # It is compiled twice more, for `float32` and for the array with gaps. `float64` was compiled in the section before,
 # and the length is no part of the type. The layout, `C` for contiguous and `A` for any, is part of it, because gaps
-# need other machine code. One compilation takes a good part of a second, so *the first launch is slow* and does not
-# measure the kernel. A launch that you do not wait for measures nothing either. To time a kernel on a GPU, launch it
-# once, then time later launches with `cuda.synchronize()` before you stop the clock.
+# need other machine code. One compilation takes a good part of a second, so *the first launch is slow*. To time a
+# kernel on a GPU, launch it once, then time later launches, with `cuda.synchronize()` before you stop the clock.
 
 # %% [markdown] id="what-does-not-compile-predict" tags=["predict"]
 # The reverse also holds, because code whose types are not known cannot be compiled.
@@ -264,9 +263,9 @@ def heaviest_of_three(mass, out):
 heaviest_of_three[35, 128](d_mass, d_mass)
 
 # %% [markdown] id="what-does-not-compile-why" tags=["why"]
-# No, Numba refuses it with `Unknown attribute 'append' of type list(undefined)`. A list grows, so an
-# allocator would have to provide memory, and here ten thousand threads would call it at the same time. This table shows what a
-# kernel may use:
+# No, Numba refuses it with `Unknown attribute 'append' of type list(undefined)`. A list grows, so an allocator would
+# have to provide memory, and here ten thousand threads would call it at the same time. This table shows what a kernel
+# may use:
 #
 # | compiles | does not |
 # |---|---|
@@ -276,15 +275,15 @@ heaviest_of_three[35, 128](d_mass, d_mass)
 # | `print` of numbers and fixed strings | f-strings, opening files, calling any Python library |
 # | device functions; `cuda.local.array` and `cuda.shared.array` of fixed size | classes of your own |
 #
-# Numba names the line of code that it cannot compile, and never runs such code slowly instead. Numba's documentation has the
-# [full list](https://nvidia.github.io/numba-cuda/user/cudapysupported.html).
+# Numba names the line of code that it cannot compile, and never runs such code slowly instead. Numba's documentation
+# has the [full list](https://nvidia.github.io/numba-cuda/user/cudapysupported.html).
 
 # %% [markdown] id="device-function-task"
 # ### Exercise: an angle that wraps
 #
-# The angle between two muons around the beam is `phi1 - phi2`, but angles wrap: 3.1 and -3.1 are 0.08
-# apart, not 6.2. Write the device function `delta_phi`, which brings the difference into the range from -π to
-# π by adding or subtracting 2π. The `phi` of our data are between -π and π. The check calls your function from its own kernel.
+# The angle between two muons around the beam is `phi1 - phi2`, but angles wrap: 3.1 and -3.1 are 0.08 apart, not 6.2.
+# Write the device function `delta_phi`, which brings the difference into the range from -π to π by adding or
+# subtracting 2π. The `phi` of our data are between -π and π. The check calls your function from its own kernel.
 
 # %% id="device-function-exercise" tags=["exercise"]
 @cuda.jit(device=True)
@@ -343,9 +342,10 @@ print(f"{len(bytecode)} instructions of bytecode, {len(llvm.splitlines())} lines
 print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 
 # %% [markdown] id="pipeline-why" tags=["why"]
-# It is multiplied with 64 bits, as `mul.f64` shows. Most of the other lines compute an address, which is the start of the array
-# plus the thread's number times four bytes. Then comes the body, where `ld.global` loads from global memory and `st.global` stores. `@%p1 bra`, where this print
-# begins, is your guard: a branch to the end for the threads whose condition `%p1` is true.
+# It is multiplied with 64 bits, as `mul.f64` shows. Most of the other lines compute an address, which is the start of
+# the array plus the thread's number times four bytes. Then comes the body, where `ld.global` loads from global memory
+# and `st.global` stores. `@%p1 bra`, where this print begins, is your guard: a branch to the end for the threads whose
+# condition `%p1` is true.
 #
 # Around `mul.f64`, `cvt.f64.f32` converts to 64 bits and `cvt.rn.f32.f64` converts back. In Numba, a `float` constant
 # is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2. So one constant made
@@ -402,9 +402,9 @@ def draw_map(values, label):
 draw_map(momentum, "momentum per cell")
 
 # %% [markdown] id="x-is-the-column-predict" tags=["predict"]
-# Blocks and grids may have two dimensions, in a launch `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. Then
-# `cuda.grid(2)` gives a thread's two numbers, **x first**. Threads with neighbouring x are neighbours in the hardware,
-# and each 32 of them are a [warp](02_why_gpus.ipynb#2-thirty-two-at-a-time), which loads and stores together.
+# Blocks and grids may have two dimensions, in a launch `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. As in
+# [the puzzles](01_first_steps.ipynb#8-two-dimensions), `cuda.grid(2)` gives a thread's two numbers, **x first**, and
+# threads with neighbouring x are neighbours in a warp.
 #
 # A matrix is indexed `[row, column]`, and neighbours in a *row* are neighbours in memory. *Predict:* which of
 # these two kernels is right, and do they cost the same?
@@ -436,11 +436,11 @@ for kernel, blocks in ((scale_map, (2, 10)), (scale_map_crosswise, (2, 16))):
     with virtualgpu.profile() as profile:
         kernel[blocks, (32, 4)](d_momentum, 0.5, d_out)
     right = np.array_equal(d_out.copy_to_host(), 0.5 * momentum)
-    print(f"{kernel.py_func.__name__:20} right: {right}; pieces of memory moved:",
+    print(f"{kernel.py_func.__name__:20} right: {right}; sectors moved:",
           profile.counters.global_load_sectors + profile.counters.global_store_sectors)
 
 # %% [markdown] id="x-is-the-column-why" tags=["why"]
-# Both are right, but the second moves four times as much. Memory moves in pieces of 32 bytes, called *sectors*.
+# Both are right, but the second moves four times as many sectors of 32 bytes.
 
 # %% [markdown] id="x-is-the-column-then"
 # Here are the writes of the first two warps of each kernel.
@@ -557,12 +557,12 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
 
 # %% id="momentum"
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))
-d_muon_pt = cuda.to_device(muon_pt)  # d_: lives in the memory of the device
+d_muon_pt = cuda.to_device(muon_pt)
 
 
 @cuda.jit
 def add_all(values, total):
-    i = cuda.grid(1)  # which thread am I?
+    i = cuda.grid(1)
     if i < values.size:
         total[0] += values[i]
 
@@ -574,8 +574,8 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV from {muon_pt.size:,
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 
 # %% [markdown] id="momentum-stands"
-# There is no error and no warning, yet nearly all of the momentum is missing. Every muon had its thread, and every thread ran
-# the line that adds. **So where did the momentum go?**
+# There is no error and no warning, yet nearly all of the momentum is missing. Every muon had its thread, and every
+# thread ran the line that adds. **So where did the momentum go?**
 
 # %% [markdown] id="order-predict" tags=["predict"]
 # ## 8. Races
@@ -585,8 +585,8 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # In this kernel each thread draws a ticket from a machine that never gives a number twice, because it adds 1 in a
 # single step. *Predict:* which thread draws the first ticket?
 #
-# `virtualgpu.schedule(seed)` runs the warps, which are groups of 32 threads, and the threads of a warp in a random
-# order, which a real GPU could also choose.
+# `virtualgpu.schedule(seed)` runs the warps, and the threads of a warp, in a random order, which a real GPU could also
+# choose.
 
 # %% id="order-guess"
 predict("order", "thread 0, always", "thread 0 often, others too", "each thread equally often")
@@ -677,8 +677,10 @@ print("total: how often", ended_at)
 
 # %% [markdown] id="race-text"
 # The same program gives different answers. Your set holds every answer that a real GPU may give, and each of them
-# occurred in the forty orders. In a **race**, two threads access the same address, at least one of them writes, and
-# nothing decides which is first. A rare race is the worst kind, because it passes every test until the day it matters.
+# occurred in the forty orders. In a **race**, as in [the last of the first
+# puzzles](01_first_steps.ipynb#10-broken-two-threads-one-place), two threads access the same address, at least one of
+# them writes, and nothing decides which is first. A rare race is the worst kind, because it passes every test until the
+# day it matters.
 #
 # So do not wait for a wrong answer. `virtualgpu.check()` records which threads access which address, and reports a race
 # even if the answer happens to be right. We try it on the kernel from the beginning.
@@ -690,8 +692,8 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="race-replayed-text"
-# The next picture shows the same kernel with two muons and two threads. Step through it with the buttons above the picture. Before
-# the last step, predict the value of `total[0]`.
+# The next picture shows the same kernel with two muons and two threads. Step through it with the buttons above the
+# picture. Before the last step, predict the value of `total[0]`.
 
 # %% id="race-replayed"
 import gpucourse
@@ -702,14 +704,15 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 # The report names the line, and two of the threads that collide in it. This is where the momentum went, because
 # thousands of threads loaded the same total, each added its one muon, and each store overwrote the earlier ones.
 #
-# One solution is a separate element for every thread, which adds up its share and writes one partial sum. The other is an
-# **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no other thread can come between.
+# One solution is a separate element for every thread, which adds up its share and writes one partial sum. The other is
+# an **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no other thread can come
+# between.
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 9. Atomics: one step instead of three
 #
-# `cuda.atomic.add(array, index, value)` also returns the previous value. Each caller gets a different one, so the ticket
-# machine of section 8 was an atomic addition.
+# `cuda.atomic.add(array, index, value)` also returns the previous value. Each caller gets a different one, so the
+# ticket machine of section 8 was an atomic addition.
 #
 # *Predict:* will the sum be right, and will it be the same for every order of the threads?
 
@@ -761,8 +764,8 @@ for seed in (1, 2, 3):
 # %% [markdown] id="check-then-act-task"
 # ### Exercise: the hardest muon
 #
-# A race needs no `+=`. In the search for the *hardest* muon, the one with the largest momentum, two threads may both read
-# `best[0]`, both find that their muon is harder, and the one with the smaller value may store last:
+# A race needs no `+=`. In the search for the *hardest* muon, the one with the largest momentum, two threads may both
+# read `best[0]`, both find that their muon is harder, and the one with the smaller value may store last:
 #
 # ```python
 # if i < values.size and values[i] > best[0]:

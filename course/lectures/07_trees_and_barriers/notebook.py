@@ -1,9 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## A right sum, in a queue
 #
-# Here are the 71,009 muons of "Numba CUDA" again, and the sum that came out right, for which each thread adds its
-# muon's transverse momentum to one total with an atomic. `virtualgpu.profile()` *counts* what a launch does. The counts
-# are exact, and the same on each run. The muons are simulated, as "Numba CUDA" explains. Run the cell.
+# Here are the 71,009 simulated muons of "Numba CUDA" again, and the sum that came out right, for which each thread adds
+# its muon's momentum to one total with an atomic. `virtualgpu.profile()` counts what the launch does. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -20,7 +19,7 @@ check, hint, predict = lesson("07_trees_and_barriers")
 
 muons = dimuons().muons
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))
-d_muon_pt = cuda.to_device(muon_pt)  # d_: lives in the memory of the device
+d_muon_pt = cuda.to_device(muon_pt)
 
 
 @cuda.jit
@@ -522,8 +521,8 @@ recorded_times("reduction")
 # *Ten minutes late:* leave out the exercise `fold`.
 # *Ten minutes early:* ask for the minimum and the maximum of a block in one kernel.
 #
-# *Where people get stuck.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them stall, because
-# the message explains it.
+# *Where people get stuck.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them
+# stall, because the message explains it.
 #
 # *Frequent questions.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a barrier
 # slow?" It is quick compared with a launch, and without it the sum is wrong.

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## At what angle must I throw?
 #
-# A ball flies through air that slows it down. There is no formula for where it lands, so a function steps through its
-# flight. The function is written for *one* ball. Run the cell, which throws a thousand balls and computes how the
-# distance changes with the angle.
+# A ball flies through air that slows it down. There is no formula for where it lands, so a function for *one* ball
+# steps through its flight. Run the cell, which throws a thousand balls and computes how the distance changes with the
+# angle.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -56,7 +56,7 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# With drag the best angle isn't 45°, as you see. But notice that the code has no loop over the thousand angles, and no
+# The code has no loop over the thousand angles, and no
 # formula for the derivative. **`distance` is a function of two numbers. How did it become one of arrays, and where did
 # its derivative come from?**
 
@@ -100,8 +100,8 @@ for what, speed in {
     print(f"{what:24}", "traced and compiled" if traced > before else "known already")
 
 # %% [markdown] id="trace-why" tags=["why"]
-# A *new type or a new shape* means a new trace and a new compilation, which takes from a tenth of a second to minutes; a
-# new value does not.
+# A *new type or a new shape* means a new trace and a new compilation, which takes from a tenth of a second to minutes;
+# a new value does not.
 
 # %% [markdown] id="trace-then"
 # So a program whose arrays have a new length each time compiles each time. The remedy is to *pad*, that is, to give all
@@ -113,7 +113,7 @@ for what, speed in {
 # Here come batches of throws, each of a different length. Write `masked_mean(values, n)`, the mean of the first `n`
 # elements of `values`. The array has a fixed length, and the elements after the first `n` are garbage. `n` is a traced
 # number of at least 1, so `values[:n]` has no shape, but `jnp.arange` and `where` help. The check counts how often JAX
-# compiles it. `hint("pad")` gives a hint, and a second one when you call it again.
+# compiles it.
 
 # %% id="pad-exercise" tags=["exercise"]
 def masked_mean(values, n):
@@ -140,10 +140,12 @@ check("pad", masked_mean)
 # `jax.config.update("jax_enable_x64", True)` at the start. The wiggles in the first picture come from the steps of 0.02
 # s, of which a flat throw has few, because JAX differentiates the function exactly as written.
 #
-# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a function, look there.
+# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a
+# function, look there.
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# The next function reads a global, which changes between two calls. *Predict:* what is in the function's jaxpr, after the change?
+# The next function reads a global, which changes between two calls. *Predict:* what is in the function's jaxpr, after
+# the change?
 
 # %% id="stale-guess"
 predict("stale", "the name `slowing`: it's looked up at each call", "0.02", "0.5")
