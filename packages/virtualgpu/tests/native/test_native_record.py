@@ -14,7 +14,7 @@ from native_lab import after, checked, counted
 from virtualgpu import native
 from virtualgpu.compilers import cache, llvm
 from virtualgpu.compilers.loops import Loop
-from virtualgpu.launch.launch import Launch
+from virtualgpu.launch.launch import Launch, NativeCode
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.native import kernel, locate, privatisation, record, run
@@ -259,7 +259,7 @@ def test_a_variable_at_another_address_is_not_taken_for_the_one_that_was_there(a
             (2, 1, 1),
             (64, 1, 1),
             [struct.pack("<Q", there)],
-            native=native.natively,
+            native=NativeCode(native.natively),
         ).run()
         return memory.read(there, 512).view(np.uint32), program.module.placed()["more"]
 

@@ -14,7 +14,7 @@ from virtualgpu import native
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.findings import Report
 from virtualgpu.launch.conditions import Conditions
-from virtualgpu.launch.launch import Launch
+from virtualgpu.launch.launch import Launch, NativeCode
 from virtualgpu.launch.limits import Budget
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
@@ -57,8 +57,7 @@ class Loaded:
             [struct.pack("<Q", one) for one in (*self.places, *numbers)],
             shared,
             cooperative,
-            native=native,
-            cores=cores,
+            native=NativeCode(native, cores),
             conditions=Conditions(list(observers), budget=Budget(seconds=seconds)),
         )
         error = None
@@ -131,7 +130,7 @@ def checked(
                 (block, 1, 1),
                 [struct.pack("<Q", one) for one in (*places, *numbers)],
                 shared,
-                native=native,
+                native=NativeCode(native),
                 conditions=Conditions(list(observers), budget=Budget(seconds=20.0)),
             )
             try:

@@ -39,7 +39,7 @@ def natively(launch: Launch, first: int) -> bool:
     """
     asked = os.environ.get("VIRTUALGPU_NATIVE")
     if asked == "0":
-        launch.interpreted = "VIRTUALGPU_NATIVE=0"
+        launch.native.refusal = "VIRTUALGPU_NATIVE=0"
         return False
     program = launch.program
     if asked != "always":
@@ -50,12 +50,12 @@ def natively(launch: Launch, first: int) -> bool:
         if work + ahead < min(LOADING, _compiling(launch)) or (
             work + (ahead if first or _is_like_the_last(launch) else 0) < _price(launch)
         ):
-            launch.interpreted = "too little work to repay compiling"
-            launch.reconsider_at = math.inf
+            launch.native.refusal = "too little work to repay compiling"
+            launch.native.threshold = math.inf
             if not first and program.repeats and _may_begin_again(launch):
                 before = Snapshot(launch.memory, written=bool(launch.observers))
-                launch.reconsider = partial(_reconsider, launch, before)
-                launch.reconsider_at = program.work + min(LOADING, _compiling(launch)) - work
+                launch.native.reconsider = partial(_reconsider, launch, before)
+                launch.native.threshold = program.work + min(LOADING, _compiling(launch)) - work
             return False
     from virtualgpu.native import natively as run  # 30 ms that many a process never needs
 
@@ -104,7 +104,7 @@ def _may_begin_again(launch: Launch) -> bool:
     """Return True if the first wave may turn out to be long, and can be taken back then."""
     program, memory = launch.program, launch.memory
     return (
-        not launch.began_again
+        not launch.native.began_again
         and not isinstance(program.native, str)
         and _can_forget(launch.observers)
         and isinstance(launch.schedule, Lockstep)

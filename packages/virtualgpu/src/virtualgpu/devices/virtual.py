@@ -15,7 +15,7 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.kernel_lines import delivery
 from virtualgpu.launch import filling
 from virtualgpu.launch.conditions import Conditions
-from virtualgpu.launch.launch import Launch
+from virtualgpu.launch.launch import Launch, NativeCode
 from virtualgpu.launch.limits import Budget
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory import part_view, textures
@@ -253,8 +253,7 @@ class VirtualDevice:
                 cooperative,
                 cluster,
                 conditions,
-                changeover.natively if self.compiles else None,
-                self.cores,
+                NativeCode(changeover.natively if self.compiles else None, self.cores),
             )
             with delivery.of_program(program, tried=conditions is not actual):
                 one.run()

@@ -57,11 +57,48 @@ WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks 
 _numbers = itertools.count(1)
 
 
-Native = Callable[["Launch", int], bool]
-
-
 class BeginAgain(Exception):
     """The launch begins again: memory is as it was before, and native code will run it."""
+
+
+class NativeCode:
+    """Native code's part of one launch.
+
+    Parameters
+    ----------
+    run : callable, optional
+        ``run(launch, first)`` is asked before every wave whether it runs the blocks from ``first``
+        on instead (:func:`virtualgpu.devices.changeover.natively`). By default the interpreter
+        runs all.
+    cores : int
+        On how many processor cores native code may run blocks.
+
+    Attributes
+    ----------
+    first : int or None
+        The block from which on native code ran.
+    refusal : str
+        Why it did not, for the log.
+    threshold, reconsider
+        At how much of its program's work ``reconsider()`` is asked, which gives the next such
+        number, or raises :class:`BeginAgain`.
+    began_again : bool
+        The launch has begun again already, which it does once.
+    place : Location or None
+        Where native code was when it was interrupted.
+    lost : BaseException or None
+        What was raised where no Python code could take it.
+    """
+
+    def __init__(self, run: Callable[[Launch, int], bool] | None = None, cores: int = 1):
+        self.run, self.cores = run, cores
+        self.first: int | None = None
+        self.refusal = ""
+        self.threshold: float = math.inf
+        self.reconsider: Callable[[], float] = lambda: math.inf
+        self.began_again = False
+        self.place: Location | None = None
+        self.lost: BaseException | None = None
 
 
 class Launch:
@@ -85,20 +122,14 @@ class Launch:
         What it is watched, ordered, sampled and limited by
         (:func:`virtualgpu.watch.instruments.next_launch` knows); by default no observer, all
         blocks, and lanes run in lockstep.
-    native : callable, optional
-        ``native(launch, first)`` is asked before every wave whether it runs the blocks from
-        ``first`` on instead (:func:`virtualgpu.devices.changeover.natively`).
-    cores : int
-        On how many processor cores native code may run blocks.
+    native : NativeCode, optional
+        Whether native code may take over, and what became of it. Serves this launch alone.
 
     Attributes
     ----------
     chosen : ndarray or None
         The places in the grid of the blocks that run, where these are not all. Blocks are numbered
         among those that run, of which there are ``blocks``.
-    reconsider_at, reconsider
-        At how much of its program's work ``reconsider()`` is asked, which gives the next such
-        number, or raises :class:`BeginAgain`.
 
     Raises
     ------
@@ -121,8 +152,7 @@ class Launch:
         cooperative: bool = False,
         cluster: tuple[int, int, int] | None = None,
         conditions: Conditions | None = None,
-        native: Native | None = None,
-        cores: int = 1,
+        native: NativeCode | None = None,
     ):
         self.memory, self.program = memory, program
         self.grid = cast("tuple[int, int, int]", tuple(map(int, grid)))
@@ -134,14 +164,8 @@ class Launch:
         self.observers, self.schedule = conditions.observers, conditions.schedule
         self.budget, self.patience = conditions.budget, conditions.patience
         self.listeners = Listeners.of(self.observers)
-        self.native, self.cores = native, cores
-        self.reconsider_at, self.reconsider = math.inf, self.goes_on
-        self.began_again = False
+        self.native = native or NativeCode()
         self._before = program.work
-        self.native_from: int | None = None  # the block from which on native code ran
-        self.interpreted = ""  # why native code did not, for the log
-        self.place: Location | None = None  # where native code was when it was interrupted
-        self.lost: BaseException | None = None  # raised where no Python code could take it
         self.kernel = program.display
         self.number = next(_numbers)
         self.instructions = 0
@@ -162,7 +186,7 @@ class Launch:
             self.blocks = len(self.chosen)
         self.explicit_cluster = (cluster or function.required_cluster) is not None
         if self.explicit_cluster:
-            self.native, self.interpreted = None, "its blocks are in clusters"
+            self.native.run, self.native.refusal = None, "its blocks are in clusters"
         self._values: dict[tuple[int, np.dtype], np.ndarray] = {}
         self._parameter_address: int | None = None
         self._workspace: int | None = None
@@ -273,11 +297,6 @@ class Launch:
             self.memory.write(self._workspace, np.array([8, 0], np.uint32))
         return self._workspace or 0
 
-    @staticmethod
-    def goes_on() -> float:
-        """Return the work after which to reconsider: never, here."""
-        return math.inf
-
     @property
     def work(self) -> int:
         """The work that it has done on the interpreter, in units of :attr:`Program.work`."""
@@ -293,8 +312,8 @@ class Launch:
         each = PER_INSTRUCTION if group.count == wave.lanes else PER_PARTED
         work = instructions + each * count + PER_BLOCK
         self.program.work += work
-        if self.program.work > self.reconsider_at:
-            self.reconsider_at = self.reconsider()
+        if self.program.work > self.native.threshold:
+            self.native.threshold = self.native.reconsider()
         if self.observers:
             self.program.watched += work
         self._ticks += 1
@@ -366,7 +385,7 @@ class Launch:
                 observer.failed(self, error)
             raise
         except KeyboardInterrupt as stop:
-            place = simt.interrupted(stop) or self.place or f"kernel {self.kernel}"
+            place = simt.interrupted(stop) or self.native.place or f"kernel {self.kernel}"
             stop.add_note(f"stopped in {place}")
             raise
         finally:
@@ -383,21 +402,22 @@ class Launch:
 
     def _run(self) -> None:
         try:
-            self.run_waves(self.native)
+            self.run_waves(self.native.run)
         except BeginAgain:
             self._forget()
-            self.run_waves(self.native)
+            self.run_waves(self.native.run)
         if (
-            self.native is not None and self.work and self.chosen is None
+            self.native.run is not None and self.work and self.chosen is None
         ):  # native code alone tells nothing of the work
             self.program.latest = self.grid, self.block, self.parameters, self.work
 
     def _log(self, seconds: float) -> None:
-        by = "native code" if self.native_from == 0 else "the interpreter"
-        if self.native_from:
-            by += f", from block {self.native_from} on by native code"
-        elif self.native_from is None:
-            by += f" ({self.interpreted})" if self.interpreted else ""
+        native = self.native
+        by = "native code" if native.first == 0 else "the interpreter"
+        if native.first:
+            by += f", from block {native.first} on by native code"
+        elif native.first is None and native.refusal:
+            by += f" ({native.refusal})"
         shape = f"{self.grid}, {self.block}"
         if self.chosen is not None:
             shape += f", {self.blocks} blocks of it"
@@ -409,7 +429,7 @@ class Launch:
         self._parameter_address = self._workspace = self.standstill = None
         self.instructions, self.lines, self.printed = 0, [], 0
         self._before = self.program.work
-        self.reconsider_at, self.began_again = math.inf, True
+        self.native.threshold, self.native.began_again = math.inf, True
         for observer in self.observers:
             observer.launch_began_again(self)
 
@@ -418,8 +438,8 @@ class Launch:
             if address is not None:
                 self.memory.free(address)
 
-    def run_waves(self, native: Native | None = None) -> None:
-        """Run the blocks by the interpreter until ``native`` takes over.
+    def run_waves(self, natively: Callable[[Launch, int], bool] | None = None) -> None:
+        """Run the blocks by the interpreter until ``natively`` takes over.
 
         The interpreter executes one instruction of a wave of lanes at a time.
         """
@@ -430,8 +450,8 @@ class Launch:
         self.unstarted, self._over = self.blocks, 0
         for number in self.schedule.waves(count):
             first = int(number) * per_wave
-            if native is not None and not waiting and native(self, first):
-                self.native_from = first
+            if natively is not None and not waiting and natively(self, first):
+                self.native.first = first
                 return
             wave = Wave(self, first, min(per_wave, self.blocks - first))
             self.unstarted -= wave.blocks

@@ -41,7 +41,7 @@ def natively(launch: Launch, first: int = 0) -> bool:
 
 def _natively(launch: Launch, first: int) -> bool:
     if not isinstance(launch.schedule, Lockstep) or not math.isinf(launch.budget.instructions):
-        launch.interpreted = "a schedule or a limit of instructions is set"
+        launch.native.refusal = "a schedule or a limit of instructions is set"
         return False
     found = [observer.has_found() for observer in launch.observers]
     if found and None not in found:
@@ -49,11 +49,11 @@ def _natively(launch: Launch, first: int) -> bool:
             launch.program.watching = "faults have been found in it"
         checked = not any(found) and _checked(launch, first)
         if not checked:
-            launch.interpreted = _reason(launch.program.watching)
+            launch.native.refusal = _reason(launch.program.watching)
         return checked
     counts = bool(launch.observers)
     if counts and not _can_be_counted(launch.observers):
-        launch.interpreted = "its observers follow every instruction"
+        launch.native.refusal = "its observers follow every instruction"
         return False
     start = time.thread_time()
     kernel = _kernel(launch.program, counts)
@@ -63,7 +63,9 @@ def _natively(launch: Launch, first: int) -> bool:
         or kernel.record.local_size > MAX_LOCAL
         or (kernel.record.grid_barrier and not launch.cooperative)
     ):
-        launch.interpreted = _reason(launch.program.counting if counts else launch.program.native)
+        launch.native.refusal = _reason(
+            launch.program.counting if counts else launch.program.native
+        )
         return False
     run = (ResidentRun if kernel.record.parked else Run)(launch, kernel)
     if counts:

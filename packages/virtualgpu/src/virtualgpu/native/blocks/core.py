@@ -160,8 +160,8 @@ class Common:
 def hearing_signals(launch: Launch) -> Iterator[None]:
     """Hold Ctrl-C back while no Python code can handle it, and raise it later.
 
-    Exceptions of other signal handlers are kept too. They are kept in ``launch.lost`` and raised if
-    the launch has not raised them.
+    Exceptions of other signal handlers are kept too. They are kept in ``launch.native.lost`` and
+    raised if the launch has not raised them.
 
     A signal's handler runs as a function of Python begins: before any ``try`` in
     :meth:`Core._tick`, or in the ``__del__`` of an object, as the compiler's are released. What
@@ -177,7 +177,7 @@ def hearing_signals(launch: Launch) -> Iterator[None]:
         if (error is not None and raised_by_handler(error)) or (
             trace is not None and trace.tb_frame.f_code is Core._tick.__code__
         ):
-            launch.lost = error
+            launch.native.lost = error
         else:
             before(unraisable)
 
@@ -186,8 +186,8 @@ def hearing_signals(launch: Launch) -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
-    if launch.lost is not None:
-        raise launch.lost
+    if launch.native.lost is not None:
+        raise launch.native.lost
 
 
 def _dimensions(launch: Launch) -> tuple[object, ...]:
@@ -317,7 +317,7 @@ class Core:
         result = self.kernel.run(pointer(self.context), first, count)
         self.loop_watch.leave()
         if result == STOPPED:
-            self.error = self.error or self.launch.lost
+            self.error = self.error or self.launch.native.lost
             self._note()
         return result
 
@@ -332,7 +332,7 @@ class Core:
                 self._serve(number)
             elif not self._goes_on():
                 return
-            if self.error is None and self.launch.lost is None:
+            if self.error is None and self.launch.native.lost is None:
                 self.context[AT["ended"]] = 0
         except BaseException as error:  # it must pass through native code
             self.error = error

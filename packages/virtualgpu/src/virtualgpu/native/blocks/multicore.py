@@ -175,7 +175,7 @@ class Run:
     def _share(self, seconds: float) -> None:
         """Ask other cores to help if the work left, at so many seconds a block, is worth it."""
         left = self.end - self.next
-        helpers = min(self.launch.cores - 1, left)
+        helpers = min(self.launch.native.cores - 1, left)
         if (
             self.kernel.record.ordered
             or self.kernel.crowded
@@ -239,8 +239,8 @@ class Run:
 
         Raises BudgetExceeded, and what was lost.
         """
-        if self.launch.lost is not None:
-            raise self.launch.lost
+        if self.launch.native.lost is not None:
+            raise self.launch.native.lost
         core.read_clock()
         if not self._may_go_on(core):
             return False
@@ -289,7 +289,7 @@ class Run:
     def _raise(self, core: Core, error: BaseException) -> NoReturn:
         if isinstance(error, BudgetExceeded) and not isinstance(error, EndlessError):
             raise self.launch.out_of_time(self._ended(), core.location())
-        self.launch.place = core.location()
+        self.launch.native.place = core.location()
         raise error
 
     def _stopped(self, core: Core) -> NoReturn:
