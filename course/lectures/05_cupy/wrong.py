@@ -80,14 +80,14 @@ void offsets_of(const long long *layers, const double *offsets, double *found, i
 }""", "offsets_of")
 
 
-@wrong("lookup", "not in a table of|not nan|, not ")
+@wrong("lookup", "not in a table of|your answer is nan|, not ")
 def one_block_of_threads(layers, offsets):
     found, n = cp.zeros(layers.shape), layers.size
     one_block((1,), (1024,), (layers, offsets, found, np.int32(n), np.int32(offsets.size)))
     return found
 
 
-wrong("lookup", "not in a table of|not nan", "tables of seven")(swap("offsets.size", "7"))
+wrong("lookup", "not in a table of|your answer is nan", "tables of seven")(swap("offsets.size", "7"))
 
 # --- in-chunks ----------------------------------------------------------------------------------
 
