@@ -122,6 +122,12 @@ def test_an_argument_that_is_ignored_is_named(ignored: str):
     assert_tells(said, "the same", f"`{ignored}`")
 
 
+def test_an_argument_that_seldom_matters_is_not_called_ignored():
+    body = "i = cuda.grid(1)\nif i < a.size:\n    out[i] = factor % 4 * a[i] + b[i]"
+    wrong = kernel(body)
+    assert not [said for _trial in range(10) if "`factor`" in (said := refused(wrong))]
+
+
 def test_numpy_on_the_host_is_no_kernel():
     def on_the_host(a, b, factor, out):
         out[:] = factor * a + b
