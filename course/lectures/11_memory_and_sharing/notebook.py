@@ -32,7 +32,7 @@ T, TILE = 64, 16
 # %% [markdown] id="shelf"
 # ## Two broken kernels
 #
-# These two kernels are right most of the time.
+# These two kernels give the right answer most of the time, which makes their mistakes hard to find.
 
 # %% puzzle="broken-barrier"
 
@@ -74,7 +74,8 @@ board()
 # - The same work costs eight times the bytes if neighbouring threads read far apart.
 # - Shared memory belongs to a block: fetch once, wait at a barrier, use often. It holds garbage at the start.
 # - A barrier waits for all threads of the block. A loop that uses a tile again needs two barriers.
-# - A tree of 64 takes six rounds, in shared memory or, within a warp, by shuffles without any barrier.
+# - A tree adds 64 numbers in six rounds. Within a warp, shuffles do the same without shared memory and without a
+#   barrier.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
