@@ -31,7 +31,7 @@ T, TILE = 64, 16
 # %% [markdown] id="shelf"
 # ## Two broken kernels
 #
-# One loses counts, and one waits in vain.
+# The first kernel loses counts, and the second may never end.
 
 # %% puzzle="broken-count"
 
@@ -73,11 +73,11 @@ board()
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - An atomic reads, adds and writes in one step. Atomics at one address queue.
+# - An atomic reads, adds and writes in one step, and atomics at one address queue.
 # - Do in the block what you can do there, so that fewer atomics leave it.
 # - A scan turns counts into indices, in order, and the same in every run.
 # - A tile of 16 × 16 lets sixteen threads use each number that is fetched.
-# - A block may wait only for blocks that have begun. A ticket makes sure of that.
+# - A block may wait only for blocks that have begun, and a ticket makes sure of that.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -99,8 +99,8 @@ board()
 # | 50-60 | 8, together: who waits for whom? |
 # | 60-70 | the two broken ones and the board |
 #
-# *Ten minutes late:* leave out “Sort by counting”. *Ten minutes early:* write the softmax with the row
-# kept in shared memory, which moves 8 bytes for each number.
+# *Ten minutes late:* leave out “Sort by counting”. *Ten minutes early:* write the softmax with the row kept in shared
+# memory, which moves 8 bytes for each number.
 #
 # *Where people get stuck.* In the scan they write `tile[t] += tile[t - distance]` in one line. In the one-pass scan all threads
 # wait for `ready`, where one is enough.
