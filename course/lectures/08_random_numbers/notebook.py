@@ -2,8 +2,8 @@
 # ## Which of these errors is true?
 #
 # Throw points into a square and count those inside the quarter circle, whose share of all points is about π/4. Here
-# 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. We do this
-# five times, each time with another seed. Run the cell.
+# 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. Run the cell,
+# which does this five times, each time with another seed.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -70,8 +70,8 @@ for seed in same_seed:
 # 142 times the error that they claim. **Where did 262,144 points go?**
 
 # %% [markdown] id="the-way" tags=["whole"]
-# You will see how streams of random numbers go wrong and how to make good ones. You will also
-# test them, because looking at them isn't enough.
+# You will see how streams of random numbers go wrong, how to make good ones, and how to test them, because looking at
+# them isn't enough.
 
 # %% [markdown] id="same-predict" tags=["predict"]
 # ## 1. The same seed for all
@@ -90,9 +90,8 @@ print("different values:", np.unique(hits).size)
 print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 
 # %% [markdown] id="same-why" tags=["why"]
-# There is only one different count, because every thread threw *the same* 64 points, so there are 64 points and not
-# 262,144, and the true error is that of 64. If you took the spread between the threads as your error, you would even
-# claim ±0.
+# There is only one, because every thread threw *the same* 64 points. So the true error is that of 64 points and not of
+# 262,144. If you took the spread between the threads as your error, you would even claim ±0.
 
 # %% [markdown] id="same-then"
 # ### Exercise: an estimate with its error
@@ -186,7 +185,7 @@ draw_streams(side_by_side, "seeds 1, 2, 3, …")
 # Numba includes xoroshiro128+, whose states `create_xoroshiro128p_states(threads, seed)` places 2⁶⁴ numbers apart, so
 # that no thread ever reaches another's numbers. Each thread has a state in memory, and each draw advances it.
 #
-# *Predict:* the kernel is launched twice. Does it find the same hits, or others?
+# *Predict:* if the kernel is launched twice, does it find the same hits, or others?
 
 # %% id="xoroshiro-guess"
 predict("xoroshiro", "the same: the seeds are the same", "others")
@@ -227,7 +226,7 @@ for launch in (1, 2):
 # arguments. Number 1,000,000 costs as much as number 0, and it doesn't matter which thread asks. Philox and Threefry
 # are such generators, made for GPUs. Here is a small one of the same kind, the scrambling function of SplitMix64.
 #
-# *Predict:* three launches of different shapes fill an array. Do all three give the same numbers?
+# *Predict:* if three launches of different shapes fill an array, do all three give the same numbers?
 
 # %% id="counter-guess"
 predict("counter", "the same", "others: each shape has other threads")
@@ -341,7 +340,7 @@ for name, numbers in specimens.items():
     print(f"{name:20}{along:10.1f}{across:10.1f}")
 
 # %% [markdown] id="autopsy-why" tags=["why"]
-# The last two pass both tests. In the other two each stream looks perfect by itself, but they fail across streams,
+# The last two pass both tests. In the first two each stream looks perfect by itself, but they fail across streams,
 # which is the direction in which a launch adds up.
 
 # %% [markdown] id="autopsy-then"
@@ -388,8 +387,8 @@ Picture(figure, "Typical error of π over 32 runs against the number of points, 
 #
 # JAX's generator is Threefry, which is also counter-based. You hold a key, `split` makes new keys, and
 # `fold_in(key, i)` makes one for each number `i`. There is no state and so no order, and the same key gives the same
-# numbers wherever you use it. Using a key twice is the old mistake in a new form, and JAX can watch for it. *Predict:*
-# when does it complain, while it compiles `point`, or when it has the numbers?
+# numbers wherever you use it. Using a key twice is the old mistake in a new form, which JAX can look out for.
+# *Predict:* does it complain while it compiles `point`, or when it has the numbers?
 
 # %% id="key-reuse-guess"
 predict("key-reuse", "while it compiles", "when it has the numbers")
