@@ -56,16 +56,15 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
                 "largest.")
 
 # %% [markdown] id="the-question-stands"
-# The code has no loop over the thousand angles, and no
-# formula for the derivative. **`distance` is a function of two numbers. How did it become one of arrays, and where did
-# its derivative come from?**
+# The code has no loop over the thousand angles, and no formula for the derivative. **How did `distance`, a function of
+# two numbers, become one of arrays, and where did its derivative come from?**
 
 # %% [markdown] id="trace-predict" tags=["predict"]
 # ## 1. Functions in, functions out
 #
-# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three begin by **tracing** your function,
-# which means that they call it with placeholders that have a shape and a type but no value, record each operation, and
-# transform that list.
+# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three begin by **tracing** your function.
+# They call it with placeholders that have a shape and a type but no value, record each operation, and transform that
+# list.
 #
 # Here is a function that counts how often it runs. *Predict:* which of these calls make it trace again?
 
@@ -100,8 +99,8 @@ for what, speed in {
     print(f"{what:24}", "traced and compiled" if traced > before else "known already")
 
 # %% [markdown] id="trace-why" tags=["why"]
-# A *new type or a new shape* means a new trace and a new compilation, which takes from a tenth of a second to minutes;
-# a new value does not.
+# Those with a *new type or a new shape* do, and a new trace means a new compilation, which takes from a tenth of a
+# second to minutes. A new value needs neither.
 
 # %% [markdown] id="trace-then"
 # So a program whose arrays have a new length each time compiles each time. The remedy is to *pad*, that is, to give all
@@ -110,10 +109,9 @@ for what, speed in {
 # %% [markdown] id="pad-task"
 # ### Exercise: one shape for all
 #
-# Here come batches of throws, each of a different length. Write `masked_mean(values, n)`, the mean of the first `n`
-# elements of `values`. The array has a fixed length, and the elements after the first `n` are garbage. `n` is a traced
-# number of at least 1, so `values[:n]` has no shape, but `jnp.arange` and `where` help. The check counts how often JAX
-# compiles it.
+# Write `masked_mean(values, n)`, the mean of the first `n` elements of `values`. The array has a fixed length, and the
+# elements after the first `n` are garbage. `n` is a traced number of at least 1, so `values[:n]` has no shape, but
+# `jnp.arange` and `where` help. The check counts how often JAX compiles it.
 
 # %% id="pad-exercise" tags=["exercise"]
 def masked_mean(values, n):
@@ -192,9 +190,9 @@ print("a tuple:", weighted(jnp.ones(2), (0.25, 0.5)))
 print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
 # %% [markdown] id="static-why" tags=["why"]
-# It is an error, `Non-hashable static arguments are not supported`. JAX looks up compiled functions by their static
-# values, as in a dictionary, and a list can't be a key because it might change. Use a tuple, and use static arguments
-# only for a few values, because each one means another compilation.
+# It is an error, `Non-hashable static arguments are not supported`, because JAX looks up compiled functions by their
+# static values, as in a dictionary, where a list, which might change, can't be a key. Use a tuple, and use static
+# arguments only for a few values, because each one means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
@@ -232,15 +230,15 @@ print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 # %% [markdown] id="at-why" tags=["why"]
 # `.at[…].add` counts every index, even one that occurs three times, on a GPU by atomics, whereas NumPy's `+=` writes
 # once. And an index out of bounds is **no error**. Compiled code can't raise, so reading returns the *last* element and
-# writing does nothing, both without a word. `mode="fill"` in `.at[i].get(mode="fill", fill_value=jnp.nan)` makes it
-# visible. Negative indices count from the end, as in NumPy.
+# writing does nothing, both without a word. To make it visible, write `.at[i].get(mode="fill", fill_value=jnp.nan)`.
+# Negative indices count from the end, as in NumPy.
 
 # %% [markdown] id="at-task"
 # ### Exercise: where they come down
 #
 # Write `landing_counts(metres, bins)`, which counts how many values fall into each of `bins` bins of one metre, from 0
 # on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside all bins aren't counted. Use
-# `.at[…].add` and no loop.
+# `.at[…].add` instead of a loop.
 
 # %% id="at-exercise" tags=["exercise"]
 @partial(jax.jit, static_argnames="bins")
@@ -386,9 +384,9 @@ print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 # %% [markdown] id="grad-text"
 # ## 6. Derivatives
 #
-# `jax.grad(f)` is the exact derivative of `f` with respect to its first argument, without finite differences, and at
-# the cost of a few calls of `f`, however many inputs there are. It requires that `f` returns one number.
-# `jax.value_and_grad` returns both, and `jax.jacfwd` and `jax.hessian` return what their names say.
+# For a function `f` that returns one number, `jax.grad(f)` is its exact derivative with respect to its first argument,
+# without finite differences, and at the cost of a few calls of `f`, however many inputs there are. `jax.value_and_grad`
+# returns both, and `jax.jacfwd` and `jax.hessian` return what their names say.
 #
 # ### Exercise: hit the target
 #
