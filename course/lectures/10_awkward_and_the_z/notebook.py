@@ -92,8 +92,8 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 #
 # A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon
 # between the first offset and the last, the number of its event, as a NumPy array. In a slice, the first offset need
-# not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop. `hint("owners")` gives a
-# first hint, and a second one when you call it again.
+# not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop. If you are stuck, call
+# `hint("owners")`.
 
 # %% id="owners-exercise" tags=["exercise"]
 def owners(offsets):
@@ -131,10 +131,10 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
 # %% [markdown] id="views-why" tags=["whole", "why"]
-# A slice copies nothing. It has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut makes the
-# array *larger*, because it writes new offsets and an index, in an `IndexedArray`, that says which muons of the old
-# content still count, which is cheap for the next cut. Before you copy an array to a device or read it many times,
-# `ak.to_packed` writes what is left side by side.
+# A slice copies nothing, because it has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut
+# makes the array *larger*, because it writes new offsets and an index, in an `IndexedArray`, that says which muons of
+# the old content still count, which is cheap for the next cut. Before you copy an array to a device or read it many
+# times, `ak.to_packed` writes what is left side by side.
 
 # %% [markdown] id="views-then" tags=["whole"]
 # At the end of this lecture you will see a peak at 91 GeV. On the way you compute the masses twice, with operations on
@@ -347,7 +347,7 @@ predict("mixing", "slow: it is copied first", "an error")
 d_muons.pt / muons.pt
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# It is an error, `incompatible backends`. Awkward never copies between host and device behind your back, so you call
+# It is an error, `incompatible backends`, because Awkward never copies between host and device behind your back. Call
 # `ak.to_backend`, once in each direction.
 #
 # The work is now divided among several libraries. On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels
@@ -379,8 +379,8 @@ print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6
 # There are a hundred kernels. On a GPU the list is empty, but Nsight Systems shows the kernels there. Each reads its
 # inputs from memory and writes its result back for the next one to read, and together they move twenty times as much as
 # the inputs and the final result. Even that is a lower bound, because neither Awkward's own kernels nor the copies by
-# `take` are included. This is the price of array-at-a-time, where you can ask any question in one line, but it takes
-# many passes.
+# `take` are included. This is the price of working with whole arrays: you can ask any question in one line, but it
+# takes many passes.
 
 # %% [markdown] id="kernel-text"
 # ## 6. One thread, one event
@@ -775,7 +775,8 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 #   in one pass over memory for each operation, and never mix with arrays of the host.
 # - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event. It takes one pass, and a warp
 #   waits for its longest event.
-# - Jagged results take two passes. The first counts, a scan turns the counts into offsets, and the second fills.
+# - Jagged results take two passes, of which the first counts and the second fills. Between them, a scan turns the
+#   counts into offsets.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
