@@ -1,11 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Correct, but how much of the work was useful?
 #
-# Here are the 71,009 muons of "Numba CUDA" again. This time a thread takes one *event* and adds up the `pt` of its muons.
-# Each thread writes to its own element, so there is no race, and the sums are right to the last bit. Run the cell, and look
-# at the last two lines.
-#
-# The events are simulated, as "Numba CUDA" explains.
+# Here are the 71,009 simulated muons of "Numba CUDA" again. This time each thread takes one *event* and adds up the
+# `pt` of its muons. Each writes to its own element, so there is no race, and the sums are right to the last bit. Run
+# the cell, and look at the last two lines.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -53,17 +51,15 @@ print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes mo
 
 # %% [markdown] id="the-question-stands"
 # The sums are right, but half the work was wasted, because lanes were idle and bytes were moved that no thread needed.
-# **Where did they go?** Both losses have one cause, which is that threads don't run alone. They run in warps of 32, and
-# they fetch memory together.
+# **Where did they go?** Both losses have one cause. Threads don't run alone, but in warps of 32, which also fetch
+# memory together.
 
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
 #
-# The 32 threads of a warp, its lanes, share one instruction at a time, as you saw [in "Why GPUs"](02_why_gpus.ipynb#2-thirty-two-at-a-time).
-# So a thread is less like a thread of a CPU, which follows its own path, and more like one number in a vector register.
-# Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA
-# calls *independent thread scheduling*. Lanes still share one instruction at a time, but you may no longer assume that
-# they run in step.
+# The 32 threads of a warp, its lanes, share one instruction at a time, as you saw [in "Why
+# GPUs"](02_why_gpus.ipynb#2-thirty-two-at-a-time). So a thread is less like a thread of a CPU, which follows its own
+# path, and more like one number in a vector register.
 #
 # In a loop, then, a warp iterates until its *busiest* lane is done. Here are the sums from the beginning, where an event
 # has 0 to 7 muons. `order` says which event a thread takes, and each thread counts its iterations.
@@ -133,8 +129,8 @@ check("lane-turns", lane_turns)
 
 # %% id="branches-guess"
 predict("branches",
-        "one: the way of the majority",
-        "each lane runs its own way, all at once",
+        "one: that of the majority",
+        "each lane runs its own branch, all at once",
         "both, one after the other")
 
 # %% id="branches"
@@ -181,9 +177,13 @@ gpucourse.beside(*(
 # The lanes that wait while others take a branch are **masked**, and this is **divergence**. On the right no lane is
 # pale, and the same answer takes fewer instructions. Divergence is slow but not wrong, as long as there is no barrier
 # in one of the branches.
+#
+# Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA
+# calls *independent thread scheduling*. Lanes still share one instruction at a time, but you may no longer assume that
+# they run in step.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
-# Should you avoid every `if`, then? Here is one that sets negative numbers to zero. Half of the values are
+# Should you avoid every `if`, then? Here is one that sets negative numbers to zero, and half of the values are
 # negative, at random. *Predict:* in how many of the 128 warps do the lanes part at this `if`?
 
 # %% id="short-if-guess"
@@ -208,9 +208,9 @@ ptx = next(iter(no_negatives.inspect_asm().values()))
 print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in line), sep="\n")
 
 # %% [markdown] id="short-if-why" tags=["why"]
-# It diverges in none of them. The compiler saw that both branches are short, and turned them into one instruction,
-# `selp`, which means *select by a predicate*. Every lane computes both values and keeps one, which has the effect of
-# masking without the branch. So divergence costs time only where the branches are long.
+# It diverges in none of them, because the compiler saw that both branches are short, and turned them into one
+# instruction, `selp`, which means *select by a predicate*. Every lane computes both values and keeps one, which has the
+# effect of masking without the branch. So divergence costs time only where the branches are long.
 
 # %% [markdown] id="sorted-predict" tags=["predict"]
 # Here are the same events, sorted by their number of muons, so that the lanes of a warp get events of equal length.
@@ -218,7 +218,7 @@ print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in
 
 # %% id="sorted-guess"
 predict("sorted",
-        "the sums change, and the cost",
+        "the sums change, and so does the cost",
         "the sums stay, the cost falls",
         "neither: it's the same work")
 
@@ -304,9 +304,9 @@ gpucourse.beside(
 # from its caches, and a profiler tells you how many.
 #
 # A GPU also doesn't guess ahead, as a CPU does when it predicts branches and continues before it knows. It has
-# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*. In one instruction,
-# neighbouring lanes should access neighbouring addresses. Here is the card of the slow kernel, on which one line is
-# dark.
+# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*, in such a way that
+# neighbouring lanes access neighbouring addresses in one instruction. Here is the card of the slow kernel, on which one
+# line is dark.
 
 # %% id="shares-card"
 gpucourse.report(sums_of_shares, 32, 128, muon_pt, np.zeros(4096))
