@@ -2,9 +2,9 @@
 # ## Where does mine go?
 #
 # A weather station has noted the strongest gust of each of 71,009 hours. We want the storms only, those above 60 km/h,
-# side by side. In Python this is `gusts[gusts > 60]`. In a kernel, each thread looks at its own hour, and a thread that
-# keeps it must know *where to write*. One solution is to draw a ticket, as in "Numba CUDA". Run the cell, whose gusts are
-# simulated.
+# side by side. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at its own hour, and a thread
+# that keeps it must know *where to write*. One solution is to draw a ticket, as in "Numba CUDA". Run the cell, whose
+# gusts are simulated.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -365,7 +365,8 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(gusts[9:17])
 # %% [markdown] id="compact-task"
 # ### Exercise: the gusts above the cut
 #
-# Write the last of the three kernels. `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the *inclusive* scan of the flags.
+# Write the last of the three kernels, in which `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the
+# *inclusive* scan of the flags.
 
 # %% id="compact-exercise" tags=["exercise"]
 @cuda.jit
