@@ -1,12 +1,11 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of your pandas would run on a GPU?
 #
-# The data are 50,000 collisions of protons, called *events*, and the muons of each. `pt` is a muon's momentum across
-# the beam in GeV, `phi` its angle around the beam, `eta` measures the angle to it, and `charge` is +1 or -1. The events
-# are simulated, as "Numba CUDA" explains.
+# The data are 50,000 simulated collisions of protons, called *events*, and the muons of each. `pt` is a muon's momentum
+# across the beam in GeV, `phi` its angle around the beam, `eta` measures the angle to it, and `charge` is +1 or -1.
 #
 # The function below is ordinary pandas, and finds the events in which two or more muons of high momentum have charges
-# that add up to 0. It runs with `pandas`, and with `cudf` in its place, whose tables are in the memory of the GPU.
+# that add up to 0. It runs with `pandas`, and also with `cudf`, whose tables are in the GPU's memory.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -40,9 +39,9 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# The same lines give the same answer with both. **Where does this stop, and what in your pandas would not run, would
-# run differently, or would run slower?** Without a GPU, this course's stand-in for cuDF does the table work with
-# pandas. It is written after cuDF's documentation, has not been compared with cuDF itself, and shows no times.
+# The same lines give the same answer with both. **What in your pandas would not run, would run differently, or would
+# run slower?** Without a GPU, this course's stand-in for cuDF does the table work with pandas. It is written after
+# cuDF's documentation, has not been compared with cuDF itself, and shows no times.
 
 # %% [markdown] id="the-table-text"
 # ## 1. The same verbs
@@ -54,8 +53,8 @@ table = cudf.DataFrame(columns)
 print(table.head(4), table.dtypes, sep="\n")
 
 # %% [markdown] id="groups-predict" tags=["predict"]
-# Five muons belong to three events, in no order. *Predict:* which event's sum comes first with pandas, and which with
-# cuDF?
+# *Predict:* if five muons belong to three events, in no order, which event's sum comes first with pandas, and which
+# with cuDF?
 
 # %% id="groups-guess"
 predict("groups",
@@ -78,7 +77,7 @@ print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict
 #
 # Write `events_of(table)`, which returns a DataFrame with one row for each event that occurs, `event` as its index in
 # ascending order, and the columns `muons` for their number, `charge` for the sum of their charges, and `leading` for
-# the highest `pt`. `hint("per-event")` gives a first hint, and a second one when you call it again.
+# the highest `pt`. If you are stuck, call `hint("per-event")`.
 
 # %% id="per-event-exercise" tags=["exercise"]
 def events_of(table):
@@ -122,8 +121,8 @@ print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 # %% [markdown] id="joins-why" tags=["why"]
 # It gives nine rows, each muon with each, itself included, and each pair twice, so there are three pairs among the nine
 # rows. A join multiplies, because where a key occurs *m* times on the left and *n* times on the right, the result has
-# *m × n* rows. A GPU's memory is small, so a join that explodes there ends in `MemoryError`. Always count the rows
-# before you join.
+# *m × n* rows. A GPU's memory is small, so a join that explodes there ends in `MemoryError`, and you should always
+# count the rows before you join.
 
 # %% [markdown] id="joins-picture-text"
 # The events with many muons make most of those rows, out of all proportion.
@@ -176,7 +175,7 @@ check("pairs", pairs_of)
 
 # %% [markdown] id="left-join-predict" tags=["predict"]
 # Each event belongs to a run, and another table has what is known about the runs. It is small, as tables of conditions
-# are, and made up for this lecture. It has no row for run 3.
+# are, it is made up for this lecture, and it has no row for run 3.
 #
 # A left join keeps all runs, and the column `tried` holds integers. *Predict:* what does it hold for run 3, and what
 # type is the column then, with pandas and with cuDF?
