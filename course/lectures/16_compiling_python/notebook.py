@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## The same call, four times
 #
-# The function below is a plain Python loop, which adds the masses of those of 13,114 pairs of muons that lie near the
-# mass of the Z boson. It has one decorator. We call it four times with the same data and time each call on this
-# computer's processor, which is the only clock in this lecture. The muons are simulated, as "Numba CUDA" explains.
+# The function below is a plain Python loop with one decorator. It adds the masses of those of 13,114 pairs of simulated
+# muons that lie near the mass of the Z boson. We call it four times with the same data, and time each call on this
+# computer's processor, which is the only clock in this lecture.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -74,8 +74,8 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why" tags=["why"]
-# It most likely takes less, because for one pass over thirteen thousand pairs compiling doesn't pay off. From the
-# second call on it pays very well. So **never time the first call**.
+# It most likely takes less, because compiling doesn't pay off for one pass over thirteen thousand pairs. From the
+# second call on it pays very well, so **never time the first call**.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # *Predict:* which of these calls make Numba compile again, those with `float32` arrays, with arrays of half the length,
@@ -106,8 +106,8 @@ for what, arguments in {
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`. NaN
-# never counts as inside. `hint("count-window")` gives a first hint, and a second one when you call it again.
+# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`, but
+# never NaN. If you are stuck, call `hint("count-window")`.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -262,11 +262,11 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# They interfere only in the histogram. Numba recognises `total += …` as a *reduction*, so it gives each thread its own
-# total and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load
-# a number that another is about to change. Then one count is lost, in a [race](06_numba_cuda.ipynb#8-races) on the CPU. It shows only if two threads
-# happen to run at the same time, so not on one core, not in every run, and with a different number each time. A GPU has
-# thousands of threads instead of a few, so the question is more urgent there.
+# They interfere only in the histogram, because Numba recognises `total += …` as a *reduction*, gives each thread its
+# own total, and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may
+# load a number that another is about to change. Then one count is lost, in a [race](06_numba_cuda.ipynb#8-races) on the
+# CPU. It shows only if two threads happen to run at the same time, so not on one core, not in every run, and with a
+# different number each time. A GPU has thousands of threads instead of a few, so the question is more urgent there.
 
 # %% [markdown] id="refuses-predict" tags=["predict"]
 # ## 4. What cannot be compiled
@@ -332,8 +332,8 @@ cut = 85.0
 print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# You get the same number twice. While compiling, Numba read the value of the global `cut`, built it into the machine
-# code as a constant, and never looks at the name again. JAX does the same, as [you saw in a
+# You get the same number twice, because Numba read the value of the global `cut` while compiling, built it into the
+# machine code as a constant, and never looks at the name again. JAX does the same, as [you saw in a
 # jaxpr](09_jax.ipynb#1-functions-in-functions-out), and neither gives an error or a warning.
 
 # %% [markdown] id="stale-then"
@@ -357,9 +357,9 @@ check("fresh-cuts", count_above)
 # %% [markdown] id="jax-text"
 # ## 5. JAX: another way to compile
 #
-# Numba reads your *code*. JAX *runs* it once, with placeholders, and [traces](09_jax.ipynb#1-functions-in-functions-out) the
-# operations into a jaxpr.
-# The compiler XLA fuses it and generates machine code, for this processor or for a GPU.
+# Numba reads your *code*, whereas JAX *runs* it once, with placeholders, and
+# [traces](09_jax.ipynb#1-functions-in-functions-out) the operations into a jaxpr. The compiler XLA then fuses it and
+# generates machine code, for this processor or for a GPU.
 
 # %% id="jax"
 import jax
@@ -498,7 +498,7 @@ sum_of_heavy(by_jax)
 # ### Exercise: compute for all, then select
 #
 # Write `corrected(masses)` so that `jax.jit` can compile it. Masses above 60 are multiplied by 1.02, those below 20
-# become 0, and the rest stay. The result has the shape of `masses`.
+# become 0, and the rest stay, in a result of the shape of `masses`.
 
 # %% id="where-exercise" tags=["exercise"]
 def corrected(masses):
@@ -523,9 +523,10 @@ check("where", corrected)
 # You now know five ways to compute the same thing. Here they race to find out where a parabola crosses zero. It's the
 # formula from school, for a million parabolas, in `float64`.
 #
-# A fair race has three rules. All do the same work in the same precision, for which you have to ask JAX for `float64`.
-# Compile time is counted separately, as the difference between the first call and the best later one. The clock stops
-# when the result exists. JAX returns earlier, so its call ends in `block_until_ready()`.
+# A fair race has three rules. First, all do the same work in the same precision, for which you have to ask JAX for
+# `float64`. Second, compile time is counted separately, as the difference between the first call and the best later
+# one. Third, the clock stops when the result exists. JAX returns earlier than that, so its call ends in
+# `block_until_ready()`.
 #
 # *Predict:* put the five in order. How many times as long as NumPy does plain Python take, about three, thirty or a
 # thousand?
@@ -650,11 +651,12 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #   [parallel loops](https://numba.readthedocs.io/en/stable/user/parallel.html),
 #   [ufuncs](https://numba.readthedocs.io/en/stable/user/vectorize.html),
 #   [when it refuses](https://numba.readthedocs.io/en/stable/user/troubleshoot.html).
-# - JAX: [just-in-time compilation](https://docs.jax.dev/en/latest/jit-compilation.html),
-#   [the sharp bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
+# - JAX: [just-in-time compilation](https://docs.jax.dev/en/latest/jit-compilation.html), [the sharp
+#   bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
 #   [errors](https://docs.jax.dev/en/latest/errors.html) one by one,
 #   [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html).
-# - [StableHLO](https://openxla.org/stablehlo) and [LLVM IR](https://llvm.org/docs/LangRef.html), the languages between.
+# - The languages between your code and the machine's, [StableHLO](https://openxla.org/stablehlo) and [LLVM
+#   IR](https://llvm.org/docs/LangRef.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes
