@@ -2,8 +2,8 @@
 # ## How sure are you of the period?
 #
 # A torsion pendulum, a mirror on a thin wire, swings until it comes to rest. We have 200 angles from one minute, each
-# with an error of 0.2 mrad. Five numbers describe the motion: the rest position, the amplitude, the decay time, the
-# period and the phase. The angles are simulated, so that we know what a fit has to find. Run the cell.
+# with an error of 0.2 mrad, which are simulated so that we know what a fit has to find. Five numbers describe the
+# motion: the rest position, the amplitude, the decay time, the period and the phase.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -43,9 +43,9 @@ print(f"misfit of the guess: {loss(guess):,.0f}, of the truth: {loss(true):.0f}"
 print("its derivative:", jax.tree.map(lambda value: f"{value:,.0f}", jax.grad(loss)(guess)))
 
 # %% [markdown] id="the-question-stands"
-# On the last line, `parameters` is a dictionary with a dictionary in it, and so is the derivative. From here it takes a
-# few lines to get the best five numbers and their errors. **How does JAX handle your own data structures, and loops
-# that don't know when they end?**
+# On the last line, `parameters` is a dictionary with a dictionary in it, and so is the derivative. The best five
+# numbers and their errors are only a few lines away. **How does JAX handle your own data structures, and loops that
+# don't know when they end?**
 
 # %% [markdown] id="leaves-predict" tags=["predict"]
 # ## 1. Trees
@@ -66,9 +66,9 @@ print(leaves)
 print(structure)
 
 # %% [markdown] id="leaves-why" tags=["why"]
-# It has four, because `None` is a tree without leaves. Dictionaries are flattened in the order of their keys, so two
-# dictionaries with the same keys are the same tree, however you wrote them. The **structure** counts like a type, so
-# with another key, or a list in place of a tuple, `jit` traces again.
+# It has four, because `None` is a tree without leaves. Dictionaries are flattened in the order of their keys, however
+# you wrote them. The **structure** counts like a type, so with another key, or a list in place of a tuple, `jit` traces
+# again.
 
 # %% [markdown] id="two-trees-text"
 # `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same
@@ -84,8 +84,8 @@ jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swi
 # ### Exercise: one step downhill
 #
 # Write `descend(loss, parameters, rate)`, which returns the parameters after a step of gradient descent. Each leaf
-# becomes itself minus `rate` times its derivative, in any tree and not only in ours. `hint("descend")` gives a first
-# hint, and a second one when you call it again.
+# becomes itself minus `rate` times its derivative, in any tree and not only in ours. If you are stuck, call
+# `hint("descend")`.
 
 # %% id="descend-exercise" tags=["exercise"]
 def descend(loss, parameters, rate):
@@ -102,8 +102,8 @@ check("descend", descend)
 # %% [markdown] id="grow-predict" tags=["predict"]
 # ## 2. Loops that remember: `scan`
 #
-# `fori_loop` returns nothing but the final state. To see *how* a descent proceeds, we need the misfit after each step.
-# So we collect it as one would in NumPy, by appending to an array that is part of the loop's state.
+# `fori_loop` returns nothing but the final state, but to see *how* a descent proceeds, we need the misfit after each
+# step. So we collect it as one would in NumPy, by appending to an array that is part of the loop's state.
 # `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what happens here?
 
 # %% id="grow-guess"
@@ -129,8 +129,9 @@ print("at the end:", total, "  all of them:", sums)
 # %% [markdown] id="history-task"
 # ### Exercise: a descent with its history
 #
-# Write `history(loss, parameters, rate, steps)`, which returns the parameters after `steps` steps, and an array with the misfit *before* each of them. The tree of
-# parameters is the carry, which may be any tree. `xs` may be `None`, with `length=steps`. The check counts how often `loss` is traced.
+# Write `history(loss, parameters, rate, steps)`, which returns the parameters after `steps` steps, and an array with
+# the misfit *before* each of them. The tree of parameters is the carry, which may be any tree, and `xs` may be `None`,
+# with `length=steps`. The check counts how often `loss` is traced.
 
 # %% id="history-exercise" tags=["exercise"]
 def history(loss, parameters, rate, steps):
@@ -304,7 +305,7 @@ for name, function, example in (("one", safe_root, 2.0), ("mapped", jax.vmap(saf
 print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array([0.0, 4.0])))
 
 # %% [markdown] id="cond-why"
-# `cond` runs one of two functions. Under `vmap` there is no `cond` left, because both sides are computed, with a
+# `cond` runs one of two functions, but under `vmap` there is no `cond` left, because both sides are computed, with a
 # `select_n` at the end. Its derivative at 0 is right all the same, because JAX keeps the bad values out by itself
 # there, which with `where` is your job, as "JAX: arrays, compiled" shows.
 #
@@ -319,7 +320,7 @@ print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array(
 # how many it must keep.
 
 # %% [markdown] id="fits-text"
-# Now we put it all together. A fit is Newton's steps until nothing changes, and 500 fits, each of data with its own
+# Now we put it all together. A fit repeats Newton's step until nothing changes, and 500 fits, each of data with its own
 # noise, are `vmap` of one.
 
 # %% id="fits"
@@ -390,7 +391,7 @@ print("computed from it:", *misfit(guess, **there).devices())
 
 # %% id="own-kernel-guess"
 predict("own-kernel",
-        "the right slope: JAX traces the kernel too",
+        "the right derivative: JAX also traces the kernel",
         "0: to JAX it's a constant",
         "an error: JAX can't see what the kernel computes")
 
@@ -428,9 +429,10 @@ print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0),
 jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
 
 # %% [markdown] id="own-kernel-why" tags=["why"]
-# JAX refuses it with `Pure callbacks do not support JVP`. The jaxpr has *one* equation, `pure_callback`, with the
-# shapes of inputs and outputs. JAX can't see what happens in between, so it can't differentiate it, fuse it, or tell
-# whether it is pure. *You* promise that it is pure, because JAX may call it twice, or never if the result isn't used.
+# JAX refuses it with `Pure callbacks do not support JVP`, because the jaxpr has *one* equation, `pure_callback`, with
+# the shapes of inputs and outputs. JAX can't see what happens in between, so it can't differentiate it, fuse it, or
+# tell whether it is pure. *You* promise that it is pure, because JAX may call it twice, or never if the result isn't
+# used.
 
 # %% [markdown] id="own-kernel-price"
 # The price is that the program waits for Python, and that the arrays pass through the host. If JAX is on a GPU, they
@@ -472,9 +474,9 @@ check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
 #
-# Complete the rule of `fade`. The derivative with respect to each `t` is -faded/decay, and with respect to `decay` it
-# is faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number, which all elements
-# share. The kernel computes the only exponential, so keep its result.
+# Complete the rule of `fade`, whose derivative with respect to each `t` is -faded/decay, and with respect to `decay` is
+# faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number, which all elements share.
+# The kernel computes the only exponential, so keep its result.
 
 # %% id="own-gradient-exercise" tags=["exercise"]
 @jax.custom_vjp
