@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## Which of these would you maintain?
 #
-# The picture below shows the Mandelbrot set. For each point `c` of the plane, start at `z = 0`, repeat `z = z² + c`,
-# and count the steps until `|z| > 2`. Points that never leave belong to the set. Run the cell.
+# Run the cell below, which draws the Mandelbrot set. For each point `c` of the plane, it starts at `z = 0`, repeats
+# `z = z² + c`, and counts the steps until `|z| > 2`. Points that never leave belong to the set.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -44,9 +44,8 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. There are seven more programs for the same picture, with a lecture for each tool,
-# and this lecture compares them. **Do they agree, what does each cost, and which of them would you maintain for five
-# years?**
+# That was NumPy, in a dozen lines. This lecture compares it with seven more programs for the same picture. **Do they
+# agree, what does each cost, and which of them would you maintain for five years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]
 # ## 1. Whole arrays
@@ -54,7 +53,7 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
 # `whole_picture` takes its array library as an argument. With CuPy, the arrays are on the device, and `.get()` copies the
 # result back.
 #
-# *Predict:* the loop has 100 iterations. How many kernels does CuPy launch for it?
+# *Predict:* how many kernels does CuPy launch for the loop, which has 100 iterations?
 
 # %% id="cupy-arrays-guess"
 predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each iteration", "1,000")
@@ -142,16 +141,15 @@ by_elementwise(real, imag, LIMIT).shape
 # %% [markdown] id="ship-task"
 # ### Exercise: port a ship
 #
-# The *burning ship* is the same loop with one change, because before each step `x` and `y` lose their signs. In NumPy a
-# step is
+# The *burning ship* is the same loop, except that `x` and `y` lose their signs before each step. In NumPy a step is
 #
 # ```python
 # x, y = xx - yy + cx, abs(2 * x * y) + cy
 # ```
 #
 # Write `burning_ship(real, imag, limit)`, from NumPy arrays to a NumPy array of `int32`, **with the tool you like
-# best**, on the GPU or by JAX, in one launch. The check tries odd sizes, and allows for last digits that differ.
-# `hint("ship")` gives a first hint, and a second one when you call it again.
+# best**, on the GPU or by JAX, in one launch. The check tries odd sizes, and allows for last digits that differ. If you
+# are stuck, call `hint("ship")`.
 
 # %% id="ship-exercise" tags=["exercise"]
 def burning_ship(real, imag, limit):
@@ -200,7 +198,7 @@ def by_jax(real, imag, limit):
 by_jax(real, imag, LIMIT).shape
 
 # %% [markdown] id="jax-refuses-predict" tags=["predict"]
-# Now back to the function of one point. *Predict:* `jax.vmap` maps a function over an axis. Does it accept `stays`?
+# Now back to the function of one point. *Predict:* does `jax.vmap`, which maps a function over an axis, accept `stays`?
 
 # %% id="jax-refuses-guess"
 predict("jax-refuses", "yes", "no")
@@ -461,7 +459,7 @@ for name, (launches, flops, nbytes) in work.items():
 # %% [markdown] id="cost-why" tags=["why"]
 # It moves nearly a thousand times as many. It also does more operations, because whole arrays cannot stop early for the
 # points that have left. The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one
-# number. This is the point of *fusing*. JAX, which fuses each iteration of the loop into a few passes over memory, is
+# number, which is the point of *fusing*. JAX, which fuses each iteration of the loop into a few passes over memory, is
 # between the two.
 
 # %% [markdown] id="cost-then"
@@ -743,10 +741,10 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 
 # %% [markdown] id="crossover-why" tags=["why"]
 # It takes some tens or hundreds of pixels for the kernel, some ten thousands or more for a thousand launches, and about
-# a million if the kernel is compiled for this one picture. The numbers depend on your processor. With many cores it may
-# always stay ahead of the arrays, and then the answer is `None`. Where this machine has a GPU, the green points are
-# measured on it. So the honest answer to "is the GPU faster?" is to ask how often you compute, how large the data are,
-# and where they are before and after.
+# a million if the kernel is compiled for this one picture. The numbers depend on your processor, which may always stay
+# ahead of the arrays if it has many cores, and then the answer is `None`. Where this machine has a GPU, the green
+# points are measured on it. So the honest answer to "is the GPU faster?" is to ask how often you compute, how large the
+# data are, and where they are before and after.
 
 # %% [markdown] id="toast-text"
 # ## 7. A port of real size
@@ -808,7 +806,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
-# All of them run on NVIDIA's GPUs. For AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of
+# All of them run on NVIDIA's GPUs, and for AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of
 # CuPy. [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or
 # scikit-learn, look into `cupyx.scipy` and [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is older
 # than PyTorch and like it, [Taichi](https://www.taichi-lang.org/) compiles Python for simulation and graphics, and in
@@ -828,7 +826,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 #   in registers. Launches, flops and bytes can be counted without a GPU.
 # - The roofline is the lesser of peak and intensity × bandwidth. It tells you whether to save bytes or operations.
 # - Whether a GPU pays depends on launches, transfers and compilation, and so on how large the work is and how often you
-#   do it. State the model first, and then measure.
+#   do it. State your model first, and measure afterwards.
 # - Port in small steps against a plain version with tests, move data once, and pad and mask what is uneven.
 
 # %% [markdown] id="read-on"
