@@ -104,7 +104,7 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 # %% [markdown] id="twice-predict" tags=["predict"]
 # ## 1. The test comes first
 #
-# *Predict:* somebody calls `make_map` a second time with the same arrays. What is in `sky` and `hits` afterwards?
+# *Predict:* what is in `sky` and `hits` after a second call of `make_map` with the same arrays?
 
 # %% id="twice-guess"
 predict("twice", "the same: both are overwritten", "twice as much, both", "twice the hits, and another sky")
@@ -120,9 +120,9 @@ print("hits: ", np.round(hits[:4] / once[1][:4], 6), "times what they were")
 print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True))
 
 # %% [markdown] id="twice-why" tags=["why"]
-# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one map. It also
-# changes the signal, in place, but once a sweep has lost its line, the next fit gives zero. So there are **three**
-# results to compare, and one of them is an argument.
+# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one. It also changes
+# the signal in place, but once a sweep has lost its line, the next fit gives zero. So there are **three** results to
+# compare, and one of them is an argument.
 
 # %% [markdown] id="same-text"
 # `same` compares a port with the loop in all three results, to about nine digits, and `so_far` draws our progress.
@@ -176,10 +176,10 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 # %% [markdown] id="test-task"
 # ### Exercise: a test worth having
 #
-# On a night like ours, every sweep has at least two good samples, and no sweep has length zero, so a port that fails
-# for other sweeps goes unnoticed. Write `passes(port)`, which is true for a port that does what the loop does, and
-# false for any other. One case is given. Add the missing ones, for which `observe` makes a small observation, and you
-# may change its arrays. The check tries ports with one mistake each.
+# On our night, every sweep has at least two good samples, and none has length zero, so a port that fails for other
+# sweeps goes unnoticed. Write `passes(port)`, which is true for a port that does what the loop does, and false for any
+# other. One case is given, and you add the others, with small observations from `observe`, whose arrays you may change.
+# The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -206,7 +206,7 @@ check("test", passes)
 # you may have met in "One problem, every tool". We port to NumPy first and then to JAX, and separately to Numba CUDA.
 #
 # In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks just as easy, with
-# `sky[pixels] += rest`. *Predict:* three samples of 1.0 are in pixel 2. What does it hold after this line?
+# `sky[pixels] += rest`. *Predict:* if three samples of 1.0 are in pixel 2, what does it hold after this line?
 
 # %% id="lost-guess"
 predict("lost", "3.0", "1.0", "an error: an index comes twice")
@@ -345,8 +345,8 @@ print("the night:", same(by_jax, night), "- your test:", passes(by_jax))
 so_far("JAX", milliseconds(lambda: by_jax(*night)), jax_map.__wrapped__, fit_lines, by_jax)
 
 # %% [markdown] id="nights-predict" tags=["predict"]
-# The time excludes compiling, because the line above had compiled it. *Predict:* two more nights have other sweeps. How
-# often does JAX trace and compile again?
+# The time excludes compiling, because the line above had compiled it. *Predict:* how often does JAX trace and compile
+# again for two more nights, which have other sweeps?
 
 # %% id="nights-guess"
 predict("nights", "never: the code is the same", "once for each night", "once for each sweep")
@@ -379,8 +379,8 @@ for data in nights:
 # %% [markdown] id="atomics-predict" tags=["predict"]
 # ## 4. Numba CUDA: the loop, once for each sweep
 #
-# The other method keeps the inner loop. The two outer `for` loops disappear, and each *thread* takes one sweep of one
-# detector, with no padding and no mask.
+# The other method keeps only the inner loop. The two outer `for` loops disappear, because each *thread* takes one sweep
+# of one detector, with no padding and no mask.
 #
 # *Predict:* which lines of the loop need an atomic?
 
