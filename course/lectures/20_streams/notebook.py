@@ -2,9 +2,9 @@
 # ## What does a GPU do while it copies?
 #
 # In [the lesson on PyCUDA](04_pycuda.ipynb#4-who-copies-and-when) a program copied its array to the GPU, launched its
-# kernels and copied the result back, one after the other. But a GPU consists of parts that can work at the same time,
-# because one part copies in, one computes, and one copies out. Run the cell below, which cuts the work into six chunks
-# and gives them to three **streams**.
+# kernels and copied the result back, one after the other. But a GPU has separate parts for copying in, for computing
+# and for copying out, and they can work at the same time. Run the cell below, which cuts the work into six chunks and
+# gives them to three **streams**.
 
 # %% id="streams"
 # %load_ext gpucourse
@@ -35,9 +35,9 @@ cuda.synchronize()  # the host waits for all streams; before this, squares may h
 print("right:", np.array_equal(squares, chunks**2))
 
 # %% [markdown] id="the-question-stands"
-# A stream is a queue of copies and launches. Within a stream they run in order, one after the other. Work in two
-# streams runs in *any* order, or at the same time. **What must wait for what, and how do you say so?** CuPy also has
-# streams, in `with cupy.cuda.Stream():`.
+# A stream is a queue of copies and launches, which run in order, one after the other. Work in two streams runs in *any*
+# order, or at the same time. **What must wait for what, and how do you say so?** In CuPy you would write
+# `with cupy.cuda.Stream():` around the work of a stream.
 
 # %% [markdown] id="streams-why"
 # ## 1. The host waits
@@ -62,8 +62,8 @@ print(report)
 # %% [markdown] id="wait-task"
 # ### Exercise: wait for your own stream
 #
-# `square_on` returns too early. Add what is missing, so that `result` holds the squares when the function returns. Other
-# streams may have hours of work left, so wait for this stream only.
+# As it stands, `square_on` returns too early. Add what is missing, so that `result` holds the squares when the function
+# returns. Other streams may have hours of work left, so wait for this stream only.
 
 # %% id="wait-exercise" tags=["exercise"]
 def square_on(stream, values, result):
@@ -83,7 +83,7 @@ check("wait", square_on)
 #
 # The operating system may move ordinary memory, or write it to the disk, at any time. `cuda.pinned_array` makes an
 # array in **pinned memory**, which stays where it is, so the GPU's copy engine reads it without the processor's help.
-# No other copies run in the background.
+# Copies from and to other memory do not run in the background.
 #
 # On an H200 we copied 268 MB to the device, from ordinary and from pinned memory. *Predict:* how much faster was the
 # copy from pinned memory?
@@ -140,8 +140,8 @@ def try_orders(pipeline, orders=100, count=4):
     return f"right in {right} of {orders} orders"
 
 # %% [markdown] id="race-predict" tags=["predict"]
-# An **event** orders two streams. `event.record(a)` is a mark in stream *a*, and work queued in *b* after `event.wait(b)`
-# starts when that mark is reached.
+# An **event** orders two streams, because `event.record(a)` sets a mark in stream *a*, and work queued in *b* after
+# `event.wait(b)` starts only when that mark is reached.
 #
 # *Predict:* in how many of a hundred allowed orders is `hasty` right, and is `one_wait` enough, which lets each launch
 # wait for its copy?
@@ -173,7 +173,7 @@ for pipeline in (hasty, one_wait):
 #
 # So far, `two_waits` is only `one_wait` under another name. Add what is missing, with a second event, so that it is
 # right in every allowed order. Keep the two streams and the one buffer. Waiting for an event that has no mark yet waits
-# for nothing. `hint("both-waits")` gives a first hint, and a second one when you call it again.
+# for nothing. If you are stuck, call `hint("both-waits")`.
 
 # %% id="both-waits-exercise" tags=["exercise"]
 def two_waits(gpu, chunks, results):
@@ -224,8 +224,8 @@ draw(gpu, "Two streams, two waits, one buffer")
 # ### Exercise: three engines at work
 #
 # Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy. A copy
-# or a launch takes one unit, and `n` chunks must be done after `n + 2` units. You have memory for **three** buffers.
-# Ask yourself whether you need events at all if each buffer has a stream.
+# or a launch takes one unit, and `n` chunks must be done after `n + 2` units. You have memory for **three** buffers, so
+# ask yourself whether you need events at all if each buffer has a stream.
 
 # %% id="pipeline-exercise" tags=["exercise"]
 def pipeline(gpu, chunks, results):
@@ -252,7 +252,7 @@ check("pipeline", pipeline)
 # With three streams and three buffers you need no event, because the order within each stream keeps a buffer's copies
 # and launches apart. It is the pattern of the Numba cell at the top, which lets Numba allocate a buffer for each chunk.
 # In a real program, allocate three before the loop, because on a GPU allocating memory may wait for everything else. On
-# a real GPU the units differ. Where copies take longer than kernels, nothing hides them, and the solution is to copy
+# a real GPU the units differ, and where copies take longer than kernels, nothing hides them, so the solution is to copy
 # less.
 #
 # There are two more rules of order. The **default stream**, which you use when you name none, waits for all other
