@@ -4,9 +4,9 @@
 # A cold plate of 512 × 512 temperatures has a hot spot, and heat flows from each cell to its four neighbours. We cut
 # the plate into eight strips of rows, and give each strip to a separate device.
 #
-# You don't need eight GPUs for this lesson. JAX can present one CPU as **eight devices**, if you ask *before it
-# starts*, as the first lines do. If JAX is already imported, restart the kernel. The eight devices exchange the same
-# messages as eight GPUs, but the times would differ, so this lecture counts bytes.
+# You don't need eight GPUs for this lesson, because JAX can present one CPU as **eight devices**, if you ask *before it
+# starts*, as the first lines do. If JAX is already imported, restart the kernel. These devices exchange the same
+# messages as eight GPUs, but their times would differ, so this lecture counts bytes.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -72,15 +72,14 @@ grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, device
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
 # %% [markdown] id="mesh-why" tags=["why"]
-# However you cut an array, its pieces together have as many bytes as it has. `P()` *replicates* it, which is right for
+# Cut along either axis, the pieces together have as many bytes as the array. `P()` *replicates* it, which is right for
 # a few constants, but not for an array that fills a GPU's memory.
 
 # %% [markdown] id="cut-task"
 # ### Exercise: cut an array
 #
 # Write `cut(array, mesh, axis)`, which returns the array on all devices of the mesh, cut along its axis `axis`. The
-# mesh has one axis, whose name is `mesh.axis_names[0]`. `hint("cut")` gives a hint, and a second one when you call it
-# again.
+# mesh has one axis, whose name is `mesh.axis_names[0]`. If you are stuck, call `hint("cut")`.
 
 # %% id="cut-exercise" tags=["exercise"]
 def cut(array, mesh, axis):
@@ -149,8 +148,8 @@ print(messages(jnp.mean, plate))
 # up the sums and gives every device the total. Here and below we count the result that each device holds. The traffic
 # on the wires depends on the algorithm, and in a ring each device sends nearly twice as much for an all-reduce.
 #
-# The plate is cut along axis 0. *Predict:* which of these need no message at all, and which need *everything* on every
-# device?
+# The plate is still cut along axis 0. *Predict:* which of these need no message at all, and which need *everything* on
+# every device?
 
 # %% id="operations-guess"
 predict("operations",
@@ -220,8 +219,8 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
 # the name of an axis of the mesh stands for "all devices along it" in these functions.
 #
 # - `jax.lax.psum(x, "rows")` returns the sum over the devices, on each of them.
-# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])` sends from 0 to 1 and from 1 to 2. A device that receives nothing
-#   has zeros.
+# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])` sends from 0 to 1 and from 1 to 2, and a device that receives
+#   nothing has zeros.
 # - `jax.lax.axis_index("rows")` is the number of this device, and `jax.lax.axis_size("rows")` how many there are.
 #
 # Below, each device returns the sum of its own part, and `out_specs=P()` says that the result is the same on all.
@@ -284,8 +283,8 @@ check("spread", spread)
 # %% [markdown] id="halo-text"
 # ## 4. Neighbours: the halo
 #
-# Now we let the heat flow. In a step, a cell moves a fifth of the way towards each of its four neighbours. Outside the
-# plate it is cold, which is temperature 0. Here is the step on one device.
+# Now we let the heat flow. In a step, a cell moves a fifth of the way towards each of its four neighbours, and outside
+# the plate it is cold, which is temperature 0. Here is the step on one device.
 
 # %% id="one-device"
 def flow(padded):
@@ -338,8 +337,8 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
 # by one row per step. The number of devices changes the answer, and no message tells you.
 
 # %% [markdown] id="seams-then"
-# The fix is a **halo**. Before each step a device receives its neighbours' outermost rows, and pads with them instead
-# of zeros.
+# The fix is a **halo**, for which a device receives its neighbours' outermost rows before each step, and pads with them
+# instead of zeros.
 
 # %% [markdown] id="halo-task"
 # ### Exercise: a step with a halo
