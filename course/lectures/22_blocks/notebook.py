@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Do you have to think in threads?
 #
-# 1,000 tracks have crossed a detector, with 64 readings each, which are random numbers with a fixed seed. First, every
-# reading loses its pedestal, which is what the detector shows when nothing is there. This takes one subtraction for
-# each reading. Run the cell, which does it in two ways.
+# 1,000 tracks have crossed a detector, with 64 readings each, which are random numbers with a fixed seed. Every reading
+# first loses its pedestal, which is what the detector shows when nothing is there. Run the cell, which subtracts it in
+# two ways.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -51,7 +51,7 @@ subtract = pl.pallas_call(
 print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_threads))
 
 # %% [markdown] id="the-question-stands"
-# The second way is **Pallas**, JAX's language for kernels. It has no index, no guard and no thread. Its kernel is
+# The second way is **Pallas**, JAX's language for kernels, which has no index, no guard and no thread. Its kernel is
 # written for a whole *block* of 256 elements, and a separate line says which block that is. **Can you get as far as a
 # sum or a matrix product without threads, and what does a GPU gain?**
 
@@ -89,8 +89,8 @@ print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
 # The sum is `nan`, because all blocks have the same shape, so the last one reaches beyond the end. Writes out there are
-# dropped, so the subtraction needs no guard. Reads out there return unspecified values, here `nan`, so that you notice,
-# and on a GPU whatever is in memory. As soon as elements of a block are combined, you need a **mask**.
+# dropped, so the subtraction needs no guard, but reads return unspecified values, here `nan`, so that you notice, and
+# on a GPU whatever is in memory. As soon as elements of a block are combined, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
@@ -158,7 +158,7 @@ print("the text ran", times_run, "time(s)")
 # barriers, one for the maximum and one for the sum. In blocks it is arithmetic on a table.
 #
 # Block compilers for GPUs work best with sides that are powers of two. We have ten kinds, so we take blocks of 8 rows
-# and 16 columns. The first attempt is wrong.
+# and 16 columns, in a first attempt that is wrong.
 
 # %% id="index-map" raises="ValueError"
 def unchanged(scores_ref, out_ref):
