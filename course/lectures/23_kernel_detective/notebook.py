@@ -3,9 +3,8 @@
 #
 # A colleague has written six GPU programs, and somebody has reported each of them. Some give a wrong number, one
 # crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what is wrong.
-# Run the cell, which does what the first two reports describe.
-#
-# The energies are random draws from a gamma distribution, in GeV, with a fixed seed.
+# Run the cell, which does what the first two reports describe. Its energies, in GeV, are random draws from a gamma
+# distribution with a fixed seed.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -50,8 +49,8 @@ for n in (1024, 1000):
     print(f"{n} values: {d_sums.copy_to_host().sum():.6g} GeV; NumPy: {energies[:n].sum():.6g} GeV")
 
 # %% [markdown] id="method"
-# **How do you find out which line of a kernel is wrong?** Staring at it rarely helps, because its author has already done that.
-# A detective repeats the same four steps, and you will do so six times:
+# **How do you find out which line of a kernel is wrong?** Staring at it rarely helps, because its author has already
+# done that. A detective repeats the same four steps, as you will six times:
 #
 # 1. **Reproduce** the fault, with as little data as you can.
 # 2. **Let a tool name a line**, and guess beforehand which tool will name one.
@@ -61,8 +60,8 @@ for n in (1024, 1000):
 # %% [markdown] id="sum-predict" tags=["predict"]
 # ## Case 1: the sum of 1,000
 #
-# The tree in `block_sums` is the one from "Trees and barriers", and for 1,024 values it is right, but for 1,000 it is
-# not. *Predict:* what does the checker name?
+# The tree in `block_sums` is the one from "Trees and barriers", which is right for 1,024 values, but not for 1,000.
+# *Predict:* what does the checker name?
 
 # %% id="sum-guess"
 predict("sum",
@@ -76,14 +75,15 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="sum-why" tags=["why"]
-# It names elements of `tile` that were never written. The last 24 threads have no value, so they skip the line that fills the tile, and yet they take part in the
-# tree. That explains why 1,024 values work, because they are exactly eight blocks. It also explains the wrong number, because shared memory doesn't start at zero.
+# It names elements of `tile` that were never written. The last 24 threads have no value, so they skip the line that
+# fills the tile, and yet they take part in the tree. The number is wrong because shared memory doesn't start at zero,
+# and 1,024 values work because they are exactly eight blocks.
 
 # %% [markdown] id="sum-task"
 # ### Exercise: close case 1
 #
 # Write `mended_sums`, which is right for every length, and for blocks without a single value. In each case you fix a
-# *copy*. Paste the kernel into the exercise's cell, use the name given there, and change what must change. The check
+# *copy*, so paste the kernel into the exercise's cell, use the name given there, and change what must change. The check
 # runs it under all the tools.
 
 # %% id="sum-exercise" tags=["exercise"]
@@ -406,8 +406,8 @@ check("most-days", mended_shares)
 # ## Case 6: two streams
 #
 # The program computes the same shares for two halves of the data, in two streams, so that one half can be copied while
-# the other is computed. Each kernel is a separate launch, so case 5 seems closed. `PaperGPU` is from "More than one
-# GPU". It records what is queued, and `run(seed)` executes it in an order that CUDA permits.
+# the other is computed. Each kernel is a separate launch, so case 5 seems closed. `PaperGPU`, from "Streams", records
+# what is queued, and `run(seed)` executes it in an order that CUDA permits.
 #
 # *Predict:* in which stream can a division come too soon?
 
@@ -498,7 +498,7 @@ check("two-streams", in_two_streams)
 #   because the problem may not be a kernel at all.
 # - **Nsight Compute** (`ncu`) analyses *one kernel* with hundreds of metrics. It runs each launch several times, so name the kernel that you want.
 #
-# Both take a script, not a notebook. Name the script's parts with **NVTX ranges**, and they appear on the timeline.
+# Both take a script, not a notebook. If you name the script's parts with **NVTX ranges**, they appear on the timeline.
 # `cupyx.profiler.time_range` is one way to do this, as a `with` or a decorator, which does nothing where there is no
 # profiler.
 
