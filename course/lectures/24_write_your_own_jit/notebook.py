@@ -63,8 +63,8 @@ equations = jax.make_jaxpr(density)(dive).eqns
 print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
 
 # %% [markdown] id="the-question-stands"
-# NumPy would run 82 loops, one for each operation, and write 82 arrays. `jax.jit` compiles them to **one** loop. **What
-# does `jax.jit` do between your function and that loop, and could you write it?**
+# NumPy would run 82 loops, one for each operation, and write 82 arrays, but `jax.jit` compiles them to **one** loop.
+# **What does `jax.jit` do between your function and that loop, and could you write it?**
 
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
@@ -140,8 +140,8 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
 # ### Exercise: an interpreter
 #
 # Write `interpret(closed, *arguments)`, which returns the list of the results. A closed jaxpr has `closed.jaxpr` with
-# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one equation. Note
-# that an output can also be a literal. `hint("walk")` gives a hint, and a second one when you call it again.
+# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one equation for you,
+# and an output can also be a literal. If you are stuck, call `hint("walk")`.
 
 # %% id="walk-exercise" tags=["exercise"]
 def run(equation, operands):
@@ -188,8 +188,8 @@ check("walk", interpret)
 # ## 2. The same walk, with text
 #
 # Now let the variables represent *text*. An array is a function of its **index**, which you give `i`, and which names
-# the variable of the kernel that has element `i`. Each primitive becomes a template. The template writes `0.5f` because
-# `0.5` alone would be a `double`, and the whole line with it. `max` is our own, because C's `fmax` drops a NaN that
+# the variable of the kernel that has element `i`. Each primitive becomes a template, which writes `0.5f` because `0.5`
+# alone would be a `double`, and the whole line with it. `max` is our own, because C's `fmax` drops a NaN that
 # `jnp.maximum` keeps.
 
 # %% id="templates"
@@ -366,7 +366,8 @@ build(cube)
 # %% [markdown] id="no-template-why" tags=["why"]
 # We get it while the kernel is built, as ``no template for `integer_pow` ``, with the equation. You can fix a compiler
 # that **refuses by name**, but one that guesses is worse than none. Some primitives need more than a template, for
-# example `cumsum`, whose elements depend on all before them, `scan` and `sort`. Our compiler will always refuse them.
+# example `cumsum`, whose elements depend on all before them, `scan` and `sort`, so our compiler will always refuse
+# them.
 
 # %% [markdown] id="power-task"
 # ### Exercise: `integer_pow`
@@ -540,7 +541,7 @@ check("nested", build)
 # `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all
 # that have one.
 #
-# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`. We take it for C's `which ? a : b`.
+# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`, and we take it for C's `which ? a : b`.
 # `jax.lax.select` is the same without a call. *Predict:* does anything complain?
 
 # %% id="select-guess"
@@ -713,10 +714,10 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why" tags=["why"]
-# Each of the two is one kernel. The derivative has more lines, and no more memory traffic than its three results need.
-# `grad` and `vmap` do their work while JAX traces, so our compiler never sees them, but only equations. The picture
-# also shows why ice forms on top, because the line for fresh water crosses zero at 4 °C, below which colder water is
-# lighter.
+# Each of the two is one kernel, and the derivative has more lines, but no more memory traffic than its three results
+# need. `grad` and `vmap` do their work while JAX traces, so our compiler never sees them, but only equations. The
+# picture also shows why ice forms on top, because the line for fresh water crosses zero at 4 °C, below which colder
+# water is lighter.
 
 # %% [markdown] id="plans-predict" tags=["predict"]
 # ## 7. Two plans
@@ -790,9 +791,9 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 
 # %% [markdown] id="hlo-why"
 # XLA has the same plan, one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a `broadcast`
-# for each constant. The names differ from version to version and from machine to machine. XLA does more than our
-# compiler. It accepts several shapes in a program, fuses reductions with the work before them, takes products from
-# libraries, plans memory and uses it again, and leaves arrays on the device between calls, where ours carries them
+# for each constant. The names differ from version to version and from machine to machine. But XLA does more than our
+# compiler, because it accepts several shapes in a program, fuses reductions with the work before them, takes products
+# from libraries, plans memory and uses it again, and leaves arrays on the device between calls, where ours carries them
 # there and back at each call.
 #
 # The design has its own history. A table with one small translator for each primitive, and a driver that walks the
