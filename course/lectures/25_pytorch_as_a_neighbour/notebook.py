@@ -219,8 +219,8 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown] id="plain-why" tags=["why"]
-# It is an error, `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do
-# *with tensors*, and a kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`,
+# It is an error, `element 0 of tensors does not require grad and does not have a grad_fn`, because PyTorch records what
+# you do *with tensors*. A kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`,
 # which `.numpy()` requires, says exactly that.
 
 # %% [markdown] id="operator-text"
@@ -422,8 +422,9 @@ else:
 # | tiles, fused with the operations around them | [Triton](https://triton-lang.org), by [`torch.library.triton_op`](https://docs.pytorch.org/docs/stable/library.html) | `torch.compile` sees into it, unlike `custom_op` |
 # | elements that take different paths; scatters; trees; random walks | your kernel, as an operator | no library has it, and array operations would need many passes |
 #
-# So a kernel is the last resort. Count first, because it pays only if it saves passes through memory that nothing else
-# would save. In PyTorch our scatter is also two `index_add_` calls and some operations, which is fine for eight hits.
+# So a kernel is the last resort, which pays only if it saves passes through memory that nothing else would save, and
+# you should count those first. In PyTorch our scatter is also two `index_add_` calls and some operations, which is fine
+# for eight hits.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
