@@ -4,9 +4,9 @@
 # In 50,000 simulated collisions, some events hold a pair of muons with opposite charges. Particles that decayed into such
 # pairs show up as peaks in a histogram of the pairs' masses.
 #
-# On one core, each mass takes one line, `counts[slot] += 1`. When thousands of threads run that line at once, counts are
-# lost. You will write kernels that lose none. **Steps 1 to 5 are the project** (two hours, 20 points). Steps 6 to 10 go
-# further (16 points).
+# On one core, each mass takes one line, `counts[slot] += 1`, but when thousands of threads run it at once, counts are
+# lost. You will write kernels that lose none. **Steps 1 to 5 are the project** (two hours, 20 points), and steps 6 to
+# 10 go further (16 points).
 #
 # | step | you write | idea |
 # |---|---|---|
@@ -93,8 +93,7 @@ print(f"{total.copy_to_host()[0]:,} of {masses.size:,}")
 # | k = 1 … bins | low + (k − 1) w ≤ value < low + k w |
 # | bins + 1 | value ≥ high, and NaN |
 #
-# The slots add up to the number of events, as in ROOT and `hist`. `numpy.histogram` differs: it drops the values outside
-# the range, and counts `high` in the last bin. In NumPy, the specification reads:
+# In NumPy, the specification reads:
 
 # %% id="reference" role="setup"
 def reference(values, low, high, bins):
@@ -134,7 +133,8 @@ show_figure("Histogram of the masses of muon pairs from 0 to 120 GeV, in bins of
 # %% [markdown] id="below-predict" tags=["predict"]
 # ### Predict: half a bin below
 #
-# The bins are 2 wide and begin at `low`. A value lies 1 below `low`. Which slot does `int((value - low) / 2) + 1` give?
+# The bins are 2 wide and begin at `low`. Which slot does `int((value - low) / 2) + 1` give for a value that lies 1
+# below `low`?
 
 # %% id="below-guess"
 predict("below", "0, underflow", "1, the first bin", "-1, which is no slot")
@@ -145,8 +145,8 @@ for value in (low - 3, low - 1, low + 1):
     print(f"{value - low:+.0f} from low: slot {int((value - low) / 2) + 1}")
 
 # %% [markdown] id="below-why" tags=["why"]
-# It gives slot 1. The position is −0.5, and `int` rounds towards zero, so the first bin is twice as wide as the others.
-# The sum of all slots does not reveal this mistake.
+# It gives slot 1, because the position is −0.5 and `int` rounds towards zero. So the first bin is twice as wide as the
+# others, and the sum of all slots does not reveal this mistake.
 
 # %% [markdown] id="step-1"
 # ## 1. Which slot?
@@ -234,6 +234,9 @@ for low, high, bins in ((0.0, 16.0, 8), (-8.0, 8.0, 5), (60.0, 120.0, 1), (1e-3,
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-2"
+# These slots are those of ROOT and `hist`, and they add up to the number of events. `numpy.histogram` differs, because it
+# drops the values outside the range, and counts `high` in the last bin.
+#
 # ## 2. A histogram for every thread
 #
 # Threads that write to different places never have to wait for each other. `rows` has R rows of `bins + 2` slots, and
@@ -311,7 +314,7 @@ expect_parallel(launched, values.size + rows.size, threads=R, alone=(alone, few.
 # column, so `cuda.blockIdx.x` is the slot. Inside a block of T threads:
 #
 # 1. Thread t adds up rows t, t + T, t + 2T, … of its column, and stores the sum in element t of an array in shared memory.
-# 2. The T sums are added in pairs, then the results in pairs, and so on. This is a tree. The distance between
+# 2. The T sums are added in pairs, then the results in pairs, and so on, in the shape of a tree. The distance between
 #    partners halves in each round, so 1,000 sums take 10 rounds instead of 999.
 # 3. When one sum is left, one thread stores it.
 #
@@ -406,8 +409,8 @@ expect_equal(counts, rows.sum(axis=0, dtype=np.int32), "wrong for another number
 ### END HIDDEN TESTS
 
 # %% [markdown] id="look-private"
-# The cell below draws *your* tree for seven sums, from what your threads did. Does every sum reach the top? It draws
-# nothing until the kernel is written.
+# Once your kernel is written, the cell below draws *your* tree for seven sums, from what your threads did. Does every
+# sum reach the top?
 
 # %% id="draw-tree"
 from gpucourse import report, tree
@@ -438,9 +441,9 @@ show_figure(f"Histogram of your kernels from 60 to 120 GeV, in bins of 0.5 GeV: 
 # The alternative is one histogram and an addition that no other thread can interrupt. `cuda.atomic.add(array,
 # index, amount)` loads, adds and stores in one step, and threads that need the same slot take turns.
 #
-# `fill_atomic` adds each value to `counts`, which may already hold events of an earlier launch, so never set it to zero.
-# The grid may have fewer threads than there are values, or more. Count every value once. The work of the busiest thread
-# is counted.
+# `fill_atomic` adds each value to `counts`, which may already hold events of an earlier launch, so never set it to
+# zero. The grid may have fewer threads than there are values, or more, but every value must count once. The work of the
+# busiest thread is counted.
 #
 # Hints: `hint("fill-atomic")`.
 
@@ -640,8 +643,8 @@ for name in ("fill_atomic", "fill_shared"):
     print(f"{name}: {'a GPU does not count them' if counted is None else f'{counted.global_atomics:,}'}")
 
 # %% [markdown] id="additions-why" tags=["why"]
-# `fill_atomic` makes one addition for each mass. `fill_shared` makes one for each slot of each block, which is
-# 16 · 82 = 1,312, or fewer if a block leaves out its empty slots. The first number grows with the number of events. The
+# `fill_atomic` makes one addition for each mass. `fill_shared` makes one for each slot of each block, which is 16 · 82
+# = 1,312, or fewer if a block leaves out its empty slots. The first number grows with the number of events, but the
 # second does not.
 
 # %% [markdown] id="further" tags=["further"]
@@ -761,10 +764,10 @@ else:
 # slot. If the slots are all different, one *pass* is enough. If at most five lanes need the same slot, it takes
 # five passes. If all 32 need one slot, it takes 32.
 #
-# So you can work out the number of passes of `fill_atomic` before anything runs. Its warps take 32
-# neighbouring values at a time. (The launch has whole warps, and the last one may have fewer
-# values.) `predict_passes(values, low, high, bins)` returns the sum of the passes of all warps. Write it for the host, with
-# NumPy. `reference` may help.
+# So you can work out the number of passes of `fill_atomic` before anything runs. Its warps take 32 neighbouring values
+# at a time. (The launch has whole warps, and the last one may have fewer values.)
+# `predict_passes(values, low, high, bins)` returns the sum of the passes of all warps. Write it for the host, with
+# NumPy, where `reference` may help.
 #
 # Hints: `hint("predict-passes")`.
 
@@ -941,9 +944,9 @@ else:
 # ## 8. Events that count more than once
 #
 # A detector misses some pairs, and more of them at some masses than at others. To correct for this, each pair that was
-# found counts as 1 / efficiency pairs. This number is its **weight**. Simulated events also have weights, and some
-# of these are negative. A bin is then a sum of weights, Σw, and its error is √(Σw²), which is √n if all
-# weights are 1. So the kernel must keep two sums.
+# found counts as 1 / efficiency pairs, a number that is called its **weight**. Simulated events also have weights, and
+# some of these are negative. A bin is then a sum of weights, Σw, and its error is √(Σw²), which is √n if all weights
+# are 1. So the kernel must keep two sums.
 #
 # `fill_weighted(values, weights, low, high, sums)` is `fill_shared` for weights. It adds to `sums`, a float64 array of shape
 # (2, bins + 2). `sums[0, slot]` is the sum of the weights of that slot's values, and
@@ -1168,10 +1171,10 @@ golf
 # one for a few lanes of each block, or one for each thread. The best choice depends on the number of slots and on how busy
 # they get.
 #
-# These are counts, which are the same on every machine. The clock of an NVIDIA H200 disagreed. The model answer took 1.20
-# times as long as the single histogram for each block of section 5, both with values in peaks and with values spread
-# evenly. Of even values, only a few lanes of a warp meet in a slot, and yet the ratio is the same. So on that GPU the extra
-# work of the copies decided, and not the queue.
+# These are counts, which are the same on every machine, but the clock of an NVIDIA H200 disagreed. The model answer
+# took 1.20 times as long as the single histogram for each block of section 5, both with values in peaks and with values
+# spread evenly. Of even values, only a few lanes of a warp meet in a slot, and yet the ratio is the same. So on that
+# GPU the extra work of the copies decided, and not the queue.
 #
 # What does your GPU say? Below, the first kernel of `histogram_golf` runs beside `cupy.histogram`, which looks
 # for each value among the edges. For even bins, CUB has a faster function, which is among the recorded times.
@@ -1240,11 +1243,11 @@ recorded_times("histogram.peaks")
 #   loses none.
 # - A histogram with the right total can still be wrong in every bin. Compare bin by bin,
 #   with NaN, infinities and edges among the values.
-# - Shared memory holds garbage at first. It needs a barrier after zeroing and another before reading,
-#   and every thread of the block must reach both.
+# - Shared memory holds garbage at first, so it needs a barrier after zeroing and another before reading, and every
+#   thread of the block must reach both.
 # - A loop over `range(start, size, stride)` makes a kernel right for every size, grid and block, and
 #   a tree that rounds its half up adds any number of partial sums.
-# - Contention follows the busiest slot. Counting in shared memory first keeps it inside the block.
+# - Contention follows the busiest slot, and counting in shared memory first keeps it inside the block.
 #
 # ## Read on
 #
