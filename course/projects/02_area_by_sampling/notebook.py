@@ -5,11 +5,11 @@
 # box, estimates the area of the shape, and statistics tell how far off the estimate may be. You will do this for a disc, and
 # for the Mandelbrot set, whose area has no known formula.
 #
-# Millions of independent points suit a GPU well, but the *random numbers* are a problem. A generator makes each number from
-# the previous one. If the numbers of thousands of threads are related, the answer is wrong and nothing shows it.
+# Millions of independent points suit a GPU well, but their *random numbers* are a problem. If the numbers of thousands
+# of threads are related, the answer is wrong and nothing shows it.
 #
 # **Steps 1 to 7 are the project**, with four hours and 39 points. Steps 8 to 10 go further, with 11 points for the same
-# in JAX, and for a kernel with fewer lanes that wait.
+# in JAX, and for a faster kernel.
 #
 # | step | you write | idea |
 # |---|---|---|
@@ -101,8 +101,7 @@ print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 # draws). Here are four kinds, in a random order.
 #
 # - In **same**, every thread began with the same seed.
-# - In **weak**, thread t began with the seed t, in a generator that does not mix seeds. It is the linear congruential x
-#   → 1664525 x + 1013904223 (mod 2³²), whose number is x / 2³².
+# - In **weak**, thread t began with the seed t, in a generator that does not mix seeds.
 # - In **overlap**, all threads draw from one long sequence, and each begins a few numbers after the thread before it.
 # - In **good**, all numbers are independent.
 
@@ -141,9 +140,10 @@ show_figure("Four images, one for each patient: 40 threads from top to bottom, 4
 # mean 0 and variance 1/144. The sum of n such products, times 12 / √n, is then a *z-score*, about 0 ± 1. If u and v are the
 # same number, it is about √n.
 #
-# `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread. It takes
-# u = `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist, and returns the z-score of
-# all these pairs together, as a float. `lag` may be 0. Write it for the host, with NumPy and without a loop over numbers.
+# `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread. It takes u =
+# `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist, and returns the z-score of
+# all these pairs together, as a float. A `lag` of 0 is also allowed. Write it for the host, with NumPy and without a
+# loop over numbers.
 #
 # Hints: `hint("neighbour-z")`.
 
@@ -199,9 +199,10 @@ except NotImplementedError:
     print("The picture comes when neighbour_z is written.")
 
 # %% [markdown] id="step-1b"
-# `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh specimens of `specimen(…)`
-# above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32, and on other weak generators of the same form.
-# For the weak ones, look at the *first* numbers of all threads, and ask what their mean should be.
+# `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh specimens of
+# `specimen(…)` above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32, and on other weak generators
+# of the same form. The weak one above is the linear congruential x → 1664525 x + 1013904223 (mod 2³²), whose number is
+# x / 2³². To recognise such a generator, look at the *first* numbers of all threads, and ask what their mean should be.
 #
 # The limit of about ±1 holds only for independent pairs. In a bad specimen the same products occur again and again, so z leaves
 # ±6 at lags where nothing repeats, as the picture above shows. So z > 6 tells you that something is wrong, but only
@@ -361,12 +362,12 @@ for threads, grid, block in ((1, 1, 1), (33, 1, 64), (129, 5, 32), (several, 10,
 # %% [markdown] id="step-3"
 # ## 3. Points in a box
 #
-# In `count_hits(states, points, x0, x1, y0, y1, hits)`, thread t draws `points` points in the box x0 ≤ x < x1,
-# y0 ≤ y < y1, for each t less than `states.size`. It sets `hits[t]` to the number of points that are
-# `inside` the disc. It uses `states[t]` and no other state.
+# In `count_hits(states, points, x0, x1, y0, y1, hits)`, thread t draws `points` points in the box x0 ≤ x < x1, y0 ≤ y <
+# y1, for each t less than `states.size`. It sets `hits[t]` to the number of points that are `inside` the disc, and uses
+# no state other than `states[t]`.
 #
-# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, and stores the new state
-#   in `states[t]`. A point needs two such numbers.
+# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, of which a point needs
+#   two, and stores the new state in `states[t]`.
 # - The box is not always centred on 0, so find out how to get from [0, 1) to [x0, x1).
 # - **The new state must be in `states[t]` when the kernel ends**, because the next launch continues from
 #   there. If it began where this one began, it would draw the same points.
@@ -511,8 +512,8 @@ print(np.ones(17_000_000, np.float32).cumsum()[-1])
 
 # %% [markdown] id="float-sum-why" tags=["why"]
 # It prints 16,777,216, which is 2²⁴. float32 has 24 bits for the digits. From 2²⁴ on, neighbouring numbers are 2 apart,
-# so adding 1 gives the same number again. The sum stops growing, without any message. NumPy's `sum()` would be right,
-# because it adds in pairs, as a tree does.
+# so adding 1 gives the same number again, and the sum stops growing without any message. NumPy's `sum()` would be
+# right, because it adds in pairs, as a tree does.
 
 # %% [markdown] id="step-4"
 # ## 4. Adding up
@@ -526,8 +527,8 @@ print(np.ones(17_000_000, np.float32).cumsum()[-1])
 #    time. `total[0]` may already hold hits of earlier launches.
 #
 # Choose types that can hold the result. A thousand threads with a billion hits each make 10¹² hits. int32 ends at
-# 2,147,483,647 and continues at the negative end, and float32 stops growing at 16,777,216. Neither gives an
-# error message. A block has any number of threads from 1 to `MAX_THREADS`.
+# 2,147,483,647 and continues at the negative end, and float32 stops growing at 16,777,216, both without an error
+# message. A block has any number of threads from 1 to `MAX_THREADS`.
 #
 # The work of the busiest thread is counted, and a queue at one address does not count as a tree.
 #
@@ -762,19 +763,18 @@ else:
                 f"by your estimate {claimed[0]:.2g} to {claimed[-1]:.2g}.")
 
 # %% [markdown] id="convergence-why" tags=["why"]
-# It takes 100 times as many. The error falls with the square root of the number of points, so a ten times better estimate is a
-# hundred times the work. Thirty repetitions give each dot an uncertainty of 13%, and the slope of −0.5 an uncertainty of a few
-# hundredths. The line is what `estimate` claims, from single runs. That the dots lie
-# on it is a test that no single run can replace: **if streams repeat each other, the dots leave
-# the line.**
+# It takes 100 times as many, because the error falls with the square root of the number of points. So an estimate that
+# is ten times better is a hundred times the work. Thirty repetitions give each dot an uncertainty of 13%, and the slope
+# of −0.5 an uncertainty of a few hundredths. The line is what `estimate` claims, from single runs. That the dots lie on
+# it is a test that no single run can replace: **if streams repeat each other, the dots leave the line.**
 
 # %% [markdown] id="convergence-then"
 # ## 6. No state at all
 #
 # The program has to keep each thread's state and write it back, and the result depends on the launch, because other
-# threads draw other points. A *counter-based* generator has no state. It is a function, and number i is `f(i, seed)`,
-# mixed so well that consecutive i give unrelated results. Any thread can make any number at any time. On GPUs, PyTorch
-# uses the generator that you will write here, cuRAND offers it, and JAX uses a similar one.
+# threads draw other points. A *counter-based* generator has no state, because it is a function. Number i is
+# `f(i, seed)`, mixed so well that consecutive i give unrelated results. Any thread can make any number at any time. On
+# GPUs, PyTorch uses the generator that you will write here, cuRAND offers it, and JAX uses a similar one.
 #
 # Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011)
 # turns a counter of four 32-bit words (c0, c1, c2, c3) into four random words, under a key of two
