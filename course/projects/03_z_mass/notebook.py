@@ -5,8 +5,8 @@
 # lives, the more its mass scatters. The *width* of the peak is ħ divided by the lifetime, so the masses of muon
 # pairs give you both.
 #
-# The sample holds 50,000 simulated events, whose true mass and width you should find within your errors. An event has any
-# number of muons. Such lists are no rectangular array, so Numba reads them on the GPU as *Awkward Arrays*.
+# The sample holds 50,000 simulated events, whose true mass and width you should find within your errors. An event has
+# any number of muons, so Numba reads the events on the GPU as *Awkward Arrays*.
 #
 # | step | you write | result |
 # |---|---|---|
@@ -87,13 +87,13 @@ print(events.muons.pt[:6].to_list())
 #
 # - You can use `len(events)`, `events[i].muons`, `len(muons)`, `muons[j].pt`, `for muon in muons:`, `enumerate(muons)` and
 #   slices such as `muons[2:]`, but no functions of NumPy or Awkward.
-# - The array is read-only. Write results into ordinary arrays.
+# - The array is read-only, so write results into ordinary arrays.
 
 # %% [markdown] id="predict-leading" tags=["predict"]
 # ### Predict: the muon that is not there
 #
-# The kernel below writes the pt of each event's first muon. Each of its 512 threads handles about a hundred events, 512 apart.
-# One event in five has no muon. The output is full of −1 beforehand. How much of it is −1 afterwards?
+# The kernel below writes the pt of each event's first muon into an output that is full of −1. Each of its 512 threads
+# handles about a hundred events, 512 apart, and one event in five has no muon. How much of the output is −1 afterwards?
 
 # %% id="leading-guess"
 from gpucourse.exercises.predictions import predictions
@@ -116,8 +116,8 @@ print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -
 
 # %% [markdown] id="leading-why" tags=["why"]
 # Nearly all of it is −1. `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
-# message**, on a real GPU too. The thread never reaches its remaining events. So check `len(muons)` before you index, or
-# loop over `muons`.
+# message**, on a real GPU too, so the thread never reaches its remaining events. Check `len(muons)` before you index,
+# or loop over `muons`.
 
 # %% [markdown] id="leading-then"
 # ## 1. A number for each event
@@ -125,8 +125,8 @@ print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -
 # `count_muons(events, counts)` sets `counts[i]` (int32) to the number of muons of event `i`. It must be right for every grid, with
 # fewer threads than events or more, so write a grid-stride loop as in `leading_pt` above.
 #
-# Neighbouring threads take neighbouring events, so 32 of them together read whole sectors of 32 bytes. This is counted, and so
-# are the busiest thread's accesses, at most 12 for each event of its share.
+# Let neighbouring threads take neighbouring events, so that 32 of them together read whole sectors. The sectors are
+# counted, and so are the busiest thread's accesses, at most 12 for each event of its share.
 #
 # Hints: `hint("count-muons")`.
 
@@ -142,8 +142,9 @@ def count_muons(events, counts):
 
 # %% [markdown] id="step-1b"
 # `sum_pt(events, sums)` sets `sums[i]` (float64) to the sum of the muons' pt. It is a *scalar* sum, which adds plain
-# numbers and ignores directions. Share the events as before. An event without muons has 0. A pt of NaN, from a badly measured muon,
-# makes the sum NaN without any extra code. The busiest thread's accesses are counted, at most 40 for each event of its share.
+# numbers and ignores directions. Share the events as before. The sum of an event without muons is 0. A pt of NaN, from
+# a badly measured muon, makes the sum NaN without any extra code. The busiest thread's accesses are counted, at most 40
+# for each event of its share.
 #
 # Hints: `hint("sum-pt")`.
 
@@ -288,9 +289,9 @@ for degrees in (0, 90, 180):
     print(f"{degrees:3} degrees apart: {mass:.0f} GeV")
 
 # %% [markdown] id="apart-why" tags=["why"]
-# The mass is 90 GeV. In the frame in which the pair as a whole is at rest, mass is energy, and both muons bring 45 GeV. Because
-# the momenta cancel, none of the energy goes into motion. For the same two muons side by side, the formula gives a mass of 0.
-# So a pair's mass depends on the angle as much as on the momenta.
+# The mass is 90 GeV, because in the frame in which the pair as a whole is at rest, mass is energy, and both muons bring
+# 45 GeV. Because the momenta cancel, none of the energy goes into motion. For the same two muons side by side, the
+# formula gives a mass of 0. So a pair's mass depends on the angle as much as on the momenta.
 
 # %% [markdown] id="step-2"
 # ## 2. The mass of two muons
@@ -301,7 +302,7 @@ for degrees in (0, 90, 180):
 #
 # $$ m = \sqrt{2\,p_1\,p_2\,\bigl(\cosh(\eta_1 - \eta_2) - \cos(\varphi_1 - \varphi_2)\bigr)} $$
 #
-# where $p_1$ and $p_2$ are the transverse momenta. Use this formula. Others subtract large numbers that are
+# where $p_1$ and $p_2$ are the transverse momenta. Use this formula, because others subtract large numbers that are
 # nearly equal, and the events are in float32, which has seven digits. Leaving the muon's mass out costs 0.3 MeV at the
 # Z, and the statistical error will be seventy times that.
 #
@@ -366,8 +367,8 @@ expect(math.isnan(masses_of([10.0], math.nan, 0.0, 10.0, 0.0, 1.0)[0]),
 # (1, 2), … If there is no such pair, it sets NaN. From here on NaN means "no pair", because a mass of
 # 0 could be mistaken for a result.
 #
-# You need two nested loops, and the first pair found must end both. A `break` ends one loop. A `return` ends a whole
-# function, so put the loops into a device function `first_mass` that takes an event's muons. Think about what a
+# You need two nested loops, and the first pair found must end both. A `break` ends one loop, but a `return` ends a
+# whole function, so put the loops into a device function `first_mass` that takes an event's muons. Think about what a
 # `return` in the kernel itself would do to the thread's next event. The busiest thread's accesses are counted, at most
 # 80 for each event of its share.
 #
@@ -762,8 +763,8 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 #   follow Poisson's law.
 #
 # Write both on whole arrays, with `jnp` in place of `np`, so that JAX can differentiate them. JAX records each
-# operation in its *jaxpr*, and it would record a Python loop over bins or nodes iteration by iteration. The tests look
-# at that too. A `TracerArrayConversionError` means that a NumPy function received a value that JAX is tracing, where
+# operation in its *jaxpr*, and it would record a Python loop over bins or nodes iteration by iteration, which the tests
+# also notice. A `TracerArrayConversionError` means that a NumPy function received a value that JAX is tracing, where
 # you write `jnp` instead.
 #
 # Hints: `hint("expected-counts")`, `hint("nll")`.
@@ -881,16 +882,16 @@ for name in ("one", "two"):
 #
 # `jax.grad(nll)` and `jax.hessian(nll)` compute the exact derivatives with respect to the first argument, by the chain
 # rule. `jax.jit` compiles them once for each set of shapes, which takes a second. The answer cells make `hessian`,
-# `compiled_nll` and `gradient` outside the functions, so that all calls share them. Use these three. They keep the
-# `nll` that they were compiled from, so **when you change `nll` or `expected_counts`, run these cells again.**
+# `compiled_nll` and `gradient` outside the functions, so that all calls share them. Use these three, but note that they
+# keep the `nll` that they were compiled from, so **when you change `nll` or `expected_counts`, run these cells again.**
 #
 # - `uncertainties(parameters, edges, counts)` returns the four errors.
 # - `fit(edges, counts)` returns the estimate and its errors, a tuple of two arrays of shape (4,).
 #
 # Use Newton's method, that is, with gradient $g$ and matrix $H$, replace `parameters` by `parameters` $- H^{-1} g$, and
 # repeat. The next step would lower `nll` by about $\frac12 g^T H^{-1} g$. Stop when that is below 10⁻⁸, or after 50
-# steps. Far from the minimum, a whole step may lead uphill. Halve it until `nll` does not rise. `start(edges, counts)`
-# is near enough to begin at.
+# steps. Far from the minimum, a whole step may lead uphill, so halve it until `nll` does not rise.
+# `start(edges, counts)` is near enough to begin at.
 #
 # Estimates must be within a hundredth of their error from the minimum, for counts
 # of 4,000 to 12,000 Zs. You may use `scipy.optimize` instead of Newton's method.
@@ -1144,9 +1145,9 @@ if written(best_mass, fill_masses, fill_events):
 # ## 9. When does keeping pay?
 #
 # Storing the masses costs `store` once and `refill` for each histogram. Computing on the fly costs `on_the_fly` for
-# each. `break_even(on_the_fly, store, refill)` returns the smallest number of histograms for which
-# storing moves *fewer* sectors, as an int, or None if it never does. The three are whole numbers.
-# Compute with whole numbers, so that a tie is exactly a tie. It is a function for the host.
+# each. `break_even(on_the_fly, store, refill)` returns the smallest number of histograms for which storing moves
+# *fewer* sectors, as an int, or None if it never does. This is a function for the host, and its three arguments are
+# whole numbers. Compute with whole numbers, so that a tie is exactly a tie.
 #
 # Hints: `hint("break-even")`.
 
@@ -1338,7 +1339,7 @@ if written(best_mass, fill_events):
 # - An index that does not exist ends a thread without a message, and its remaining events are lost.
 # - "No pair" needs a mark that cannot be mistaken for a mass, and all later steps have to respect
 #   it.
-# - Storing an intermediate result pays if it is read more than once. Count the sectors, then decide.
+# - Storing an intermediate result pays if it is read more than once, so count the sectors and then decide.
 # - A likelihood that JAX can differentiate gives the estimate by its gradient and the errors by its
 #   second derivatives, both only as good as the model.
 #
