@@ -1,9 +1,9 @@
 # %% [markdown] id="question"
 # ## What does `jax.jit` do all day?
 #
-# `jax.jit` calls your Python function once with stand-ins for the arrays, records every operation on them in a list, the
-# *jaxpr*, and compiles this list. Many operations become one piece of machine code, which the next call uses again. In this
-# project you write such a compiler. It turns a jaxpr into CUDA C++, with one kernel for a whole function.
+# `jax.jit` calls your Python function once with stand-ins for the arrays, records every operation on them in a list,
+# the *jaxpr*, and compiles this list to one piece of machine code, which the next call uses again. In this project you
+# write such a compiler, which turns a jaxpr into CUDA C++, with one kernel for a whole function.
 #
 # | step | you write | result |
 # |---|---|---|
@@ -21,9 +21,9 @@
 # %% [markdown] id="how-it-works"
 # ## How this works
 #
-# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow.
-# [How the projects work](../../docs/projects.md) has the details: hints, tests of your compiler's kernels, and how to grade
-# yourself. You will write about 100 lines, and you need no GPU.
+# Replace `YOUR CODE HERE` and the `raise` below it, run the cell, then run the test cells that follow. [How the
+# projects work](../../docs/projects.md) has the details: hints, tests, and how to grade yourself. You will write about
+# 100 lines, and you need no GPU.
 
 # %% id="start" role="setup"
 # %load_ext gpucourse
@@ -71,14 +71,14 @@ for equation in closed.jaxpr.eqns:
     print(equation.primitive.name, equation.invars, "→", equation.outvars, list(equation.params))
 
 # %% [markdown] id="jaxprs-read"
-# Read it from the top. `constvars` (one here) stand for `closed.consts`, and `invars` for the arguments. An
-# equation has a *primitive* (`equation.primitive.name`), operands (`invars`), results (`outvars`) and
-# parameters. An operand is a variable or a *literal*, a number written in the equation itself. For a literal,
-# `isinstance(operand, Literal)` is true and `operand.val` is the value.
+# In it, `constvars` (one here) stand for `closed.consts`, and `invars` for the arguments. An equation has a *primitive*
+# (`equation.primitive.name`), operands (`invars`), results (`outvars`) and parameters. An operand is a variable or a
+# *literal*, a number in the equation itself. Then `isinstance(operand, Literal)` is true, and `operand.val` is the
+# value.
 #
 # - `jnp.where` is an equation `jit`, which is a call, so its parameter is another jaxpr, with its own variables.
 # - The function's results, `jaxpr.outvars`, may be computed values, unchanged inputs, or literals.
-# - A result that is never used is called `_`. It is a variable like the others.
+# - A result that is never used is called `_`, but is a variable like the others.
 
 # %% [markdown] id="a-branch-predict" tags=["predict"]
 # ### Predict: a branch of Python
@@ -99,7 +99,7 @@ predict("a-branch",
 print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 
 # %% [markdown] id="a-branch-why" tags=["why"]
-# It has one equation. Python's `if` ran while the function was traced, and left nothing in the jaxpr.
+# It has one equation, because Python's `if` ran while the function was traced, and left nothing in the jaxpr.
 
 # %% [markdown] id="step-1"
 # ## 1. An interpreter
@@ -114,8 +114,8 @@ print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 # - If `inner(equation)` is not None, the equation is a call. Interpret that closed jaxpr with the values
 #   of the operands.
 #
-# With NumPy's rules this computes numbers. With rules that return text it is a compiler, so it must not depend on the kind
-# of the values.
+# With NumPy's rules this computes numbers, and with rules that return text it is a compiler, so it must not depend on
+# the kind of the values.
 #
 # Hints: `hint("interpret")`.
 
@@ -498,9 +498,8 @@ expect_formulas([
 #   an `Array` with the type and shape of `equation.outvars[0].aval`. An operand has the result's
 #   shape, or no axes, or axes of length 1. `fitted(index, operand.shape)` is the operand's index.
 # - `kernel_of(closed)` returns the text, which is `HEADER` and then `extern "C" __global__ void kernel(…)`. It takes a
-#   pointer for each constant, input and result, *in this order*, with `const` for those that are only read.
-#   Thread n computes the n-th element of each result, if there is one. There are more threads
-#   than elements.
+#   pointer for each constant, input and result, *in this order*, with `const` for those that are only read. Thread n
+#   computes the n-th element of each result, if there is one, because there are more threads than elements.
 #
 # `stored("in0", aval)` is the Array in memory at the pointer `in0`. `unravel("thread", shape)` is the index of the n-th
 # element, and `ravel(index, shape)` is its inverse. You choose the names of pointers, but do not use JAX's own names
