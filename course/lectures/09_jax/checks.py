@@ -112,8 +112,8 @@ def at_add(landing_counts):
 @exercise(
     "vmap",
     hints=(
-        "The idea: first a function of one angle and many speeds, by `vmap` over the second "
-        "argument alone. Then `vmap` that over the first.",
+        "The idea: first make a function of one angle and many speeds, by `vmap` over the second "
+        "argument alone. Then apply `vmap` to that function, over the first argument.",
         "The shape: `jax.vmap(jax.vmap(distance, (None, 0)), (0, None))(angles, speeds)`.",
     ),
 )

@@ -22,8 +22,8 @@ COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2
 @exercise(
     "owners",
     hints=(
-        "The idea: how many muons has event i, in terms of the offsets? Its number has to be "
-        "repeated that often.",
+        "The idea: the number of event i has to be repeated as often as the event has muons. How "
+        "do the offsets tell you how many it has?",
         "The shape: `np.diff(offsets)` gives the counts; `np.repeat(numbers, counts)` repeats each "
         "number as often as its count says.",
     ),

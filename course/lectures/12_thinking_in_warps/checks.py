@@ -175,8 +175,8 @@ def warp_max(kernel):
     "occupancy",
     hints=(
         "The idea: compute for each limit how many *blocks* it allows, rounding down. The smallest number "
-        "decides. For the registers: how many warps fit into one part, times four parts, and how many "
-        "whole blocks are that?",
+        "decides. For the registers, find out how many warps fit into one part, multiply by four "
+        "parts, and ask how many whole blocks that makes.",
         "The shape: `of_a_warp = (32 * registers + 255) // 256 * 256`, then "
         "`4 * (16_384 // of_a_warp) // warps` blocks by registers, `233_472 // (shared + 1024)` "
         "by shared memory, 32 at most; `min` of all, times `warps`.",

@@ -233,10 +233,10 @@ def no_detour(spectrum):
 @exercise(
     "own-function",
     hints=(
-        "The idea: the sign of eta does not matter, so take it away first; then a chain of `if`, "
-        "from the inside out.",
-        "The shape: `eta = abs(eta)`, `if eta < 0.9: return 0`, and so on; 2.4 itself is still "
-        "endcap: `<=`.",
+        "The idea: the sign of eta does not matter, so take it away first. Then write a chain of "
+        "`if`, from the inside out.",
+        "The shape: `eta = abs(eta)`, `if eta < 0.9: return 0`, and so on. The value 2.4 itself is "
+        "still endcap, so use `<=` there.",
     ),
 )
 def own_function(region):

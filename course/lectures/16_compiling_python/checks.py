@@ -17,10 +17,10 @@ from gpucourse.wording import many
 @exercise(
     "count-window",
     hints=(
-        "The idea: a counter, a loop over the values, an `if`. Python lets you chain "
+        "The idea: you need a counter, a loop over the values, and an `if`. Python lets you chain "
         "comparisons, and so does Numba.",
-        "The shape: `@njit` above `def count_window(values, low, high):`; inside, `count = 0`, "
-        "the loop, `if low < value < high:`, and `return count`.",
+        "The shape: put `@njit` above `def count_window(values, low, high):`, and inside it "
+        "`count = 0`, the loop, `if low < value < high:`, and `return count`.",
     ),
 )
 def count_window(count):
@@ -148,8 +148,8 @@ def fresh_cuts(count):
 @exercise(
     "where",
     hints=(
-        "The idea: no `if`. Compute the corrected mass of all, and let `jnp.where` choose between "
-        "it and the mass as it was; then once more for those below 20.",
+        "The idea: do without `if`. Compute the corrected mass of all, and let `jnp.where` choose "
+        "between it and the mass as it was. Do the same once more for those below 20.",
         "The shape: `jnp.where(masses > 60, 1.02 * masses, masses)`, and its result into "
         "`jnp.where(masses < 20, 0, …)`.",
     ),

@@ -67,8 +67,8 @@ MISTAKES = {
 @exercise(
     "test",
     hints=(
-        "The idea: for each mistake that somebody could make, a case in which it shows. What are "
-        "the smallest sweeps there are, and how few good samples may one have?",
+        "The idea: for each mistake that somebody could make, you need a case in which it shows. "
+        "What are the smallest sweeps there are, and how few good samples may one have?",
         "The shape: make another observation, and change its arrays: `good[0, starts[1]:stops[1]] "
         "= False`; all but one in another sweep; `stops[3] = starts[3]` in a third. Append the "
         "six arrays to `cases`. Where you make a bad sample good, give its signal a number.",

@@ -64,9 +64,9 @@ def wait(function):
 @exercise(
     "both-waits",
     hints=(
-        "The idea: the buffer is free again when its result has been copied out. The next copy in must wait for that.",
-        "The shape: a second event, `done`. At the start of the loop `done.wait(copying)`, at its end "
-        "`done.record(working)`.",
+        "The idea: the buffer is free again when its result has been copied out, and the next copy in must wait for that.",
+        "The shape: add a second event, `done`, with `done.wait(copying)` at the start of the loop "
+        "and `done.record(working)` at its end.",
     ),
 )
 def both_waits(function):

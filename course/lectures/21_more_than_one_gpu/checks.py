@@ -119,7 +119,7 @@ def spread(function):
     "halo",
     hints=(
         "The idea: the row that device k needs from above is the last one of device k - 1. So "
-        "everybody sends its last row to the next, and its first row to the one before.",
+        "each device sends its last row to the next, and its first row to the one before.",
         "The shape: `above = jax.lax.ppermute(mine[-1:], \"rows\", [(k, k + 1) for k in "
         "range(count - 1)])`, and for `below` the first row, the other way round.",
     ),

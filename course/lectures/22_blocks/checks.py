@@ -115,8 +115,8 @@ def _multiplies_by_a_mask(function: Callable, *arrays: np.ndarray) -> bool:
 @exercise(
     "softmax",
     hints=(
-        "The idea: put -inf where no column exists. It's never the largest, and its exponential "
-        "is 0. Everything else is by rows: axis 1, with keepdims.",
+        "The idea: put -inf where no column exists, because it is never the largest, and its "
+        "exponential is 0. Everything else goes by rows, with axis 1 and keepdims.",
         "The shape: `exists = jnp.arange(scores_ref.shape[1]) < kinds`, `scores = "
         "jnp.where(exists, scores_ref[...], -jnp.inf)`, `powers = jnp.exp(scores - "
         "scores.max(axis=1, keepdims=True))`, and divide by their sum.",

@@ -62,7 +62,7 @@ def wrong_sum(kernel):
     "crash",
     hints=(
         "The idea: there is a block for each run of 128 and one for the rest, so there must be a "
-        "place for each of them. And what is there to launch when there are no values?",
+        "place for each of them. When there are no values, there is nothing to launch.",
         "The shape: compute `blocks` first, `maxima = np.full(blocks, -math.inf)`, return it as "
         "it is `if not blocks`, and only then go to the device.",
     ),
@@ -158,8 +158,8 @@ def _require_of_others(call: Callable[[], object], values: np.ndarray, others: n
 @exercise(
     "hang",
     hints=(
-        "The idea: after a thread got the lock, it must release it on every path through the code. Or it "
-        "does not take the lock if it does not need it.",
+        "The idea: a thread that has the lock must release it on every path through the code. "
+        "Alternatively, a thread that does not need the lock does not take it.",
         "The shape: ask `values[i] >= cut` *before* the `while`; or, in place of the `return`, "
         "put what needs the lock into an `if`, so that the last two lines run in any case.",
     ),
@@ -252,8 +252,8 @@ def slow(kernel):
 @exercise(
     "most-days",
     hints=(
-        "The idea: nothing within a launch waits for all blocks. The end of a launch does: "
-        "kernels that are launched one after the other run one after the other.",
+        "The idea: nothing within a launch waits for all blocks, but the end of a launch does, "
+        "because kernels that are launched one after the other run one after the other.",
         "The shape: one kernel that adds (guard, `cuda.atomic.add`), one that divides (guard, "
         "`values[i] /= total[0]`), and a function that launches both.",
     ),

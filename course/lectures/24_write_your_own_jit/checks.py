@@ -101,8 +101,9 @@ def _in_words(variable: object, closed) -> str:
 @exercise(
     "power",
     hints=(
-        "The idea: squares. x, x², x⁴, x⁸ cost one product each, and x¹¹ is x⁸ · x² · x: the "
-        "exponent in binary says which of them. Below 0: one divided by the power of `-y`.",
+        "The idea: compute squares. x², x⁴ and x⁸ cost one product each, and x¹¹ is x⁸ · x² · x, "
+        "because the exponent in binary says which of them you need. A negative power is one "
+        "divided by the power of `-y`.",
         'The shape: `text, square = "1", x`; while `y`: if `y % 2`, the text gets a factor '
         "`square`; `y //= 2`; and if there is something left, "
         '`square = name(f"{square} * {square}")`.',
