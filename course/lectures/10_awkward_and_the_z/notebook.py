@@ -92,8 +92,7 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 #
 # A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon
 # between the first offset and the last, the number of its event, as a NumPy array. In a slice, the first offset need
-# not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop. If you are stuck, call
-# `hint("owners")`.
+# not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop.
 
 # %% id="owners-exercise" tags=["exercise"]
 def owners(offsets):
