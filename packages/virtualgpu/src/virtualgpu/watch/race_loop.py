@@ -20,7 +20,9 @@ FastTrack (Flanagan and Freund, PLDI 2009): the widest group that holds them, an
 
 from __future__ import annotations
 
-from virtualgpu.compilers.loops import I32, I64, U32, U64, compiled
+from typing import ClassVar
+
+from virtualgpu.compilers.loops import I32, I64, U32, U64, Words, compiled
 
 TIME, SITE, SCOPE, NARROW = 40, 30, 28, 27
 MAXIMUM_TIME = (1 << 23) - 1
@@ -32,45 +34,80 @@ MAXIMUM_RECORD = (1 << TIME) - 1  # all bits below the time
 LOAD, STORE, STRONG_LOAD, STRONG_STORE, VOLATILE_STORE = range(5)  # kinds of access
 WRITES, READS, STRONG_WRITES, STRONG_READS, VOLATILE_WRITES = range(5)  # kinds of record
 
+# Words of one access. Addresses lie `base` and `span` bytes above it, granules have `1 << shift`
+# bytes, it covers `width` of them, and each block of the wave has `stride` granules of its own (0
+# for global memory). `stamp` is a record without its thread. `mixed`: its size may differ from
+# other atomics'. `seen` has bit 0 set if this memory may hold plain writes later than `floor`,
+# bit 1 for plain reads. `first` is the wave's first thread, `threads` are those of a block.
+# The others are the times that the threads know of (`virtualgpu.watch.clocks`).
+ACCESS = (
+    *("base", "span", "shift", "width", "stride", "kind", "stamp", "narrow", "mixed", "seen"),
+    *("floor", "first", "threads", "block_of"),
+    *("block_time", "warp_time", "exact", "lane_times", "warp_times"),
+)
+# Words of a shadow: whether it has the rarer records, its records, and the masks of all but the
+# plain writes, of which each is one thread.
+SHADOW = (
+    *("has_strong", "has_volatile"),
+    *("writes", "reads", "strong_writes", "strong_reads", "volatile_writes"),
+    *("read_masks", "strong_write_masks", "strong_read_masks", "volatile_write_masks"),
+)
+# Words of the conflicts: how many, the length of the arrays to which the first of them are written,
+# and these: position of the lane, granule, the older record and its kind.
+CONFLICTS = ("count", "room", "positions", "granules", "records", "kinds")
+
+
+class AccessWords(Words):
+    """Words of one access."""
+
+    at: ClassVar = {name: number for number, name in enumerate(ACCESS)}
+
+
+class ShadowWords(Words):
+    """Words of a shadow memory."""
+
+    at: ClassVar = {name: number for number, name in enumerate(SHADOW)}
+
+
+class ConflictWords(Words):
+    """Words of the conflicts that an access has."""
+
+    at: ClassVar = {name: number for number, name in enumerate(CONFLICTS)}
+
 
 @compiled(inline=False)
 def is_before(
-    record: int,
-    mask: int,
-    me: int,
-    lane: int,
-    start: int,
-    threads: int,
-    block: int,
-    floor: int,
-    block_time: I64,
-    warp_time: I64,
-    exact: int,
-    lane_times: I32,
-    warp_times: I32,
+    record: int, masks: U32, granule: int, me: int, lane: int, block: int, access: AccessWords
 ) -> int:
     """Return True if all accesses of ``record`` come before the next one of thread ``me``.
 
-    ``start`` is the number of the first thread of its block, ``block`` the block's number in
-    the wave. ``mask`` tells which lanes or warps a record of several stands for.
+    ``block`` is the block's number in the wave. ``masks`` tell which lanes or warps a record of
+    several stands for.
     """
     time = record >> TIME
-    if time <= floor:
+    if time <= access.floor:
         return 1
     several = (record >> SCOPE) & 3
     thread = record & MAXIMUM_THREAD
     if several == 0 and thread == me:
         return 1
+    threads = access.threads
+    start = access.first + block * threads
     other = thread - start
     if several == 3 or other < 0 or other >= threads:
         return 0
+    block_time: I64 = access.block_time
     if time <= block_time[block]:
         return 1
-    if exact:
+    if access.exact:
+        mask = masks[granule]
+        lane_times: I32 = access.lane_times
+        warp_times: I32 = access.warp_times
         return is_before_exactly(record, mask, me - start, lane, other, lane_times, warp_times)
     warp = other >> 5
     if several == 2 or warp != (me - start) >> 5:
         return 0
+    warp_time: I64 = access.warp_time
     return time <= warp_time[block * ((threads + 31) >> 5) + warp]
 
 
@@ -132,37 +169,27 @@ def widened_mask(record: int, mask: int, group: int, me: int, start: int) -> int
 
 
 @compiled
-def quick(
-    addresses: U64,
-    lanes: I64,
-    count: int,
-    base: int,
-    span: int,
-    shift: int,
-    block_of: I64,
-    stride: int,
-    is_store: int,
-    stamp: int,
-    floor: int,
-    seen: int,
-    writes: I64,
-    reads: I64,
-    read_masks: U32,
-    first: int,
-    threads: int,
-    block_time: I64,
-    warp_time: I64,
-    exact: int,
-    lane_times: I32,
-    warp_times: I32,
-) -> int:
+def quick(addresses: U64, lanes: I64, count: int, access: AccessWords, shadow: ShadowWords) -> int:
     """Check plain accesses of one granule that meet no recent write, as :func:`check` does.
 
     Stops at the first lane of which that is not true and returns its position. Most accesses of
     most kernels are of this kind, and this loop has few enough variables for a processor's
     registers.
     """
-    whole_warps = not threads & 31
+    base = access.base
+    span = access.span
+    shift = access.shift
+    stride = access.stride
+    is_store = access.kind
+    stamp = access.stamp
+    floor = access.floor
+    seen = access.seen
+    first = access.first
+    exact = access.exact
+    block_of: I64 = access.block_of
+    writes: I64 = shadow.writes
+    reads: I64 = shadow.reads
+    whole_warps = not access.threads & 31
     for i in range(count):
         offset = addresses[i] - base
         if offset < 0 or offset >= span:
@@ -189,24 +216,7 @@ def quick(
         ):
             continue
         else:
-            block = block_of[lane]
-            remember(
-                reads,
-                read_masks,
-                at,
-                stamp + me,
-                me,
-                lane,
-                first + block * threads,
-                threads,
-                block,
-                floor,
-                block_time,
-                warp_time,
-                exact,
-                lane_times,
-                warp_times,
-            )
+            remember(reads, shadow.read_masks, at, me, lane, block_of[lane], access)
     return count
 
 
@@ -220,25 +230,20 @@ def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
 
 
 @compiled
-def note(
-    number: int,
-    room: int,
-    position: int,
-    granule: int,
-    record: int,
-    kind: int,
-    found_at: I64,
-    found_granule: I64,
-    found_record: I64,
-    found_kind: I64,
-) -> int:
-    """Write down conflict ``number`` where there is room; 1, by which they are counted."""
-    if number < room:
-        found_at[number] = position
-        found_granule[number] = granule
-        found_record[number] = record
-        found_kind[number] = kind
-    return 1
+def note(position: int, granule: int, record: int, kind: int, found: ConflictWords) -> int:
+    """Count a conflict, and write it down where there is room."""
+    number = found.count
+    if number < found.room:
+        positions: I64 = found.positions
+        granules: I64 = found.granules
+        records: I64 = found.records
+        kinds: I64 = found.kinds
+        positions[number] = position
+        granules[number] = granule
+        records[number] = record
+        kinds[number] = kind
+    found.count = number + 1
+    return 0
 
 
 @compiled
@@ -246,252 +251,99 @@ def check(
     addresses: U64,
     lanes: I64,
     count: int,
-    base: int,
-    span: int,
-    shift: int,
-    width: int,
-    block_of: I64,
-    stride: int,
-    kind: int,
-    stamp: int,
-    narrow: int,
-    mixed: int,
-    first: int,
-    threads: int,
-    floor: int,
-    block_time: I64,
-    warp_time: I64,
-    exact: int,
-    lane_times: I32,
-    warp_times: I32,
-    seen: int,
-    has_strong: int,
-    has_volatile: int,
-    writes: I64,
-    reads: I64,
-    strong_writes: I64,
-    strong_reads: I64,
-    volatile_writes: I64,
-    read_masks: U32,
-    strong_write_masks: U32,
-    strong_read_masks: U32,
-    volatile_write_masks: U32,
-    found_at: I64,
-    found_granule: I64,
-    found_record: I64,
-    found_kind: I64,
-    room: int,
-    result: I64,
+    access: AccessWords,
+    shadow: ShadowWords,
+    found: ConflictWords,
 ) -> int:
     """Check and record the access of ``count`` lanes.
 
-    Addresses lie ``base`` and ``span`` bytes above it, granules have ``1 << shift`` bytes, an
-    access covers ``width`` of them, and each block of the wave has ``stride`` granules of its
-    own (0 for global memory). ``stamp`` is a record without its thread; ``seen`` has bit 0
-    set if this memory may hold plain writes later than ``floor``, bit 1 for plain reads.
-
     Returns how many lanes were done: fewer than ``count`` where an address is not in the span.
-    ``result[0]`` is the number of conflicts; the first ``room`` of them are written to the
-    ``found`` arrays: position of the lane, granule, the older record and its kind.
+    ``found`` gets the conflicts.
     """
-    conflicts = 0
+    found.count = 0
+    kind = access.kind
+    stamp = access.stamp
+    floor = access.floor
+    first = access.first
+    threads = access.threads
+    seen = access.seen
+    has_strong = shadow.has_strong
+    has_volatile = shadow.has_volatile
+    block_of: I64 = access.block_of
+    writes: I64 = shadow.writes
+    reads: I64 = shadow.reads
+    strong_writes: I64 = shadow.strong_writes
+    strong_reads: I64 = shadow.strong_reads
+    volatile_writes: I64 = shadow.volatile_writes
     for i in range(count):
-        offset = addresses[i] - base
-        if offset < 0 or offset >= span:
-            result[0] = conflicts
+        offset = addresses[i] - access.base
+        if offset < 0 or offset >= access.span:
             return i
         lane = lanes[i]
         block = block_of[lane]
         me = first + lane
         start = first + block * threads
         mine = stamp | me
-        at = (offset >> shift) + block * stride
-        for granule in range(at, at + width):
+        at = (offset >> access.shift) + block * access.stride
+        for granule in range(at, at + access.width):
             # -- plain writes conflict with everything
             record = 0
             if seen & 1 or kind == STORE:  # a store may meet another of the same instruction
                 record = writes[granule]
             if (record >> TIME) > floor and not is_before(
-                record,
-                0,
-                me,
-                lane,
-                start,
-                threads,
-                block,
-                floor,
-                block_time,
-                warp_time,
-                exact,
-                lane_times,
-                warp_times,
-            ):
-                conflicts += note(
-                    conflicts,
-                    room,
-                    i,
-                    granule,
-                    record,
-                    WRITES,
-                    found_at,
-                    found_granule,
-                    found_record,
-                    found_kind,
-                )
+                record, shadow.read_masks, granule, me, lane, block, access
+            ):  # any masks: it is one thread
+                note(i, granule, record, WRITES, found)
             # -- plain reads conflict with every write
             if seen & 2 and kind != LOAD and kind != STRONG_LOAD:
                 record = reads[granule]
-                mask = 0
-                if exact:
-                    mask = read_masks[granule]
                 if (record >> TIME) > floor and not is_before(
-                    record,
-                    mask,
-                    me,
-                    lane,
-                    start,
-                    threads,
-                    block,
-                    floor,
-                    block_time,
-                    warp_time,
-                    exact,
-                    lane_times,
-                    warp_times,
+                    record, shadow.read_masks, granule, me, lane, block, access
                 ):
-                    conflicts += note(
-                        conflicts,
-                        room,
-                        i,
-                        granule,
-                        record,
-                        READS,
-                        found_at,
-                        found_granule,
-                        found_record,
-                        found_kind,
-                    )
+                    note(i, granule, record, READS, found)
             if has_strong:
                 # -- strong accesses conflict with plain ones, and with strong ones of another
                 #    block where the scope of one is its block, and of another size (`mixed`)
                 record = strong_writes[granule]
-                mask = 0
-                if exact:
-                    mask = strong_write_masks[granule]
                 if (
                     (record >> TIME) > floor
                     and (
                         kind < 2
-                        or mixed
+                        or access.mixed
                         or (
-                            (record & NARROW_BIT or narrow)
+                            (record & NARROW_BIT or access.narrow)
                             and widened(record, me, start, threads) == 3
                         )
                     )
                     and not is_before(
-                        record,
-                        mask,
-                        me,
-                        lane,
-                        start,
-                        threads,
-                        block,
-                        floor,
-                        block_time,
-                        warp_time,
-                        exact,
-                        lane_times,
-                        warp_times,
+                        record, shadow.strong_write_masks, granule, me, lane, block, access
                     )
                 ):
-                    conflicts += note(
-                        conflicts,
-                        room,
-                        i,
-                        granule,
-                        record,
-                        STRONG_WRITES,
-                        found_at,
-                        found_granule,
-                        found_record,
-                        found_kind,
-                    )
+                    note(i, granule, record, STRONG_WRITES, found)
                 if kind == STORE:
                     record = strong_reads[granule]
-                    mask = 0
-                    if exact:
-                        mask = strong_read_masks[granule]
                     if (record >> TIME) > floor and not is_before(
-                        record,
-                        mask,
-                        me,
-                        lane,
-                        start,
-                        threads,
-                        block,
-                        floor,
-                        block_time,
-                        warp_time,
-                        exact,
-                        lane_times,
-                        warp_times,
+                        record, shadow.strong_read_masks, granule, me, lane, block, access
                     ):
-                        conflicts += note(
-                            conflicts,
-                            room,
-                            i,
-                            granule,
-                            record,
-                            STRONG_READS,
-                            found_at,
-                            found_granule,
-                            found_record,
-                            found_kind,
-                        )
+                        note(i, granule, record, STRONG_READS, found)
             if has_volatile:
                 # -- volatile stores conflict with plain accesses, and with each other
                 record = volatile_writes[granule]
-                mask = 0
-                if exact:
-                    mask = volatile_write_masks[granule]
                 if (
                     (record >> TIME) > floor
                     and (
                         kind < 2
                         or kind == VOLATILE_STORE
                         or (
-                            (record & NARROW_BIT or narrow)
+                            (record & NARROW_BIT or access.narrow)
                             and widened(record, me, start, threads) == 3
                         )
                     )
                     and not is_before(
-                        record,
-                        mask,
-                        me,
-                        lane,
-                        start,
-                        threads,
-                        block,
-                        floor,
-                        block_time,
-                        warp_time,
-                        exact,
-                        lane_times,
-                        warp_times,
+                        record, shadow.volatile_write_masks, granule, me, lane, block, access
                     )
                 ):
-                    conflicts += note(
-                        conflicts,
-                        room,
-                        i,
-                        granule,
-                        record,
-                        VOLATILE_WRITES,
-                        found_at,
-                        found_granule,
-                        found_record,
-                        found_kind,
-                    )
+                    note(i, granule, record, VOLATILE_WRITES, found)
             # -- record this access
             if kind == STORE:
                 writes[granule] = mine
@@ -505,133 +357,36 @@ def check(
             elif kind == LOAD and (reads[granule] >> TIME) <= floor:
                 reads[granule] = mine
             elif kind == LOAD:
-                remember(
-                    reads,
-                    read_masks,
-                    granule,
-                    mine,
-                    me,
-                    lane,
-                    start,
-                    threads,
-                    block,
-                    floor,
-                    block_time,
-                    warp_time,
-                    exact,
-                    lane_times,
-                    warp_times,
-                )
+                remember(reads, shadow.read_masks, granule, me, lane, block, access)
             elif kind == STRONG_LOAD:
-                remember(
-                    strong_reads,
-                    strong_read_masks,
-                    granule,
-                    mine,
-                    me,
-                    lane,
-                    start,
-                    threads,
-                    block,
-                    floor,
-                    block_time,
-                    warp_time,
-                    exact,
-                    lane_times,
-                    warp_times,
-                )
+                remember(strong_reads, shadow.strong_read_masks, granule, me, lane, block, access)
             elif kind == STRONG_STORE:
-                remember(
-                    strong_writes,
-                    strong_write_masks,
-                    granule,
-                    mine,
-                    me,
-                    lane,
-                    start,
-                    threads,
-                    block,
-                    floor,
-                    block_time,
-                    warp_time,
-                    exact,
-                    lane_times,
-                    warp_times,
-                )
+                remember(strong_writes, shadow.strong_write_masks, granule, me, lane, block, access)
             else:
-                remember(
-                    volatile_writes,
-                    volatile_write_masks,
-                    granule,
-                    mine,
-                    me,
-                    lane,
-                    start,
-                    threads,
-                    block,
-                    floor,
-                    block_time,
-                    warp_time,
-                    exact,
-                    lane_times,
-                    warp_times,
-                )
-    result[0] = conflicts
+                masks = shadow.volatile_write_masks
+                remember(volatile_writes, masks, granule, me, lane, block, access)
     return count
 
 
 @compiled(inline=False)
 def remember(
-    records: I64,
-    masks: U32,
-    granule: int,
-    mine: int,
-    me: int,
-    lane: int,
-    start: int,
-    threads: int,
-    block: int,
-    floor: int,
-    block_time: I64,
-    warp_time: I64,
-    exact: int,
-    lane_times: I32,
-    warp_times: I32,
+    records: I64, masks: U32, granule: int, me: int, lane: int, block: int, access: AccessWords
 ) -> int:
     """Add this access to a record of several, or replace it where all of those came before."""
-    record = records[granule]
-    mask = 0
-    if exact:
-        mask = masks[granule]
-    if is_before(
-        record,
-        mask,
-        me,
-        lane,
-        start,
-        threads,
-        block,
-        floor,
-        block_time,
-        warp_time,
-        exact,
-        lane_times,
-        warp_times,
-    ):
-        records[granule] = mine
+    if is_before(records[granule], masks, granule, me, lane, block, access):
+        records[granule] = access.stamp | me
         return 0
-    return join(records, masks, granule, mine, me, start, threads, exact)
+    return join(records, masks, granule, me, access.first + block * access.threads, access)
 
 
 @compiled(inline=False)
-def join(
-    records: I64, masks: U32, granule: int, mine: int, me: int, start: int, threads: int, exact: int
-) -> int:
+def join(records: I64, masks: U32, granule: int, me: int, start: int, access: AccessWords) -> int:
     """Make the record stand for this access too."""
     record = records[granule]
-    group = widened(record, me, start, threads)
-    if exact:
+    group = widened(record, me, start, access.threads)
+    if access.exact:
         masks[granule] = widened_mask(record, masks[granule], group, me, start)
     older = record & ((1 << SCOPE) - 1) | (record >> SITE & MAXIMUM_SITE) << SITE
-    records[granule] = (mine >> TIME) << TIME | older | group << SCOPE | mine & NARROW_BIT
+    stamp = access.stamp
+    records[granule] = (stamp >> TIME) << TIME | older | group << SCOPE | stamp & NARROW_BIT
     return 0

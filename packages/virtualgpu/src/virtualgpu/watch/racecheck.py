@@ -29,6 +29,8 @@ streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
 
 from __future__ import annotations
 
+from struct import Struct
+
 import numpy as np
 
 from virtualgpu.compilers.llvm import pointer
@@ -51,6 +53,7 @@ from virtualgpu.watch.shadow_memory import Shadow
 from virtualgpu.watch.wave_state import WaveState
 
 ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
+_ACCESS = Struct(f"{len(race_loop.ACCESS)}q")
 
 
 class Racecheck(RaceOrder):
@@ -59,9 +62,9 @@ class Racecheck(RaceOrder):
     def __init__(self, report: Report):
         self.report = report
         self.areas: dict[int, Shadow] = {}  # start of an allocation → its shadow
-        self.found = [np.empty(ROOM, np.int64) for _ in range(4)]  # as many as `result` says
-        self.result = np.zeros(1, np.int64)
-        self._outputs = (*map(pointer, self.found), ROOM, pointer(self.result))
+        self.found = [np.empty(ROOM, np.int64) for _ in range(4)]  # as many as `_result` says
+        self._result = np.array([0, ROOM, *map(pointer, self.found)], np.int64)
+        self._access = np.zeros(len(race_loop.ACCESS), np.int64)
         self.active = False
         self.recorded = False  # whether what a launch has touched is asked for
         self.generation = _time.generation
@@ -256,60 +259,37 @@ class Racecheck(RaceOrder):
         seen = area.seen(floor, kind, _time.now)
         span = state.wave.shared_stride if stride else area.nbytes
         width = max(1, access.size >> area.shift)
-        place, done = pointer(addresses), 0
-        if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
-            done = race_loop.quick(
-                place,
-                pointer(lanes),
-                len(lanes),
-                area.start,
-                span,
-                area.shift,
-                state.block_pointer,
-                stride,
-                kind,
-                stamp,
-                floor,
-                seen,
-                *area.pointers[:2],
-                area.mask_pointers[0],
-                state.first,
-                state.wave.threads,
-                *known.pointers,
-                known.exact,
-                *known.exact_pointers,
-            )
-            if done == len(lanes):
-                return done
-            addresses, lanes = addresses[done:], lanes[done:]
-        done += race_loop.check(
-            pointer(addresses),
-            pointer(lanes),
-            len(lanes),
+        _ACCESS.pack_into(
+            self._access.data,
+            0,
             area.start,
             span,
             area.shift,
             width,
-            state.block_pointer,
             stride,
             kind,
             stamp,
             narrow,
             self.mixes and access.kind == "atomic",
+            seen,
+            floor,
             state.first,
             state.wave.threads,
-            floor,
+            state.block_pointer,
             *known.pointers,
             known.exact,
             *known.exact_pointers,
-            seen,
-            area.has_strong,
-            area.has_volatile,
-            *area.pointers,
-            *area.mask_pointers,
-            *self._outputs,
         )
-        if self.result[0]:
+        words, shadow, done = pointer(self._access), pointer(area.words), 0
+        if kind < race_loop.STRONG_LOAD and width == 1 and not seen & 4:
+            done = race_loop.quick(pointer(addresses), pointer(lanes), len(lanes), words, shadow)
+            if done == len(lanes):
+                return done
+            addresses, lanes = addresses[done:], lanes[done:]
+        done += race_loop.check(
+            pointer(addresses), pointer(lanes), len(lanes), words, shadow, pointer(self._result)
+        )
+        if self._result[0]:
             self._conflicts(state, access, area, addresses, lanes)
         return done
 
@@ -332,7 +312,7 @@ class Racecheck(RaceOrder):
 
     def _conflicts(self, state, access, area, addresses, lanes) -> None:
         """Sort conflicts by the instruction of the older access; keep the first of each pair."""
-        found = [one[: min(int(self.result[0]), ROOM)] for one in self.found]
+        found = [one[: min(int(self._result[0]), ROOM)] for one in self.found]
         records, kinds = found[2:]
         older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
         real = np.ones(len(records), bool)

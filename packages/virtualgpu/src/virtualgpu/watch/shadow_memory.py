@@ -80,9 +80,9 @@ class Shadow:
         self._find()
 
     def _find(self) -> None:
-        self.pointers = tuple(map(pointer, self.records))
-        # Plain writes have no masks: one record is one thread.
-        self.mask_pointers = tuple(pointer(self.masks[kind]) for kind in range(1, KINDS))
+        rare = self.has_strong, self.has_volatile
+        arrays = *self.records, *self.masks[1:]  # plain writes have no masks: each is one thread
+        self.words = np.array([*rare, *map(pointer, arrays)], np.int64)
 
     def seen(self, floor: int, kind: int, now: int) -> int:
         """Return True for records later than ``floor``.
