@@ -45,7 +45,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Jupyter, IPython and nbgrader neither read nor write the user's own settings."""
+    """Keep Jupyter, IPython and nbgrader away from the user's own settings."""
     home = tmp_path_factory.mktemp("jupyter")
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
@@ -74,7 +74,7 @@ def the_collector_looks_at_what_is_new() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_shell_is_left() -> Iterator[None]:
-    """Code that asks for the notebook's names would find those of another test's IPython."""
+    """Remove IPython's shell, or code that uses the notebook's names would find another test's."""
     yield
     core = sys.modules.get("IPython.core.interactiveshell")
     if core is not None and core.InteractiveShell.initialized():
@@ -84,7 +84,7 @@ def no_shell_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def jax_computes_in_float32() -> Iterator[None]:
-    """As it does by default, whatever a notebook run in this process has set for itself."""
+    """Reset JAX to its default float32, whatever a notebook run in this process has set."""
     yield
     if (jax := sys.modules.get("jax")) is not None:
         jax.config.update("jax_enable_x64", False)
@@ -92,7 +92,7 @@ def jax_computes_in_float32() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def awkward_arrays_are_iterated() -> None:
-    """As `%load_ext gpucourse` does, before any test compiles a kernel."""
+    """Prepare Awkward arrays as `%load_ext gpucourse` does, before tests compile kernels."""
     from virtualgpu.awkward.kernels import mend_iteration
 
     mend_iteration()
@@ -100,13 +100,13 @@ def awkward_arrays_are_iterated() -> None:
 
 @cache
 def has_browser() -> bool:
-    """Chromium or Chrome."""
+    """Return True if there is Chromium or Chrome."""
     return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
 
 
 @cache
 def has_sandbox() -> bool:
-    """bwrap, and a kernel that lets it make its namespaces."""
+    """Return True if there is bwrap, and a kernel that lets it make its namespaces."""
     command = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"]
     if not shutil.which("bwrap"):
         return False
@@ -155,13 +155,13 @@ def _room(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: browsers and servers are waited for. A worker takes up to 2 GB."""
+    """Return the cores and one: workers wait for browsers and servers; each takes up to 2 GB."""
     return min(8, len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Whole rooms, in the order of the tests: those with most tests are not the longest."""
+    """Schedule whole test groups in the tests' order: large groups are not the longest."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Rooms(LoadScopeScheduling):

@@ -13,7 +13,7 @@ CELL = 0.136
 
 
 def sectors(axes, y: float, wanted: set[int]) -> None:
-    """Eight sectors of eight elements; wanted ones are filled, sectors in use are framed."""
+    """Draw eight sectors of eight elements; wanted ones are filled, sectors in use are framed."""
     for sector in range(8):
         x = 0.3 + sector * 1.19
         used = any(8 * sector + k in wanted for k in range(8))

@@ -13,7 +13,7 @@ FILLS = (SKY, ORANGE, GREEN)
 
 
 def warp(axes, x: float, y: float, first: int, fill: str, marked: int | None) -> None:
-    """32 lanes in a row."""
+    """Draw 32 lanes in a row."""
     for lane in range(32):
         edge = INK if lane + first == marked else "white"
         sketch.box(

@@ -14,7 +14,7 @@ THREADS = (SKY, ORANGE, "#45C29B", PURPLE)
 
 
 def sequence(axes, y: float, title: str, verdict: str, starts: list[float], good: bool) -> None:
-    """One long line with four stretches on it, stacked where they overlap."""
+    """Draw one long line with four stretches on it, stacked where they overlap."""
     sketch.say(axes, 0.3, y + 0.95, title, 11, ha="left", weight="bold")
     sketch.say(axes, 9.7, y + 0.95, verdict, NORMAL, INK if good else VERMILION, ha="right")
     axes.plot([0.3, 9.7], [y, y], color="#777777", linewidth=1)

@@ -61,7 +61,7 @@ def say(
     ha: str = "center",
     **style,
 ) -> None:
-    """Text around (x, y)."""
+    """Write text around (x, y)."""
     axes.text(x, y, text, size=size, color=colour, ha=ha, va="center", **style)
 
 

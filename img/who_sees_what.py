@@ -15,7 +15,7 @@ ALT = (
 
 
 def block(axes, x: float, number: int) -> None:
-    """One block: four threads, its barrier and its shared memory."""
+    """Draw one block: four threads, its barrier and its shared memory."""
     sketch.box(axes, x, 1.85, 4.4, 3.3, "white", INK)
     sketch.say(axes, x + 0.15, 4.87, f"block {number}", 11, ha="left", weight="bold")
     for t in range(4):

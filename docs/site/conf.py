@@ -31,7 +31,7 @@ mathjax_path = "mathjax.js"
 
 
 def _reached_by_keyboard(app, pagename, templatename, context, doctree):
-    """Code that is wider than the page scrolls, with the arrow keys too once Tab has led there."""
+    """Let code that is wider than the page scroll with the arrow keys once Tab reaches it."""
     if "body" in context:
         context["body"] = context["body"].replace(
             '<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')

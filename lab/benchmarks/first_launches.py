@@ -59,8 +59,10 @@ print(json.dumps(found))
 
 
 def launches(name: str, size: int, native: str | None) -> list[list[float]]:
-    """Seconds of each of ten launches, or of as many as 20 s take and no limit of time stops: of
-    processor time, on the wall."""
+    """Return seconds of each of ten launches: of processor time, and by the wall clock.
+
+    Fewer are made if they take 20 s together, or if a time limit stops one.
+    """
     settings = {key: value for key, value in os.environ.items() if key != "VIRTUALGPU_NATIVE"}
     with tempfile.TemporaryDirectory() as folder:
         settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
@@ -76,11 +78,13 @@ def launches(name: str, size: int, native: str | None) -> list[list[float]]:
 
 
 def over_better(found: dict[str, dict[str, dict[str, list[float]]]]) -> dict[str, list[float]]:
-    """Of each row, the processor time of the first launch, and of the first two together: by
-    default, over the better of interpreted and native."""
+    """Return each row's ratio of the default to the better of interpreted and native.
+
+    Compared are the processor times of the first launch, and of the first two together.
+    """
 
     def spent(ways: dict[str, dict[str, list[float]]], way: str, numbers: tuple[int, ...]) -> float:
-        """Infinite where a limit of time stopped a launch."""
+        """Return the time of some launches; infinite if a time limit stopped one."""
         return sum(ways[way].get(f"launch {number}", [math.inf])[0] for number in numbers)
 
     return {

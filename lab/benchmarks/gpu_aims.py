@@ -47,7 +47,7 @@ PROGRAMS = ("equation_of_state", "isoneutral_mixing", "turbulent_kinetic_energy"
 
 
 def aims(results: Results | None) -> list[Aim]:
-    """The aims of the course's kernels, by a recorded run (or None: nothing was run)."""
+    """Return the aims of the course's kernels for a recorded run (None if nothing was run)."""
 
     def share(group: str, contender: str):
         row = results.row(group, contender)
@@ -114,7 +114,7 @@ def aims(results: Results | None) -> list[Aim]:
 
 
 def aims_table(results: Results | None) -> str:
-    """The aims as Markdown."""
+    """Return the aims as Markdown."""
     where = f"On {results.where}." if results else NOT_YET
     lines = [
         "# What the kernels should reach on a GPU",

@@ -134,7 +134,7 @@ def tell_trial(document: dict, failed: list[dict]) -> None:
 
 
 def tell(found: results.Results, failed: list[dict]) -> None:
-    """Medians of a run, its failures, and the aims."""
+    """Print medians of a run, its failures, and the aims."""
     table = Table(
         "",
         "device, ms",

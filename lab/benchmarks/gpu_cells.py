@@ -26,7 +26,7 @@ _NEEDS = re.compile(r"# %%needs (\w+)\n")
 
 
 def code_cells(lesson: str) -> dict[str, str]:
-    """The code cells of a solved lecture or project by their ids, without hidden tests.
+    """Return the code cells of a solved lesson by their ids, without hidden tests.
 
     A cell under ``%%needs`` is left out where what it needs is missing.
     """
@@ -54,7 +54,7 @@ class Missing(LookupError):
 
 @cache
 def _of_cell(cell: str, text: str) -> list[tuple[frozenset[str], ast.stmt, str]]:
-    """The top-level statements of a cell that bind names: (names, statement, cell)."""
+    """Return the top-level statements of a cell that bind names: (names, statement, cell)."""
     return [
         (names, statement, cell)
         for statement in ast.parse(text).body
@@ -88,7 +88,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 def _globals(code: CodeType) -> Iterator[str]:
-    """The global names that a statement's code reads, in nested functions too."""
+    """Yield the global names that a statement's code reads, in nested functions too."""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield step.argval
@@ -98,7 +98,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def file_name(cell: str) -> str:
-    """What tracebacks call a cell."""
+    """Return a cell's name in tracebacks."""
     return f"<course: {cell}>"
 
 
@@ -108,7 +108,7 @@ def _compiled(statement: ast.stmt, cell: str) -> CodeType:
 
 
 def take(lesson: str, *names: str, given: Mapping[str, object] | None = None) -> SimpleNamespace:
-    """The named definitions of a solved lesson, with all that they need from it.
+    """Return the named definitions of a solved lesson, with all that they need from it.
 
     A name that a lesson binds several times means its last binding; inside of a definition, the
     last one before it. ``given`` names are used in place of the lesson's (``{"np": jnp}``).
@@ -130,7 +130,7 @@ def run(
     names: Sequence[str],
     given: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """What :func:`take` gives, by name, from these cells instead of the lesson's own."""
+    """Return the definitions of :func:`take` by name, from these cells."""
     given = given or {}
     statements = [one for cell, text in cells.items() for one in _of_cell(cell, text)]
     wanted: set[int] = set()

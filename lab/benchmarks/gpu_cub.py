@@ -21,7 +21,7 @@ _compiling: dict[str, object] = {}
 
 
 def nvcc() -> str | None:
-    """The path of NVIDIA's compiler, or None."""
+    """Return the path of NVIDIA's compiler, or None."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
     places = [Path(home) / "bin" / "nvcc" for home in homes if home]
     found = shutil.which("nvcc") or next((str(p) for p in places if p.is_file()), None)
@@ -56,7 +56,7 @@ def start(capability: tuple[int, int]) -> None:
 
 
 def library() -> ctypes.CDLL:
-    """The compiled functions; waits for the compiler, for a minute at most."""
+    """Load the compiled functions; wait a minute at most for the compiler."""
     needs_gpu("CUB compiled by nvcc")
     if not _compiling:
         raise RuntimeError("no nvcc here: CUB's own functions are left out")
@@ -68,7 +68,7 @@ def library() -> ctypes.CDLL:
 
 
 def with_scratch(function, *arguments):
-    """A call of one of :data:`lab.benchmarks.gpu_twins.CUB`'s functions, as a function to time.
+    """Return a function to time that calls one of :data:`lab.benchmarks.gpu_twins.CUB`.
 
     As CUB asks for it: called once with no scratch memory how much it needs, then called with it.
     ``arguments`` are ctypes values. The returned function raises where CUDA reports an error.

@@ -32,7 +32,7 @@ ROW_BYTES = 2**28  # of private histograms, at most
 
 
 def values_of(kind: str, n: int):
-    """n float64 values from 0 to 120: "peaks" like the project's masses, or "even"."""
+    """Return n float64 values from 0 to 120: "peaks" like the project's masses, or "even"."""
     import cupy as cp
 
     random = cp.random.default_rng(5)
@@ -52,7 +52,7 @@ def values_of(kind: str, n: int):
 
 
 def histogram(kind: str) -> Callable[[int], Work]:
-    """Build the work on ``size`` values of a kind."""
+    """Return a builder of the work on ``size`` values of a kind."""
 
     def build(size: int) -> Work:
         import cupy as cp

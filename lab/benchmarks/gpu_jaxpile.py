@@ -19,7 +19,7 @@ MOST = 1e-11
 
 
 def program(name: str) -> Callable[[int], Work]:
-    """Builds the work: one call of the program."""
+    """Return a builder of the work: one call of the program."""
 
     def build(size: int) -> Work:
         import cupy as cp

@@ -29,7 +29,7 @@ WARPS_LECTURE = "12_thinking_in_warps"
 
 
 def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check):
-    """``kernel(id, label, name)`` adds the lesson's kernel of that name to ``work``.
+    """Return ``kernel(id, label, name)``, which adds the lesson's kernel ``name`` to ``work``.
 
     It is launched on the arrays ``given`` and on one that ``fresh()`` makes, which ``check`` gets.
     """
@@ -45,7 +45,7 @@ def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check)
 
 
 def coalescing(size: int) -> Work:
-    """Partial sums with neighbours side by side, and with a share that hangs together."""
+    """Time partial sums with adjacent threads side by side, and with contiguous shares."""
     import cupy as cp
 
     n = fitting(size, 12)
@@ -67,7 +67,7 @@ def coalescing(size: int) -> Work:
 
 
 def banks(size: int) -> Work:
-    """Folding 128 numbers in shared memory: halves, or neighbours with bank conflicts."""
+    """Time sums of 128 numbers in shared memory: by halves, or with bank conflicts."""
     import cupy as cp
 
     n = fitting(size, 12) // 128 * 128
@@ -95,7 +95,7 @@ ROUNDS = 32
 
 @cache
 def turn_unpadded():
-    """``turn`` of the lecture with a tile of 32 columns, as one writes it first."""
+    """Return ``turn`` of the lecture with a tile of 32 columns, the usual first version."""
     from numba import cuda, float32
 
     @cuda.jit
@@ -114,7 +114,7 @@ def turn_unpadded():
 
 @cache
 def column_sums(width: int):
-    """A kernel in which each warp reads columns of a shared tile, ``width`` words wide, in turn.
+    """Return a kernel whose warps read columns of a shared tile, ``width`` words wide, in turn.
 
     The tile has 32 rows; with 32 columns a warp's words lie in one bank, with 33 in 32 of them.
     """
@@ -138,7 +138,7 @@ def column_sums(width: int):
 
 
 def columns(blocks: int) -> Work:
-    """Columns of a tile in shared memory, without padding and with: 32 turns for a load, or one."""
+    """Time columns of a shared tile with padding and without: one turn a load, or 32."""
     import cupy as cp
 
     work = Work(blocks * 256 * ROUNDS, "words")
@@ -162,7 +162,7 @@ def columns(blocks: int) -> Work:
 
 
 def turning(size: int) -> Work:
-    """A square table of float32 turned from rows into columns."""
+    """Time the transposition of a square table of float32."""
     import cupy as cp
 
     work = Work(size * size, "numbers", bytes=8 * size * size, flops=0)
@@ -199,7 +199,7 @@ def turning(size: int) -> Work:
 
 
 def product(size: int) -> Work:
-    """A square matrix product in float32."""
+    """Time a square matrix product in float32."""
     import cupy as cp
 
     work = Work(size * size, "elements", bytes=12 * size * size, flops=2 * size**3)

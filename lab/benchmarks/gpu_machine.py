@@ -36,7 +36,7 @@ extern "C" __global__ void fma_peak(REAL *out, REAL a, REAL b, int rounds)
 
 
 def copies(size: int) -> Work:
-    """Copying float64 numbers on the device: the bandwidth that streaming kernels are held to."""
+    """Time copies of float64 on the device: the reference bandwidth of streaming kernels."""
     import cupy as cp
     from numba import cuda
 
@@ -73,7 +73,7 @@ def copies(size: int) -> Work:
 
 
 def launches(size: int) -> Work:
-    """One kernel that hardly does anything: what a launch costs."""
+    """Time a kernel that does almost nothing: the cost of a launch."""
     import cupy as cp
     from numba import cuda
 
@@ -128,7 +128,7 @@ def launches(size: int) -> Work:
 
 
 def link(size: int) -> Work:
-    """Copies between host and device, float64 numbers."""
+    """Time copies of float64 numbers between host and device."""
     import cupy as cp
 
     n = size
@@ -164,7 +164,7 @@ def link(size: int) -> Work:
 
 
 def peak(real: str):
-    """Fused multiply-adds of one precision, eight independent chains in each thread."""
+    """Time fused multiply-adds of one precision, eight independent chains in each thread."""
 
     def build(size: int) -> Work:
         import cupy as cp

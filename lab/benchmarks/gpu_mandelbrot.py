@@ -25,7 +25,7 @@ AREA, BOX = 1.5065918849, 6.25  # as project 2 has them, with its source
 
 
 def axes(width: int):
-    """The lecture's window in width × 2/3 width points, float32."""
+    """Return the lecture's window in width × 2/3 width points, float32."""
     height = 2 * width // 3
     return (
         np.linspace(-2.2, 0.8, width, dtype=np.float32),
@@ -34,7 +34,7 @@ def axes(width: int):
 
 
 def picture(width: int) -> Work:
-    """Steps that each point stays; inputs and result stay on the device."""
+    """Time the steps that each point stays; inputs and result stay on the device."""
     import cupy as cp
 
     real, imag = axes(width)
@@ -113,7 +113,7 @@ def picture(width: int) -> Work:
 
 
 def area(size: int) -> Work:
-    """Project 2: how many random points do not escape, with and without waiting lanes."""
+    """Time project 2: random points that do not escape, with and without waiting lanes."""
     import cupy as cp
 
     work, limit, seed = Work(size, "points"), 500, 2

@@ -61,7 +61,7 @@ class GPUStopwatch:
         self.device(lambda: None, 0.0)
 
     def device(self, run: Callable[[], Any], spin: float) -> float:
-        """Milliseconds between two events around ``run``, behind ``spin`` ms of waiting."""
+        """Return milliseconds between two events around ``run``, after ``spin`` ms of waiting."""
         start, stop = self._cp.cuda.Event(), self._cp.cuda.Event()
         self._spin((1,), (1,), (self._cp.int64(spin * CYCLES),))
         start.record()
@@ -72,7 +72,7 @@ class GPUStopwatch:
         return float(self._cp.cuda.get_elapsed_time(start, stop))
 
     def enqueue(self, run: Callable[[], Any]) -> float:
-        """Milliseconds that the host needs for a call, whether the device is done or not."""
+        """Return the host's milliseconds for a call, even if the device is not done."""
         self.finish(None)
         start = time.perf_counter()
         result = run()
@@ -81,7 +81,7 @@ class GPUStopwatch:
         return took * 1e3
 
     def host(self, run: Callable[[], Any], calls: int, on_device: bool) -> float:
-        """Milliseconds for each of so many calls, until the last one is done.
+        """Return milliseconds for each of so many calls, until the last one is done.
 
         Of all that may leave work to the device, copies too: from pinned memory
         ``cupy.ndarray.set`` returns at once.
@@ -169,7 +169,7 @@ def measure(
 
 
 def sample(timed: Timed, watch: Stopwatch) -> None:
-    """One more sample by each of a contender's clocks."""
+    """Take one more sample by each of a contender's clocks."""
     run, clock = timed.ready.run, timed.contender.clock
     if clock == "events":
         timed.device_ms.append(watch.device(run, timed.spin))

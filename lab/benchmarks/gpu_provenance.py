@@ -38,7 +38,7 @@ STATE = (
 
 
 def state() -> dict[str, str]:
-    """Clocks, temperature and the like of the first GPU; empty where nvidia-smi does not answer."""
+    """Return the first GPU's clocks, temperature and so on; empty without nvidia-smi."""
     command = ["nvidia-smi", f"--query-gpu={','.join(STATE)}", "--format=csv,noheader", "--id=0"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
@@ -49,7 +49,7 @@ def state() -> dict[str, str]:
 
 
 def gpu() -> dict:
-    """The GPU that answers CuPy in this process; ``driver`` as nvidia-smi tells it."""
+    """Return the GPU that CuPy uses in this process; ``driver`` comes from nvidia-smi."""
     import cupy as cp
 
     properties = cp.cuda.runtime.getDeviceProperties(0)

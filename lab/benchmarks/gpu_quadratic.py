@@ -26,7 +26,7 @@ FLOPS = 8
 
 
 def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
-    """Builds the work for float32 or float64; with NumPy beside it where sizes are scanned."""
+    """Return a builder of the work for float32 or float64; with NumPy if sizes are scanned."""
 
     def build(size: int) -> Work:
         import cupy as cp

@@ -30,7 +30,7 @@ THREADS = 128  # as in the lectures
 
 @contextlib.contextmanager
 def without_cub():
-    """CuPy's own reductions and routines, not CUB's, which are its default."""
+    """Use CuPy's own reductions and routines, not its default, CUB's."""
     from cupy import _core
 
     before = _core.get_routine_accelerators(), _core.get_reduction_accelerators()
@@ -44,7 +44,7 @@ def without_cub():
 
 
 def reduction(*, scan: bool = False) -> Callable[[int], Work]:
-    """Builds the work: the sum of ``size`` float32 numbers."""
+    """Return a builder of the work: the sum of ``size`` float32 numbers."""
 
     def build(size: int) -> Work:
         import cupy as cp

@@ -72,7 +72,7 @@ class Run:
         self.console.print(f"{row['id']}: {escape(said)}")
 
     def hear(self, message: tuple) -> None:
-        """One message of :func:`lab.benchmarks.gpu_worker.main`."""
+        """Handle one message of :func:`lab.benchmarks.gpu_worker.main`."""
         kind, *rest = message
         if kind == "machine":
             self.document["gpu"] = rest[0]
@@ -114,12 +114,12 @@ class Run:
 
 
 def source() -> str:
-    """A digest of what a run times."""
+    """Return a digest of the source that a run times."""
     return source_digest(find_root(), SOURCE)
 
 
 def earlier(path: Path, name: str, driver: str | None) -> dict | None:
-    """What a run of the same source on the same GPU has written; None if there is no such file."""
+    """Return an earlier run of the same source on the same GPU; None without such a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -206,7 +206,7 @@ def run(
 
 
 def converse(here: Run, trial: bool, deadline: float, work) -> None:
-    """One worker, from its start until it ends, by itself or otherwise."""
+    """Run one worker from its start until it ends or is ended."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     worker = context.Process(target=work, args=(theirs, list(here.left), trial, deadline))
@@ -227,7 +227,7 @@ def converse(here: Run, trial: bool, deadline: float, work) -> None:
 
 
 def listen(here: Run, pipe: Connection, deadline: float) -> str | None:
-    """Hear a worker out. Returns why it is to be stopped, or None if it has nothing more to say."""
+    """Receive a worker's messages; return the reason to stop it, or None at its end."""
     while True:
         patience = min(SILENCE, max(0.0, deadline + GRACE - time.time()))
         if not pipe.poll(patience):
@@ -249,7 +249,7 @@ def listen(here: Run, pipe: Connection, deadline: float) -> str | None:
 
 
 def shortly(row: dict) -> str:
-    """A row's most exact median, for the log."""
+    """Return a row's most exact median, for the log."""
     from gpucourse.views.results import Row
 
     found = Row.of(row)
@@ -266,7 +266,7 @@ def save(document: dict, path: Path | None) -> None:
 
 
 def _text(document: dict) -> str:
-    """JSON with a line for each row: it can be read, and its history can be compared."""
+    """Return JSON with a line for each row, which can be read and compared by line."""
     rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in document["rows"])
     head = json.dumps({**document, "rows": []}, indent=1, ensure_ascii=False)
     assert head.endswith('"rows": []\n}')

@@ -23,7 +23,7 @@ BLOCK = 128
 
 
 def disc(size: int) -> Work:
-    """Random points of a square, counted where they lie in the disc; float64 unless it says so."""
+    """Time counts of a square's random points in a disc; float64 unless stated."""
     import cupy as cp
 
     points = min(256, size)  # of a thread, or of a stream
@@ -88,7 +88,7 @@ def disc(size: int) -> Work:
 
 
 def numbers(size: int) -> Work:
-    """Uniform numbers written to memory; float64 unless it says so."""
+    """Time uniform numbers written to memory; float64 unless stated."""
     import cupy as cp
 
     n = fitting(size, 32)

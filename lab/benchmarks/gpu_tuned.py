@@ -21,7 +21,7 @@ MAX_SLOTS = 1024
 
 @intrinsic
 def four_at(typing, array, start):
-    """Four neighbours by one load of 16 bytes; ``start`` is a multiple of four."""
+    """Load four adjacent values by one load of 16 bytes; ``start`` is a multiple of four."""
     from llvmlite import ir
     from numba.core import types
     from numba.np import arrayobj
@@ -40,8 +40,10 @@ def four_at(typing, array, start):
 
 @cuda.jit(device=True)
 def add_to(total, mine):
-    """The sum of a block's numbers, added to ``total[0]`` by one thread: shuffles within the warps,
-    shared memory among them. (An atomic for each warp makes them queue: ``reduction/shuffle``.)"""
+    """Add a block's numbers to ``total[0]``: shuffles in warps, shared memory among them.
+
+    One thread adds the sum. (An atomic for each warp makes them queue: ``reduction/shuffle``.)
+    """
     place = cuda.shared.array(SUM_WARPS, float64)
     for k in (16, 8, 4, 2, 1):
         mine += cuda.shfl_down_sync(0xFFFFFFFF, mine, k)
@@ -56,7 +58,7 @@ def add_to(total, mine):
 
 @cache
 def sum_eight():
-    """Adds the sum of float32 ``values`` to ``total[0]``: eight loads under way in each thread."""
+    """Return a kernel that adds the sum of float32 ``values``: eight loads under way a thread."""
     t = SUM_THREADS
     k1, k2, k3, k4, k5, k6, k7 = (uint64(k * t) for k in range(1, 8))
 
@@ -80,7 +82,7 @@ def sum_eight():
 
 @cache
 def sum_vectors():
-    """The same with four loads of 16 bytes; ``values`` begin at a multiple of 16 bytes."""
+    """Return the same with four loads of 16 bytes; ``values`` begin at a multiple of 16 bytes."""
     row = 4 * SUM_THREADS
     k1, k2, k3 = (uint64(k * row) for k in range(1, 4))
 
@@ -112,7 +114,7 @@ def sum_vectors():
 
 @cuda.jit(device=True)
 def slot_of(value, low, high, scale, bins):
-    """``bin_index`` of project 1 by one product: 0 underflow, 1 to bins, bins + 1 overflow, NaN."""
+    """Return project 1's bin by one product: 0 underflow, 1 to bins, bins + 1 overflow, NaN."""
     if value < low:
         return uint32(0)
     if value < high:
@@ -122,7 +124,7 @@ def slot_of(value, low, high, scale, bins):
 
 @cache
 def fill_eight():
-    """``fill_shared`` of project 1 with eight loads under way, and ``scale`` for a quotient."""
+    """Return project 1's ``fill_shared`` with eight loads under way; ``scale`` saves a division."""
     t = FILL_THREADS
     k1, k2, k3, k4, k5, k6, k7 = (uint64(k * t) for k in range(1, 8))
 
@@ -155,7 +157,7 @@ def fill_eight():
 
 @cache
 def stays_narrow():
-    """``stays_cuda`` of lecture 18, counting in 32 bits, with one branch a step."""
+    """Return ``stays_cuda`` of lecture 18, counting in 32 bits, with one branch a step."""
 
     @cuda.jit
     def stays_narrow(real, imag, limit, out):

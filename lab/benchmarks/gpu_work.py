@@ -63,7 +63,7 @@ class Work:
     contenders: list[Contender] = field(default_factory=list)
 
     def add(self, id: str, label: str, clock: str = "events", made_by: str = "course"):
-        """Decorates the function that makes a contender ready."""
+        """Decorate the function that prepares a contender."""
         assert clock in CLOCKS, clock
 
         def keep(make: Callable[[], Ready]) -> Callable[[], Ready]:
@@ -97,7 +97,7 @@ _state = {"virtual": False, "x64": False}
 
 
 def prepare(*, virtual: bool) -> None:
-    """Once in a process, before any group: whether the virtual GPU answers."""
+    """Prepare the process before any group, for a real or the virtual GPU."""
     from virtualgpu.awkward.kernels import mend_iteration
 
     _state["virtual"] = virtual
@@ -114,7 +114,7 @@ def prepare(*, virtual: bool) -> None:
 
 
 def precision(x64: bool) -> None:
-    """What :func:`jax_ready` sets from now on."""
+    """Set the precision of :func:`jax_ready` from now on."""
     _state["x64"] = x64
 
 
@@ -124,13 +124,13 @@ def virtual() -> bool:
 
 
 def needs_gpu(what: str) -> None:
-    """Raises :class:`Untried` in a trial without a GPU."""
+    """Raise :class:`Untried` in a trial without a GPU."""
     if virtual():
         raise Untried(f"{what}: only on a GPU")
 
 
 def jax_ready():
-    """The module jax, with a GPU behind it (unless this is a trial), in the group's precision."""
+    """Import JAX with a GPU (except in a trial), in the group's precision."""
     import jax
 
     jax.config.update("jax_enable_x64", _state["x64"])
@@ -141,14 +141,14 @@ def jax_ready():
 
 
 def on_jax(array):
-    """A CuPy array as one of JAX's own, by way of the host."""
+    """Convert a CuPy array to one of JAX's own, through the host."""
     import cupy as cp
 
     return jax_ready().numpy.asarray(cp.asnumpy(array)).block_until_ready()
 
 
 def on_numba(array):
-    """A CuPy array as Numba's, the same memory.
+    """Convert a CuPy array to Numba's, on the same memory.
 
     Done once and not in each launch: Numba would wait for CuPy's stream every time.
     """
@@ -158,14 +158,14 @@ def on_numba(array):
 
 
 def multiprocessors() -> int:
-    """How many the device has."""
+    """Return the number of the device's multiprocessors."""
     import cupy as cp
 
     return int(cp.cuda.runtime.getDeviceProperties(0)["multiProcessorCount"])
 
 
 def full_grid(threads: int) -> int:
-    """Blocks of so many threads that fill a GPU of 2,048 threads a multiprocessor once.
+    """Return the blocks of so many threads that fill a GPU once, at 2,048 a multiprocessor.
 
     A few in a trial: the virtual GPU runs them one after the other.
     """
@@ -173,12 +173,12 @@ def full_grid(threads: int) -> int:
 
 
 def blocks_for(n: int, threads: int) -> int:
-    """Blocks that give each of n elements a thread."""
+    """Return the number of blocks that give each of n elements a thread."""
     return (n + threads - 1) // threads
 
 
 def fitting(size: int, bytes_each: int) -> int:
-    """``size``, halved until so many bytes for each element fit into a third of free memory."""
+    """Halve ``size`` until its elements fit into a third of free memory."""
     import cupy as cp
 
     free = cp.cuda.runtime.memGetInfo()[0] if not virtual() else math.inf
@@ -188,7 +188,7 @@ def fitting(size: int, bytes_each: int) -> int:
 
 
 def on_cupy(array):
-    """An array of any library as CuPy's: Numba's by its address, others by way of the host."""
+    """Convert any library's array to CuPy's: Numba's by address, others through the host."""
     import cupy as cp
 
     if isinstance(array, cp.ndarray) or hasattr(array, "copy_to_host"):
@@ -197,7 +197,7 @@ def on_cupy(array):
 
 
 def expect_close(got, expected, rtol: float, what: str = "the result") -> None:
-    """AssertionError naming the first element of ``got`` that is off by more than ``rtol``.
+    """Raise AssertionError for the first element of ``got`` that is off by more than ``rtol``.
 
     Compared on the device, all of it; NaN is never close.
     """
@@ -216,6 +216,6 @@ def expect_close(got, expected, rtol: float, what: str = "the result") -> None:
 
 
 def expect_number(got, expected: float, rtol: float) -> None:
-    """AssertionError where a number on any device is off by more than ``rtol``."""
+    """Raise AssertionError if a number on any device is off by more than ``rtol``."""
     number = float(on_cupy(got).ravel()[0])
     assert abs(number - expected) <= rtol * abs(expected), f"the result is {number}, not {expected}"

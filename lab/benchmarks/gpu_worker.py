@@ -99,14 +99,14 @@ class Task:
 
 
 def tasks(groups: Iterable[Group], trial: bool) -> list[Task]:
-    """What a run does, in order."""
+    """Return a run's tasks, in order."""
     return [
         Task(group.id, size) for group in groups for size in (group.tries if trial else group.sizes)
     ]
 
 
 def prepare_environment(trial: bool) -> None:
-    """Variables that libraries read when they start."""
+    """Set variables that libraries read when they start."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if trial:
@@ -157,7 +157,7 @@ def do(
     watch: gpu_measuring.Stopwatch | None,
     time_left: Callable[[], float],
 ) -> None:
-    """One task: rows of its contenders, timed where there is a ``watch``."""
+    """Do one task: rows of its contenders, timed if there is a ``watch``."""
     group = _ALL[task.group]
     gpu_work.precision(group.x64)
     try:
@@ -189,7 +189,7 @@ def do(
 
 
 def named(group: Group, size: int, work: Work | None, contender: Contender | None) -> dict:
-    """What every row says of itself."""
+    """Return the fields that every row has."""
     row = {
         "id": f"{group.id}/{contender.id if contender else 'build'}/{size}",
         "group": group.id,
@@ -209,7 +209,7 @@ def named(group: Group, size: int, work: Work | None, contender: Contender | Non
 
 
 def samples(timed: gpu_measuring.Timed, *, measured: bool) -> dict:
-    """A row's outcome: its samples in milliseconds, its error, or that it was right."""
+    """Return a row's outcome: its samples in milliseconds, its error, or its success."""
     if timed.error:
         return {"error": timed.error}
     if not measured:
@@ -224,7 +224,7 @@ def samples(timed: gpu_measuring.Timed, *, measured: bool) -> dict:
 
 
 def _free() -> None:
-    """Memory of the last group back to the driver, as far as libraries give it."""
+    """Free the last group's memory, as far as libraries give it back."""
     gc.collect()
     cupy = sys.modules.get("cupy")
     if cupy is not None and not gpu_work.virtual():
@@ -233,7 +233,7 @@ def _free() -> None:
 
 
 def _trouble() -> str:
-    """What the device says if it can no longer be used; an empty text if it can."""
+    """Return the device's error if it can no longer be used, else an empty string."""
     import cupy as cp
 
     try:
@@ -252,7 +252,7 @@ def _capability() -> tuple[int, int]:
 
 
 def trial(group: str, size: int | None = None) -> list[SimpleNamespace]:
-    """For tests: the rows of one group, tried in this process on the virtual GPU."""
+    """Run one group in this process on the virtual GPU and return its rows, for tests."""
     rows: list[SimpleNamespace] = []
 
     def send(message: tuple) -> None:

@@ -14,7 +14,7 @@ LOW, HIGH, BINS = 60.0, 120.0, 120  # GeV, as in the project's fit
 
 
 def events(size: int) -> Work:
-    """The mass nearest the Z of each event, counted in bins, with copies and without."""
+    """Time each event's mass nearest the Z, counted in bins, with copies and without."""
     import awkward as ak
     import cupy as cp
     from numba import cuda
@@ -76,7 +76,7 @@ def events(size: int) -> Work:
 
 
 def _reference(sample) -> np.ndarray:
-    """The counts by the course's own mass oracle: another way than either of the two."""
+    """Return the counts by the course's own mass oracle, which is independent of both."""
     import awkward as ak
 
     from gpucourse.data import Z_MASS, pair_masses

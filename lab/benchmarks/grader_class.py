@@ -38,7 +38,7 @@ for n in (0, 1, 7, -4):
 
 
 def trivial(kind: str) -> nbformat.NotebookNode:
-    """Plain Python, one point; stock's tests call the function by its name, as usual there."""
+    """Return a notebook of plain Python for one point; stock tests call the function directly."""
     calls = {
         STOCK: ("double(3)", "double(n)"),
         OURS: ('call("double", 3, where="host")', 'call("double", n, where="host")'),
@@ -82,7 +82,7 @@ class Course:
         self.nbgrader("generate_assignment", "trivial")
 
     def project_class(self, count: int, name: str = "01_fill_a_histogram") -> None:
-        """`count` submissions of a project: its solution and its known-wrong answers in turn."""
+        """Hand in `count` submissions: a project's solution and known-wrong answers in turn."""
         target = self.folder / "source" / name
         shutil.copytree(REPOSITORY / "grading" / "source" / name, target)
         assignment = Assignment.load(target / f"{name}.ipynb")
@@ -106,7 +106,7 @@ class Course:
         self._run(sys.executable, "-m", "nbgrader", *arguments)
 
     def grade(self, assignment: str, *options: str) -> None:
-        """The whole class, gradebook included: `gpucourse grade`, or `nbgrader autograde`."""
+        """Grade the whole class with `gpucourse grade` or `nbgrader autograde`."""
         if self.kind == STOCK:
             self.nbgrader("autograde", assignment)
         else:
@@ -133,7 +133,7 @@ class Course:
             raise RuntimeError((ran.stdout + ran.stderr)[-3000:])
 
     def scores(self, assignment: str) -> dict[str, float]:
-        """Each student's points in the gradebook."""
+        """Return each student's points in the gradebook."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:
@@ -148,5 +148,5 @@ class Course:
 
 
 def environment() -> dict[str, str]:
-    """nbgrader finds its programs, and nobody's own settings play a part."""
+    """Return an environment with nbgrader's programs and without anybody's settings."""
     return os.environ | {"PATH": search_path(), "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}

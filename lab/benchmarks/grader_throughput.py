@@ -56,7 +56,7 @@ def measured(course: Course, assignment: str, *options: str) -> dict:
 
 
 def processor_seconds() -> float:
-    """Of the whole machine: the children of a fork server are not children of this process.
+    """Return the whole machine's processor time, as a fork server's children are not ours.
 
     Without the time of processes with a positive niceness, which are not this benchmark's.
     """
@@ -65,7 +65,7 @@ def processor_seconds() -> float:
 
 
 def where_the_time_goes(course: Course, assignment: str, wall: float, options) -> dict:
-    """Seconds of wall time, spread over as many submissions as ran at a time."""
+    """Return seconds of wall time, spread over the submissions that ran at a time."""
     workers = (
         int(options[options.index("--workers") + 1])
         if "--workers" in options
@@ -83,7 +83,7 @@ def where_the_time_goes(course: Course, assignment: str, wall: float, options) -
 
 
 def compared(folder: Path, name: str, count: int, assignment: str) -> dict:
-    """Both graders on one class."""
+    """Run both graders on one class and return the times."""
     found = {}
     for kind in (OURS, STOCK):
         course = Course(folder / f"{name}-{kind}", kind)
@@ -98,7 +98,7 @@ def compared(folder: Path, name: str, count: int, assignment: str) -> dict:
 
 
 def scaling(folder: Path, name: str, count: int, assignment: str) -> dict:
-    """One and two submissions at a time."""
+    """Grade with one and with two submissions at a time and return the times."""
     found = {}
     for workers in (1, 2):
         course = Course(folder / f"scale-{name}-{workers}", OURS)

@@ -23,7 +23,7 @@ def library(array):
 
 
 def put(array, where, value, add: bool = False):
-    """A copy of the array with a part of it replaced, or added to."""
+    """Return a copy of the array with a part of it replaced, or added to."""
     if not isinstance(array, np.ndarray):
         return array.at[where].add(value) if add else array.at[where].set(value)
     array = array.copy()
@@ -32,7 +32,7 @@ def put(array, where, value, add: bool = False):
 
 
 def scan(step, carry, rows, reverse: bool = False):
-    """lax.scan over a tuple of arrays, for a step that returns its carry as its row."""
+    """Scan over a tuple of arrays, for a step that returns its carry as its row."""
     if not isinstance(rows[0], np.ndarray):
         return jax.lax.scan(step, carry, rows, reverse=reverse)[1]
     order = range(len(rows[0]))[:: -1 if reverse else 1]
@@ -46,7 +46,7 @@ def scan(step, carry, rows, reverse: bool = False):
 
 
 def sideways(array):
-    """x and y exchanged: what is written for x then works on y."""
+    """Exchange x and y, so that code for x works on y."""
     return array.swapaxes(0, 1)
 
 
@@ -54,13 +54,13 @@ def sideways(array):
 
 
 def gradients(field, water, distance):
-    """Differences at the far faces of the cells along x; zero at land and at the last face."""
+    """Return differences at the cells' far faces along x; zero at land and the last face."""
     change = water[1:] * water[:-1] * (field[1:] - field[:-1]) / distance[:-1, None, None]
     return put(library(field).zeros_like(field), slice(None, -1), change)
 
 
 def slopes(derivatives, across, upwards):
-    """Slope of a surface of equal density and the taper of Danabasoglu and McWilliams (1995)."""
+    """Return slope of equal density and taper of Danabasoglu and McWilliams (1995)."""
     xp = library(across[0])
     horizontal = derivatives[0] * across[0] + derivatives[1] * across[1]
     vertical = derivatives[0] * upwards[0] + derivatives[1] * upwards[1]
@@ -73,7 +73,7 @@ def parts(arrays, *where):
 
 
 def at_faces(derivatives, across, upwards, mixing, water, dz):
-    """At the faces along x: the diagonal of the tensor, and the tapered slopes (x, y, z, 2, 2)."""
+    """Return the tensor's diagonal and the tapered slopes at faces along x: (x, y, z, 2, 2)."""
     xp = library(water)
     face, rows = slice(1, -2), slice(2, -2)
     wet = water[1:-2, rows] * water[2:-1, rows]
@@ -104,7 +104,7 @@ def at_faces(derivatives, across, upwards, mixing, water, dz):
 
 
 def at_tops(derivatives, across, upwards, mixing, water, dx):
-    """At the tops of the cells: what slopes along x add to the vertical diffusivity, and they."""
+    """Return the slopes at the cells' tops along x, and their part of vertical diffusivity."""
     xp = library(water)
     below = slice(None, -1)
     wet = water[INSIDE][:, :, :-1] * water[INSIDE][:, :, 1:]
@@ -126,7 +126,7 @@ def at_tops(derivatives, across, upwards, mixing, water, dx):
 
 
 def isoneutral_mixing(salinity, temperature, water, mixing, depth, dx, dy, dz):
-    """The diagonal of the mixing tensor (three arrays) and four arrays of triads' slopes.
+    """Return the mixing tensor's diagonal (three arrays) and four arrays of triads' slopes.
 
     Griffies, Gnanadesikan, Pacanowski and others (1998), "Isoneutral diffusion in a z-coordinate
     ocean model": each face has four triads of one cell and two gradients. ``water`` is 1 in water
@@ -159,7 +159,7 @@ def isoneutral_mixing(salinity, temperature, water, mixing, depth, dx, dy, dz):
 
 
 def solved(lower, middle, upper, right):
-    """Tridiagonal systems along z, by Thomas' algorithm: two scans over rows (x, y)."""
+    """Solve tridiagonal systems along z by Thomas' algorithm: two scans over rows (x, y)."""
     xp = library(right)
     rows = [xp.moveaxis(array, 2, 0) for array in (lower, middle, upper, right)]
     zero = xp.zeros_like(rows[0][0])
@@ -178,7 +178,7 @@ def solved(lower, middle, upper, right):
 
 
 def superbee(velocity, field, water, distance, step):
-    """Fluxes through the far faces along x, limited as by Roe (1985); zero in the margins."""
+    """Return fluxes through far faces along x, limited as by Roe (1985); zero in the margins."""
     xp = library(field)
     difference = (field[1:] - field[:-1]) * water[1:] * water[:-1]
     before, here, behind = difference[:-2], difference[1:-1], difference[2:]
@@ -194,14 +194,14 @@ def superbee(velocity, field, water, distance, step):
 
 
 def divergence(fluxes, distance):
-    """What fluxes through the faces along x take from the cells inside."""
+    """Return the loss of inner cells by fluxes through the faces along x."""
     return (fluxes[2:-2] - fluxes[1:-3]) / distance[2:-2, None, None]
 
 
 def turbulent_kinetic_energy(
     energy, tendency, u, v, w, water, viscosity, length, source, wind, bottom, dx, dy, dz
 ):
-    """A step of 1 s: energy [m²/s²] now and next, its tendency, what the surface was given.
+    """Step 1 s: energy [m²/s²] now and next, its tendency, and the surface's input.
 
     Gaspar, Grégoris and Lefevre (1990), "A simple eddy kinetic energy model": vertical mixing and
     dissipation implicitly, lateral diffusion (2000 m²/s), advection (superbee), Adams and
@@ -275,7 +275,7 @@ def turbulent_kinetic_energy(
 
 
 def ocean(size: int):
-    """About ``size`` cells, as many in x as in y and a quarter of that in z (at least 4)."""
+    """Return about ``size`` cells, as many in x as in y and a quarter of that in z (4 or more)."""
     side = max(6, round((4 * size) ** (1 / 3)))
     shape = side, side, max(4, side // 4)
     random = np.random.default_rng(17)

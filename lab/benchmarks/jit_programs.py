@@ -21,7 +21,7 @@ CHECK = ((0.0, 5.0, 0.0, 999.96675), (35.0, 5.0, 0.0, 1027.67547), (35.0, 25.0, 
 
 
 def horner(x, *coefficients):
-    """A polynomial, the constant term first."""
+    """Evaluate a polynomial, the constant term first."""
     total = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
         total = total * x + coefficient
@@ -29,7 +29,7 @@ def horner(x, *coefficients):
 
 
 def equation_of_state(salinity, temperature, pressure):
-    """In-situ density (kg/m³) of sea water by EOS-80; pressure in bar. Any shape."""
+    """Return the in-situ density (kg/m³) of sea water by EOS-80; pressure in bar. Any shape."""
     s, t, p = salinity, temperature, pressure
     root = library(s).sqrt(s)
     surface = horner(
@@ -53,7 +53,7 @@ def equation_of_state(salinity, temperature, pressure):
 
 
 def arguments(name: str, size: int) -> tuple[np.ndarray, ...]:
-    """Arrays of about ``size`` elements for a program, float64."""
+    """Return arrays of about ``size`` elements for a program, float64."""
     if name == "isoneutral_mixing":
         return isoneutral_arguments(size)
     if name == "turbulent_kinetic_energy":

@@ -25,7 +25,7 @@ CALLS = 100
 
 
 def turns(functions, args, seconds: float) -> list[tuple[float, float]]:
-    """Median processor and wall seconds of each function, called in turns."""
+    """Return median processor and wall seconds of each function, called in turns."""
     taken: list[list[tuple[float, float]]] = [[] for _ in functions]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(taken[0]) < 11:
@@ -40,14 +40,14 @@ def turns(functions, args, seconds: float) -> list[tuple[float, float]]:
 
 
 def first_call(function, args) -> float:
-    """Processor seconds of the call that compiles."""
+    """Return processor seconds of the call that compiles."""
     start = time.process_time()
     function(*args)
     return time.process_time() - start
 
 
 def errors(results, exact) -> list[float]:
-    """The largest error of each result, in units of the largest exact element."""
+    """Return the largest error of each result, in units of the largest exact element."""
     import numpy as np
 
     return [
@@ -60,7 +60,7 @@ def errors(results, exact) -> list[float]:
 
 
 def too_wrong(program, args, found) -> list[tuple[float, float]]:
-    """Results that err more than twice as much as NumPy's (or one unit): both errors."""
+    """Return results, with both errors, that err over twice as much as NumPy's (or one unit)."""
     import jax
     import numpy as np
 
@@ -73,7 +73,7 @@ def too_wrong(program, args, found) -> list[tuple[float, float]]:
 
 
 def measured(sizes, seconds: float, cores: int) -> dict:
-    """Rows for each program and size, and a call's cost; in this process, as it is pinned."""
+    """Return rows for each program and size, and the cost of a call, in this pinned process."""
     import jax
     import jax.numpy as jnp
 
@@ -127,7 +127,7 @@ def measured(sizes, seconds: float, cores: int) -> dict:
 
 
 def many(function):
-    """``CALLS`` calls as one: reading the clock costs as much as one of them."""
+    """Make ``CALLS`` calls as one: reading the clock costs as much as one of them."""
 
     def calls(*args):
         for _ in range(CALLS):
@@ -137,7 +137,7 @@ def many(function):
 
 
 def apart(options, cores: int) -> dict:
-    """``measured`` in a process of its own."""
+    """Run ``measured`` in a process of its own."""
     command = [
         sys.executable,
         "-m",

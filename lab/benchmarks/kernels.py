@@ -58,7 +58,7 @@ def execute(
 
 
 def unexpected(notebook: nbformat.NotebookNode) -> list[str]:
-    """Errors in cells that are not meant to raise."""
+    """Return errors in cells that should not raise."""
     return [
         f"{output.ename}: {(output.evalue.splitlines() or [''])[0]}"
         for cell in notebook.cells

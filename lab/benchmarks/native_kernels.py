@@ -63,7 +63,7 @@ def mandelbrot_loop(out):
 
 @njit
 def uniform(states, i):
-    """xoroshiro128+, as numba.cuda.random has it."""
+    """Draw by xoroshiro128+, as numba.cuda.random does."""
     s0, s1 = states[i, 0], states[i, 1]
     result = s0 + s1
     s1 ^= s0
@@ -122,7 +122,7 @@ def masses_loop(offsets, charge, pt, eta, phi, bins):
 
 
 def kernels() -> dict[str, Callable]:
-    """For the virtual GPU that is active."""
+    """Return kernels for the virtual GPU that is active."""
     point = cuda.jit(device=True)(iterations.py_func)
     pair_mass = cuda.jit(device=True)(mass.py_func)
 
@@ -236,7 +236,7 @@ def kernels() -> dict[str, Callable]:
 
 
 def events(count: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Offsets of ``count`` events with two muons on average; the muons; bins for masses."""
+    """Return offsets of ``count`` events of two muons on average, the muons, and mass bins."""
     counts = random.poisson(2.0, count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     muons = int(offsets[-1])
@@ -251,8 +251,10 @@ def events(count: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def of_size(count: int) -> dict[str, Case]:
-    """Kernels over ``count`` elements, a thread for each, but for the one in which a single thread
-    does all; for the virtual GPU that is active."""
+    """Return cases over ``count`` elements for the active virtual GPU, a thread for each.
+
+    In "a sum by one thread" a single thread does all the work.
+    """
     by_name, random = kernels(), np.random.default_rng(1)
     blocks, threads = -(-count // 256), min(count, 256)
     a, b, c = random.random((3, count), dtype=np.float32)
@@ -270,7 +272,7 @@ def of_size(count: int) -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    """By their names in the results; kernels for the virtual GPU that is active."""
+    """Return cases by their names in the results; kernels use the active virtual GPU."""
     by_name = kernels()
     random = np.random.default_rng(1)
     a, b = random.random((2, N), dtype=np.float32)

@@ -100,7 +100,7 @@ def interleaved(
     clock: Callable[[], float] = time.process_time,
     of: Callable[[list[float]], float] = statistics.median,
 ) -> tuple[float, float]:
-    """What two functions take, run in turn: medians, or what ``of`` finds."""
+    """Return the times of two functions run in turn: medians, or a result of ``of``."""
     for _ in range(2):
         first()
         second()
@@ -114,7 +114,7 @@ def interleaved(
 
 
 def first_launch(how: str, native: str | None, folder: str) -> float:
-    """Seconds of a process with ``VIRTUALGPU_NATIVE`` (None: not set, as most have it)."""
+    """Return seconds of a process with ``VIRTUALGPU_NATIVE`` (None: not set, as is usual)."""
     settings = {name: value for name, value in os.environ.items() if name != "VIRTUALGPU_NATIVE"}
     settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
     ran = subprocess.run(
@@ -220,9 +220,11 @@ def main() -> None:
 
 
 def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
-    """How many times as fast two cores are by the clock on the wall, each at its best, which other
-    work on the machine spoils still; the same of a bare loop that takes one core as long; and what
-    the two take of processor time together."""
+    """Return the speed-up by two cores on the wall clock, each at its best.
+
+    Other work on the machine still disturbs it. Added are the speed-up of a bare loop that takes
+    one core as long, and the processor time of both cores together.
+    """
 
     def on(count: int) -> Callable[[], object]:
         def run() -> None:
@@ -244,7 +246,7 @@ def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
 
 @njit(nogil=True)
 def count_rounds(rounds: int) -> float:
-    """A chain of multiplications and sums, which needs a core and no memory."""
+    """Compute a chain of multiplications and sums, which needs a core and no memory."""
     x = 1.0
     for _ in range(rounds):
         x = x * 0.999999 + 0.5
@@ -252,7 +254,7 @@ def count_rounds(rounds: int) -> float:
 
 
 def bare_cores(seconds: float) -> tuple[float, float]:
-    """Wall time of a loop that takes one core so many seconds, and of its halves on two threads."""
+    """Return wall time of a loop of so many seconds on one core, and of its halves on two."""
     count_rounds(1)
     once = min(
         interleaved(
@@ -274,7 +276,7 @@ def bare_cores(seconds: float) -> tuple[float, float]:
 
 
 def small_launch(cuda) -> float:
-    """Milliseconds of ``kernel[1, 32](x)``, at best of five rounds."""
+    """Return milliseconds of ``kernel[1, 32](x)``, the best of five rounds."""
 
     @cuda.jit
     def increase(x):

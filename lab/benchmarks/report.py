@@ -24,7 +24,7 @@ PACKAGES = (
 
 
 def machine() -> dict:
-    """The machine that a figure was measured on, without its name or paths."""
+    """Return the machine that a figure was measured on, without its name or paths."""
     processor = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -43,7 +43,7 @@ def machine() -> dict:
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """The versions of those packages that are installed."""
+    """Return the versions of installed packages."""
     return {package: found for package in packages if (found := version(package))}
 
 

@@ -109,7 +109,7 @@ def run_chunk(run: Run, chunk: int) -> None:
 def run_trials(
     worker: str, begin: int, stop: int
 ) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
-    """How the cases ended, which trials failed and why, and the slowest with its seconds.
+    """Return the cases' outcomes, the failed trials with reasons, and the slowest's seconds.
 
     Where a worker dies, a new one goes on after the trial that killed it.
     """

@@ -81,7 +81,7 @@ class Stock:
         shutil.rmtree(self.course.root / "submitted")
 
     def moved(self, folder: Path) -> Stock:
-        """The same, in a copy of the folder."""
+        """Return the same, in a copy of the folder."""
         other = copy.copy(self)
         other.folder, other.course = folder, copy.copy(self.course)
         other.course.root = folder / "course"
@@ -159,7 +159,7 @@ class Stock:
         return found
 
     def scores(self, assignment: str) -> dict[str, float]:
-        """Points of those who have any in the gradebook and whose notebook was kept."""
+        """Return points of students in the gradebook whose notebook was kept."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.course.root / 'gradebook.db'}", "stock") as gradebook:
@@ -170,7 +170,7 @@ class Stock:
             }
 
     def left_behind(self, assignment: str, attempt: Attempt) -> list[str]:
-        """What the instructor, or the student, finds afterwards and should not."""
+        """Return leftovers that the instructor, or the student, should not find."""
         notes, name = [], attempt.name
         feedback = self.course.root / "feedback" / name / assignment
         for path in feedback.rglob("*") if attempt.row in ABOUT_FEEDBACK else ():
@@ -192,7 +192,7 @@ class Stock:
 
 
 def ours(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
-    """Points and reason of each attempt from the course's grader, in the sandbox."""
+    """Return points and reason of each attempt from the course's grader, in the sandbox."""
     os.environ["SECRET_TOKEN"] = "hunter2"
     course = Course(folder / "ours")
     found = {}
@@ -215,7 +215,7 @@ def one_line(verdict) -> str:
 
 
 def key(attempt: Attempt) -> str:
-    """Changes with the submission, so that an older result is not taken for it."""
+    """Return a key of the submission, so that an older result is not mistaken for it."""
     return f"{attempt.name} {digest(json.dumps(attempt.cells))[:12]}"
 
 
@@ -259,7 +259,7 @@ def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
 
 
 def table(rows: list[dict]) -> str:
-    """The Markdown table of lab/results/grader_threats.md."""
+    """Return the Markdown table of lab/results/grader_threats.md."""
     lines = ["| | what the submission tries | this grader | stock nbgrader |", "|--:|---|---|---|"]
     for row in rows:
         mine, theirs = row["ours"], row["stock"]
@@ -273,7 +273,7 @@ def table(rows: list[dict]) -> str:
 
 
 def told(row: dict, theirs: dict) -> str:
-    """Stock nbgrader's cell of the table."""
+    """Return stock nbgrader's cell of the table."""
     if "not asked" in theirs:
         return f"not asked: {theirs['not asked']}"
     points = theirs["points"]
@@ -292,7 +292,7 @@ def escape(text: str) -> str:
 
 
 def summary(rows: list[dict]) -> dict:
-    """The counts that the documentation states."""
+    """Return the counts that the documentation states."""
     asked = [row for row in rows if "not asked" not in row["stock"]]
     return {
         "attempts": len(rows),
@@ -310,7 +310,7 @@ def summary(rows: list[dict]) -> dict:
 
 
 def with_table(document: str, rows: list[dict]) -> str:
-    """lab/results/grader_threats.md with the table of these results."""
+    """Return lab/results/grader_threats.md with the table of these results."""
     before, rest = document.split(BEGIN)
     _, after = rest.split(END)
     return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"

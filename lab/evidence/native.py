@@ -56,7 +56,7 @@ class Pair:
         self.ended = Counter[str]()
 
     def run(self) -> Counter[str]:
-        """How the kernel's blocks ended. Raises Different."""
+        """Run the kernel's blocks and return how they ended. Raises Different."""
         self.compare(0, BLOCKS)
         reason = self.loaded.program.native
         if isinstance(reason, str):
@@ -66,7 +66,7 @@ class Pair:
         return self.ended
 
     def compare(self, first: int, stop: int) -> None:
-        """The blocks from ``first`` to ``stop``, in as many launches as it needs."""
+        """Compare the blocks from ``first`` to ``stop``, in as many launches as it needs."""
         if first >= stop or self.ended["equal errors"] >= WRONG:
             return
         options = {
@@ -111,7 +111,7 @@ class Pair:
         return any(kind == "race" for kind, *_ in findings)
 
     def watch(self) -> None:
-        """The same report under ``check()``, the same bytes, and the same of them written."""
+        """Compare reports under ``check()``, bytes, and written bytes."""
         options = {"grid": WATCHED, "block": self.width, "numbers": [0]}
         there, _ = checked(self.text, None, self.loaded.arrays, **options)
         here, code = checked(self.text, native.natively, self.loaded.arrays, **options)
@@ -125,8 +125,7 @@ class Pair:
 
 
 def said(error: VirtualGPUError | None) -> list[str]:
-    """An error's words; of a deadlock, the groups that wait in no order, without the first's
-    thread."""
+    """Return an error's words; a deadlock's groups are sorted, without the first one's thread."""
     words = str(error)
     if not words.startswith("deadlock"):
         return [words]
@@ -142,7 +141,7 @@ def warp(error: VirtualGPUError | None) -> int | None:
 
 
 def outcome(seed: int) -> tuple[Counter[str], str]:
-    """How the cases of a kernel ended, or that it ``FAILED``, and why."""
+    """Return the outcome of a kernel's cases, or ``FAILED`` with the reason."""
     try:
         return +Pair(seed).run(), ""
     except Different as difference:

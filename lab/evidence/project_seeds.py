@@ -36,7 +36,7 @@ BATCH, STYLES = 10, 5
 
 
 def seed_number(index: int) -> str:
-    """128 bits as hexadecimal text, the same each time."""
+    """Return 128 bits as hexadecimal text, the same each time."""
     return hashlib.sha256(b"project seed %d" % index).hexdigest()[:32]
 
 
@@ -55,7 +55,7 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 
 def done_before(project: ProjectClass) -> dict:
-    """What an earlier run found for this very project, else a fresh start."""
+    """Return an earlier run's findings for this very project, else a fresh start."""
     fresh = {
         "project": project.assignment.digest,
         "seeds": 0,

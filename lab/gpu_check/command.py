@@ -135,7 +135,7 @@ def _part(run: Check, name: str) -> dict:
 
 
 def _begin(out: Path, facts: dict, fresh: list[str]) -> dict:
-    """An earlier result of the same device and source, to go on with, or an empty one."""
+    """Return an unfinished result of the same device and source, or an empty one."""
     try:
         known = json.loads(out.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -169,7 +169,7 @@ def _wrong(result: dict) -> list[Row]:
 
 
 def show(result: dict, console: Console) -> None:
-    """The parts with their counts, then every row that needs attention."""
+    """Print the parts with their counts, then every row that needs attention."""
     title = "rehearsal" if "rehearsal" in result["machine"] else result["machine"]["device"]
     table = Table(title=title, title_justify="left")
     table.add_column("part")

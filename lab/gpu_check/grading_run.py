@@ -91,7 +91,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
 
 
 def _launches(lines: list[dict]) -> Row:
-    """All launches of the class that ran on the GPU, as one row."""
+    """Return all launches of the class that ran on the GPU, as one row."""
     from virtualgpu.devices.comparison import FINE
 
     counts = Counter(line["verdict"] for line in lines)
@@ -102,8 +102,7 @@ def _launches(lines: list[dict]) -> Row:
 
 
 def same_reasons(there: list[Row], here: list[Row]) -> list[Row]:
-    """Rows of a run on the GPU, which differ also where the virtual GPU gave another score or
-    reason.
+    """Return the GPU run's rows; they differ too if the virtual GPU's score or reason does.
 
     Of an answer that never finishes any reason is as good as another: whether the processor's time
     is up first or the clock on the wall, the load of the machine decides.

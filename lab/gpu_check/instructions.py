@@ -38,7 +38,7 @@ def vectors() -> ModuleType:
 
 
 def launch_of(text: str, arrays: list[np.ndarray], grid: int, block: int) -> RecordedLaunch:
-    """A kernel ``k`` that takes the arrays' addresses."""
+    """Return a launch of a kernel ``k`` that takes the arrays' addresses."""
     pieces = [
         Piece(PLACES + APART * number, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
         for number, array in enumerate(arrays)
@@ -57,7 +57,7 @@ def launch_of(text: str, arrays: list[np.ndarray], grid: int, block: int) -> Rec
 
 
 def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) -> Row:
-    """One form: equal, as on an H200, or neither."""
+    """Judge one form: equal, as on an H200, or neither."""
 
     def differing(other: np.ndarray) -> int:
         return int((there != other).any(axis=0).sum())
@@ -79,7 +79,7 @@ def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) 
 
 
 def compare(known: ModuleType, forms: list[str], device: Device) -> list[Row]:
-    """The rows of forms that one kernel does. Raises what the device raises."""
+    """Return the rows of forms in one kernel. Raises the device's errors."""
     text, arrays, grid, block = known.asked(forms)
     left = play(launch_of(text, arrays, grid, block), device, poison=False)[0]
     there = known.results(forms, left)
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def alone(known: ModuleType, form: str, device: Device) -> list[Row]:
-    """A form in a kernel of its own: a GPU may lack one of many, and be spoiled by one."""
+    """Run a form in a kernel of its own, as a GPU may lack one form and be spoiled by it."""
     try:
         return compare(known, [form], device)
     except VirtualGPUError as error:

@@ -113,12 +113,12 @@ def end_with_parent() -> None:
 
 
 def python(module: str, *arguments: object) -> list[str]:
-    """The command that runs one of our modules with this Python."""
+    """Return the command that runs one of our modules with this Python."""
     return [sys.executable, "-m", module, *map(str, arguments)]
 
 
 def source_path() -> dict[str, str]:
-    """``PYTHONPATH`` with this checkout in front, and output that is not held back."""
+    """Return an environment with this checkout first in ``PYTHONPATH``, unbuffered."""
     root = Path(__file__).resolve().parents[2]
     own = [str(root), *(str(root / package / "src") for package in PACKAGES)]
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -132,7 +132,7 @@ def side_by_side(
     workers: int,
     done: Callable[[T, R], None] = lambda item, result: None,
 ) -> list[R]:
-    """``work(item)`` for all items, ``workers`` at a time; ``done`` is told each as it ends.
+    """Run ``work(item)`` for all items, ``workers`` at a time; call ``done`` after each.
 
     Results in the order of the items. An exception, Ctrl-C too, ends what runs and goes on up.
     """

@@ -29,7 +29,7 @@ class Label:
 
 
 def read(folder: Path) -> list[Label]:
-    """What the recorder wrote; nothing where it did not."""
+    """Read the recorder's output; nothing if there is none."""
     try:
         return [Label(**label) for label in json.loads((folder / LABELS).read_text())]
     except (OSError, ValueError, TypeError):

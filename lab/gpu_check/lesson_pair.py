@@ -51,7 +51,7 @@ def _mistakes(cells: list[Ran]):
 
 
 def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
-    """The arrays of a run on a GPU (``there``) against those of a run on the virtual GPU.
+    """Compare arrays of a run on a GPU (``there``) with those of one on the virtual GPU.
 
     ``again`` is a second run on the virtual GPU, in which unwritten memory holds other bytes: an
     element that differs between these two (a time, a number drawn without a seed, memory that
@@ -110,8 +110,7 @@ def _varying(here: Path, one: tuple, again: Path, other: tuple) -> np.ndarray | 
 def _arrays(
     there: Path, one: tuple, here: Path, other: tuple, varying: np.ndarray | None = None
 ) -> tuple[str, float, str]:
-    """``equal``, ``within bounds`` or ``different``; the worst difference; what differs.
-    ``varying`` elements are left out."""
+    """Return ``equal``, ``within bounds`` or ``different``, the worst difference, and its place."""
     if tuple(one[:3]) == tuple(other[:3]):
         return "equal", 0.0, ""
     if tuple(one[:2]) != tuple(other[:2]):

@@ -55,20 +55,20 @@ class Ran:
 
 
 def find_root() -> Path:
-    """The checkout: around the working directory or around this file."""
+    """Find the checkout: around the working directory or around this file."""
     for folder in checkouts(Path.cwd(), Path(__file__).parent):
         return folder
     raise FileNotFoundError("run this inside the course's checkout: course/course.toml is missing")
 
 
 def source_of(root: Path, id: str) -> Path:
-    """The source text of a lesson."""
+    """Return the source text of a lesson."""
     (path,) = root.glob(f"course/*/{id}/notebook.py")
     return path
 
 
 def lessons(root: Path) -> list[str]:
-    """Ids of all lessons that have a solution, in the order of the course."""
+    """Return ids of all lessons that have a solution, in the order of the course."""
     from gpucourse.course.registry import load_course
 
     return [
@@ -79,7 +79,7 @@ def lessons(root: Path) -> list[str]:
 
 
 def cells(root: Path, id: str) -> list[tuple[str, list[str], str]]:
-    """(name, errors that it may raise, source) of the solution's code cells."""
+    """Return the solution's code cells: (name, errors that it may raise, source)."""
     known = {}
     for name, rest in _MARKER.findall(source_of(root, id).read_text(encoding="utf-8")):
         wanted = re.search(r'raises=("[^"]*"|\[[^]]*\])', rest)
@@ -230,7 +230,7 @@ def write(folder: Path, id: str, done: list[Ran]) -> None:
 
 
 def read(folder: Path) -> tuple[str, list[Ran]]:
-    """The device and the cells of a run; no cells where it never began."""
+    """Read the device and the cells of a run; no cells if it never began."""
     try:
         document = json.loads((folder / "run.json").read_text())
     except (OSError, ValueError):
@@ -270,7 +270,7 @@ def _new_arrays(names: dict, seen: dict[str, str], folder: Path, number: int) ->
 
 
 def host_arrays(value: Any) -> dict[str, Any]:
-    """The arrays in a variable's value as NumPy's, by a suffix to its name.
+    """Return the arrays in a variable's value as NumPy's, by a suffix to its name.
 
     NumPy's, Numba's, CuPy's and JAX's arrays, buffers of Awkward Arrays, columns of tables; arrays
     of two numbers at least.

@@ -73,8 +73,10 @@ class Profiled:
 
 
 def parse(output: str) -> list[Profiled]:
-    """The launches in ``ncu --csv`` output, in order: of ``--page raw``, where every metric has a
-    column, or of ``--page details``, where every metric has a line."""
+    """Return the launches in ``ncu --csv`` output, in order.
+
+    ``--page raw`` has a column for every metric, ``--page details`` a line.
+    """
     lines = output.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -106,7 +108,7 @@ def _number(text: str) -> float | None:
 def profile(
     program: str, files: Sequence[Path], seconds: float, device: str = "gpu"
 ) -> tuple[dict[str, Profiled], str]:
-    """The launches of ``files`` under ``ncu`` by the file's stem, and what it complains of."""
+    """Profile ``files`` under ``ncu``; return launches by file stem, and its complaints."""
     metrics, dropped = list(METRICS), []
     clock = jobs.Clock(seconds)
     while metrics:
@@ -166,7 +168,7 @@ def counted(path: Path) -> dict[str, int]:
 
 
 def row(what: str, ours: dict[str, int], theirs: Profiled | None) -> Row:
-    """One launch: both counts by name, and whether the judged ones agree."""
+    """Return one launch's row: both counts by name, and if the judged ones agree."""
     if theirs is None:
         return Row(what, FAILS, "ncu reports nothing for it", {"virtual GPU": ours})
     figures, wrong, looked = {}, [], 0
@@ -189,7 +191,7 @@ def row(what: str, ours: dict[str, int], theirs: Profiled | None) -> Row:
 
 
 def choose(folder: Path, most: int) -> list[Path]:
-    """Launches worth a look: of each kernel the largest that was recorded, clean ones only."""
+    """Choose each kernel's largest recorded launch, among clean ones."""
     best: dict[tuple, tuple[int, Path]] = {}
     for path in sorted(folder.glob("**/*.npz")):
         launch = RecordedLaunch.load(path)
@@ -208,8 +210,11 @@ def compare(
     tell: Callable[[str], None] = lambda text: None,
     save: Callable[[list[Row]], None] = lambda rows: None,
 ) -> tuple[list[Row], bool]:
-    """A row for each launch, and whether time was enough; one row that says why, where ``ncu``
-    reads nothing. ``save`` gets the rows after each batch of launches."""
+    """Return a row for each launch, and True if there was enough time.
+
+    Where ``ncu`` reads nothing, one row gives the reason. ``save`` gets the rows after each batch
+    of launches.
+    """
     tell(f"the virtual GPU counts {len(files)} launches")
     shares = [files[first::workers] for first in range(workers) if files[first::workers]]
     # Half of the time at most, since the other half is what this is for.
@@ -267,7 +272,7 @@ def _row_of(
 
 
 def _counted_apart(files: Sequence[Path], seconds: float) -> dict[str, dict[str, int]]:
-    """As :func:`counted`, in a process of its own: threads of one would wait for each other."""
+    """Run :func:`counted` in a process of its own: threads of one would wait for each other."""
     done = jobs.run(jobs.python("lab.gpu_check.nsight", *files), seconds, environment=jobs.HIDDEN)
     found = {}
     for line in done.output.splitlines():

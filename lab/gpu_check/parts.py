@@ -69,7 +69,7 @@ class Check:
 
 
 def rows_of(part: dict) -> list[Row]:
-    """The rows of a part, as the result has it."""
+    """Return the rows of a part, as the result has it."""
     return [Row(**row) for row in part["rows"]]
 
 
@@ -86,8 +86,10 @@ _RUNS: dict[str, tuple[str, bool, tuple[str, ...]]] = {
 
 
 def run_lessons(check: Check, seconds: float) -> None:
-    """Every solution on the GPU, at its own sizes and at those of the virtual GPU; every launch of
-    the virtual GPU again on the GPU."""
+    """Run every solution on the GPU, at its own sizes and at those of the virtual GPU.
+
+    Every launch of the virtual GPU is repeated on the GPU.
+    """
     clock = jobs.Clock(seconds)
     said: dict[tuple[str, str], str] = {}
     tasks = [(name, id) for name in ("virtual", "own", "small") for id in check.lessons()]
@@ -121,7 +123,7 @@ def run_lessons(check: Check, seconds: float) -> None:
 
 
 def _run_lesson(check: Check, clock: jobs.Clock, name: str, id: str) -> str:
-    """One run of a lesson in a process of its own, if there was none before; its last words."""
+    """Run a lesson in a process of its own, if it has not run; return its last words."""
     folder = _folder(check, id, name)
     if (folder / ENDED).exists():
         return (folder / ENDED).read_text(encoding="utf-8")
@@ -148,7 +150,7 @@ def _run_lesson(check: Check, clock: jobs.Clock, name: str, id: str) -> str:
 
 
 def _replay(check: Check, clock: jobs.Clock, id: str) -> str:
-    """The recorded launches of a lesson on the GPU, those that were not played before."""
+    """Replay a lesson's recorded launches on the GPU, except those played before."""
     launches, result = _launches(check, id)
     if len(rows.read(result)) == len(list(launches.glob("*.npz"))):
         return ""
@@ -219,7 +221,7 @@ def _compare(check: Check, id: str) -> Row:
 
 
 def run_instructions(check: Check, seconds: float) -> None:
-    """Each form of instruction alone, against what an H200 gave and the virtual GPU gives."""
+    """Run each instruction form alone; compare with an H200's results and the virtual GPU's."""
     result = check.folder / "instructions" / "rows.jsonl"
     result.parent.mkdir(parents=True, exist_ok=True)
     ended = jobs.run(
@@ -240,7 +242,7 @@ def run_instructions(check: Check, seconds: float) -> None:
 
 
 def run_counters(check: Check, seconds: float) -> None:
-    """Counters of the virtual GPU against Nsight Compute's. Nothing else runs on the GPU."""
+    """Compare the virtual GPU's counters with Nsight Compute's, while nothing else runs."""
     program = provenance.tool("ncu")
     if program is None:
         check.save(
@@ -275,7 +277,7 @@ def run_counters(check: Check, seconds: float) -> None:
 
 
 def run_sanitizer(check: Check, seconds: float) -> None:
-    """The labelled fault kernels under compute-sanitizer."""
+    """Run the labelled fault kernels under compute-sanitizer."""
     program = provenance.tool("compute-sanitizer")
     if program is None:
         why = "compute-sanitizer is not installed"
@@ -312,7 +314,7 @@ def run_sanitizer(check: Check, seconds: float) -> None:
 
 
 def run_grading(check: Check, seconds: float) -> None:
-    """The class of ``gpucourse demo`` on the GPU, and beside it on the virtual GPU."""
+    """Grade the class of ``gpucourse demo`` on the GPU, and on the virtual GPU beside it."""
     if importlib.util.find_spec("nbformat") is None:
         check.save(
             "grading",

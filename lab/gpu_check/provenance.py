@@ -96,7 +96,7 @@ def tool(name: str) -> str | None:
 
 
 def tool_version(name: str) -> str:
-    """The line of ``NAME --version`` that has a number."""
+    """Return the line of ``NAME --version`` that has a number."""
     try:
         done = subprocess.run([tool(name), "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, TypeError, subprocess.TimeoutExpired) as error:
@@ -120,8 +120,10 @@ def _commit() -> str | None:
 
 
 def source_digest(root: Path, folders: Iterable[str] = SOURCE) -> str:
-    """A digest of the source that is checked: a copy of a checkout knows no commit, and a checkout
-    may have been changed since its commit."""
+    """Return a digest of the checked source.
+
+    A copy of a checkout knows no commit, and a checkout may have been changed since its commit.
+    """
     digest = hashlib.sha256()
     for path in sorted(
         path

@@ -70,7 +70,7 @@ class RecordingDevice(VirtualDevice):
             self._keep(finish(launch, self))
 
     def _describe(self, what: tuple) -> tuple[tuple, tuple]:
-        """The kernel, and all that makes one launch of it differ from another but its data."""
+        """Describe the kernel, and everything but the data that distinguishes its launches."""
         module, entry, grid, block, parameters, shared_bytes, _, cluster = what
         kernel = entry, hash(tuple(module.texts))
         # Sizes are among the parameters; addresses say nothing.
@@ -82,7 +82,7 @@ class RecordingDevice(VirtualDevice):
 
 
 def into_folder(folder: Path, note: Callable[[], str] = lambda: "") -> Callable:
-    """A ``keep`` that writes each launch as ``0001.npz`` …; ``note()`` says where it comes from."""
+    """Return a ``keep`` that writes launches as ``0001.npz`` …; ``note()`` adds their origin."""
     folder.mkdir(parents=True, exist_ok=True)
     written = 0
 

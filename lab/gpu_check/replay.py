@@ -21,7 +21,7 @@ SECONDS = 20.0  # for one launch; on a GPU they take milliseconds
 
 
 def replay(path: Path, gpu: GPUProcess) -> Row:
-    """One launch on the GPU against what the record says the virtual GPU made of it."""
+    """Run one launch on the GPU and compare it with the virtual GPU's record."""
     launch = RecordedLaunch.load(path)
     what = f"{launch} ({launch.note})" if launch.note else str(launch)
     try:

@@ -31,14 +31,14 @@ class Row:
 
 
 def summary(rows: list[Row]) -> str:
-    """``12 agree, 1 differs`` …, of which nothing is said that did not occur."""
+    """Return ``12 agree, 1 differs`` …, without verdicts that did not occur."""
     words = {AGREES: "agree", DIFFERS: "differ", FAILS: "fail", NOT_RUN: "not run"}
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
     return ", ".join(f"{count} {words[verdict]}" for verdict, count in counts.items() if count)
 
 
 def read(path: Path) -> list[Row]:
-    """The rows in a file of one JSON object per line; a line that was cut off is left out."""
+    """Read rows from a file of JSON lines; a truncated line is left out."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -51,12 +51,12 @@ def read(path: Path) -> list[Row]:
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """A file as :func:`read` reads it."""
+    """Write a file for :func:`read`."""
     text = "".join(json.dumps(row.as_dict()) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8")
 
 
 def append(path: Path, row: Row) -> None:
-    """One more row, on the disk at once."""
+    """Append one row, flushed to the disk at once."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row.as_dict()) + "\n")

@@ -63,7 +63,7 @@ class Reported:
 
 
 def parse(output: str, names: Sequence[str]) -> list[Reported]:
-    """Faults by launch, in a report of several launches.
+    """Return faults by launch, from a report of several launches.
 
     A report may come late, so a fault belongs to the launch whose source file or kernel it names,
     and only where it names none to the launch announced last.
@@ -128,7 +128,7 @@ def tools_of(label: Label) -> list[str]:
 
 
 def plan(labels: Sequence[Label]) -> list[tuple[str, list[str]]]:
-    """(tool, launches of one process), the kernels that may hang last and each alone."""
+    """Return (tool, launches of one process), with kernels that may hang last and alone."""
     batches = []
     for tool in TOOLS:
         names = [
@@ -197,7 +197,10 @@ def _start(
 def rows(
     labels: Sequence[Label], found: Sequence[Reported], silent: dict[tuple[str, str], str]
 ) -> list[Row]:
-    """One row for each kernel: its label beside what the tools say. ``silent``: by (tool, name)."""
+    """Return a row for each kernel: its label beside the tools' findings.
+
+    ``silent`` is by (tool, name).
+    """
     by_name: dict[str, list[Reported]] = defaultdict(list)
     for report in found:
         by_name[report.launch].append(report)
@@ -205,7 +208,7 @@ def rows(
 
 
 def domain(label: Label) -> str:
-    """The tool that looks for what is wrong with a kernel; empty where none does."""
+    """Return the tool that looks for a kernel's fault; empty if none does."""
     return {
         ("memory", "global"): "memcheck",
         ("memory", "shared"): "memcheck",
@@ -292,7 +295,7 @@ def compare(
 
 
 def _kept(path: Path) -> dict[tuple[str, ...], tuple[list[Reported], dict[str, str]]]:
-    """By tool and kernels: what an earlier run found."""
+    """Return an earlier run's findings, by tool and kernels."""
     said = {}
     with suppress(OSError):
         for text in path.read_text(encoding="utf-8").splitlines():
@@ -304,7 +307,7 @@ def _kept(path: Path) -> dict[tuple[str, ...], tuple[list[Reported], dict[str, s
 
 
 def _rows_of(labels: Sequence[Label], said: dict) -> list[Row]:
-    """Rows of all kernels; a batch that was not begun had no time."""
+    """Return rows of all kernels; a batch that was not begun had no time."""
     found, silent = [], {}
     for tool, names in plan(labels):
         reports, why = said.get((tool, *names), ([], dict.fromkeys(names, NO_TIME)))

@@ -38,7 +38,7 @@ _COUNTED = (
 
 
 def tables(result: dict | None) -> str:
-    """Markdown; ``result`` as the JSON file has it, or None where there is none."""
+    """Return Markdown for ``result`` as the JSON file has it, or for None."""
     if result is None:
         return NONE
     parts = result["parts"]
@@ -69,7 +69,7 @@ def tables(result: dict | None) -> str:
 
 
 def _grouped(rows: list[Row]) -> list[tuple[str, str, str]]:
-    """What, verdict, detail; rows that were not run for the same reason as one, at the end."""
+    """Group rows: name, verdict, detail; those not run for one reason are joined at the end."""
     found = [(row.what, row.verdict, row.detail) for row in rows if row.verdict != NOT_RUN]
     unrun: dict[str, list[str]] = {}
     for row in rows:
@@ -105,7 +105,7 @@ def _machine(machine: dict) -> str:
 
 
 def _what_each_finds(part: dict | None) -> list[str]:
-    """By kind of fault: how many kernels have one, and how many each of the two names."""
+    """Count kernels by kind of fault, and those that each of the two names."""
     rows = [row for row in rows_of(part) if "label" in row.figures] if part else []
     if not rows:
         return []
@@ -138,7 +138,7 @@ def _named(row: Row, who: str) -> bool:
 
 
 def _counters(part: dict | None) -> list[str]:
-    """The two devices' counts side by side: ``virtual GPU / ncu``, equal ones once."""
+    """Put the two devices' counts side by side: ``virtual GPU / ncu``, equal ones once."""
     rows = [row for row in rows_of(part) if set(row.figures) & set(_COUNTED)] if part else []
     if not rows:
         return []
@@ -167,14 +167,14 @@ def _cell(text: str) -> str:
 
 
 def page(text: str, result: dict | None) -> str:
-    """The page with its tables brought up to date."""
+    """Return the page with its tables brought up to date."""
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{tables(result)}\n{END}{tail}"
 
 
 def read_result(root: Path) -> dict | None:
-    """The committed result, or None. SystemExit for one that no GPU had a part in."""
+    """Read the committed result, or None. SystemExit for one without a GPU."""
     try:
         result = json.loads((root / RESULT).read_text(encoding="utf-8"))
     except FileNotFoundError:

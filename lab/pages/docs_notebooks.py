@@ -18,12 +18,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def sources() -> list[Path]:
-    """The files that notebooks are made from."""
+    """Return the files that notebooks are made from."""
     return sorted(DOCS.glob("*.py"))
 
 
 def notebook(source: Path) -> nbformat.NotebookNode:
-    """The notebook of a source; a cell's ``id`` there is its id."""
+    """Make the notebook of a source; a cell's ``id`` there is its id."""
     made = jupytext.read(source)
     made.metadata = {"kernelspec": made.metadata["kernelspec"]}
     for cell in made.cells:

@@ -129,7 +129,7 @@ _MODULES = {
 
 
 def page() -> str:
-    """The whole page. Imports the stand-ins, and leaves ``sys.modules`` as it was."""
+    """Return the whole page. Imports the stand-ins, and restores ``sys.modules``."""
     was = finder.is_installed()
     finder.install()
     try:
@@ -153,7 +153,7 @@ def _page() -> str:
 
 
 def _surfaces(package: str) -> list[tuple[str, list[str], list[str]]]:
-    """Each namespace: its name, what it has, what it lacks."""
+    """Return for each namespace its name, the names that it has, and those that it lacks."""
     if package == "cudf":
         return cudf_surfaces()
     surfaces = []
@@ -167,7 +167,7 @@ def _surfaces(package: str) -> list[tuple[str, list[str], list[str]]]:
 
 
 def cudf_surfaces() -> list[tuple[str, list[str], list[str]]]:
-    """cuDF's public names, class by class, against what the stand-in has of them."""
+    """Return cuDF's classes with the public names that the stand-in has and lacks."""
     cudf = importlib.import_module("cudf")
     names = importlib.import_module("cudf._names")
     accessors = importlib.import_module("cudf._accessors")
@@ -197,7 +197,7 @@ def cudf_surfaces() -> list[tuple[str, list[str], list[str]]]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What ``module`` has to offer: its public names without the bystanders."""
+    """Return the public names of ``module``, without bystanders."""
     listed = getattr(module, "__all__", None)
     if listed is not None and module.__name__ != "cupy":  # which offers more than it lists
         return sorted(listed)

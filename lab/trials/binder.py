@@ -52,7 +52,7 @@ _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def build() -> None:
-    """A fresh copy of what is committed, and the environment unless it is that of the lock."""
+    """Build from a fresh copy of the commit, with the environment unless it is the lock's."""
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     subprocess.run(["tar", "-x", "-C", HOME], input=git("archive", "HEAD"), check=True)
@@ -102,7 +102,7 @@ def environment() -> dict[str, str]:
 
 
 def sizes() -> dict:
-    """Megabytes on disk, and the ten largest packages of the environment."""
+    """Return megabytes on disk, and the ten largest packages of the environment."""
     (packages,) = ENVIRONMENT.glob("lib/python*/site-packages")
     parts = {path.name: megabytes(path) for path in packages.iterdir() if path.is_dir()}
     largest = sorted(parts, key=parts.__getitem__, reverse=True)[:10]
@@ -117,7 +117,7 @@ def sizes() -> dict:
 
 
 def megabytes(folder: Path, pattern: str = "*") -> float:
-    """10⁶ bytes that the files occupy on the disk; hard links count once."""
+    """Return the files' size on disk in 10⁶ bytes; hard links count once."""
     seen = {
         (s.st_dev, s.st_ino): s.st_blocks * 512
         for path in folder.rglob(pattern)
@@ -142,7 +142,7 @@ class Room:
             self.limited = False
 
     def command(self, *words: object) -> list[str]:
-        """``words`` on one core, by ``binder/start``, in the group."""
+        """Return the command ``words`` on one core, by ``binder/start``, in the group."""
         enter = f"echo $$ > {GROUP}/cgroup.procs && " if self.limited else ""
         start = f'{enter}exec taskset -c 0 "$@"'
         return ["sh", "-c", start, "sh", str(HOME / "binder" / "start"), *map(str, words)]
@@ -159,7 +159,7 @@ class Room:
                 time.sleep(0.2)
 
     def killed(self) -> int:
-        """How many processes were killed because memory ran out, so far."""
+        """Return the number of processes killed so far because memory ran out."""
         if not self.limited:
             return 0
         text = (GROUP / "memory.oom_control").read_text()
@@ -168,7 +168,7 @@ class Room:
 
 @contextmanager
 def server(room: Room) -> Iterator[psutil.Process]:
-    """JupyterLab as Binder starts it, after its page has been asked for once."""
+    """Run JupyterLab as Binder starts it, after its page has been requested once."""
     token = secrets.token_hex()
     options = [
         "--no-browser",
@@ -210,7 +210,7 @@ def ask(process: subprocess.Popen, address: str) -> None:
 
 
 def memory(processes: list[psutil.Process]) -> int:
-    """Bytes that the processes and their children hold; what they share counts once."""
+    """Return bytes of the processes and their children; shared memory counts once."""
     total = 0
     for process in processes:
         try:
@@ -260,7 +260,7 @@ class Watch(threading.Thread):
 
 
 def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
-    """One lesson's solution in a kernel of Binder's, beside the server."""
+    """Run one lesson's solution in a kernel of Binder's, beside the server."""
     notebook = nbformat.read(HOME / "solutions" / f"{lesson.id}.ipynb", as_version=4)
     grades = isinstance(lesson, Project)
     if grades:

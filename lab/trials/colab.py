@@ -48,7 +48,7 @@ google.colab.output = sys.modules["google.colab.output"] = types.ModuleType("goo
 
 
 def fresh_machine() -> None:
-    """Colab's packages, and nothing of the course."""
+    """Make a machine with Colab's packages, and nothing of the course."""
     shutil.rmtree(ROOM, ignore_errors=True)
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "-q", "--python", "3.13", ENVIRONMENT], check=True)
@@ -63,7 +63,7 @@ def fresh_machine() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Of a kernel; git takes the course's address for this repository."""
+    """Return a kernel's environment; git replaces the course's address by this repository."""
     address = repository_url(REPOSITORY)
     assert address is not None
     kept = {
@@ -87,7 +87,7 @@ def cells(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def answered(path: Path) -> nbformat.NotebookNode:
-    """A copy with the solution's answers in its cells, and a place of this machine for Colab's."""
+    """Write a copy with the solution's answers, and a local folder in place of Colab's."""
     notebook = nbformat.read(path, as_version=4)
     solutions = REPOSITORY / "solutions"
     solution = solutions / path.name.removeprefix("project_")
@@ -112,7 +112,7 @@ def answered(path: Path) -> nbformat.NotebookNode:
 
 
 def run(path: Path) -> dict:
-    """One notebook; a project is graded in its kernel afterwards."""
+    """Run one notebook; a project is graded in its kernel afterwards."""
     notebook = answered(path)
     if path.name.startswith("project_"):
         nbformat.write(notebook, CONTENT / path.name)
@@ -147,7 +147,7 @@ def run(path: Path) -> dict:
 
 
 def printed(cell: nbformat.NotebookNode) -> list[str]:
-    """The lines of a cell's output, without what moves a terminal's cursor and colours its text."""
+    """Return the lines of a cell's output, without a terminal's cursor and colour codes."""
     text = "".join(output.get("text", "") for output in cell.outputs)
     lines = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text))
     return [line.strip() for line in lines if line.strip()]

@@ -59,7 +59,7 @@ NOTEBOOK = f"projects/{PROJECT}/{PROJECT}.ipynb"
 def command(
     hub: Hub, user: str, *words: str, cwd: str = CHECKOUT, within: tuple[str, ...] = ()
 ) -> str:
-    """Output of a command in a terminal of the user's server. Raises RuntimeError if it fails."""
+    """Run a command in a terminal of the user's server. Raises RuntimeError if it fails."""
     done = hub.terminal(user, *words, cwd=cwd, within=within)
     expect(done.returncode == 0, f"{user}: {' '.join(words)}: {done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -151,7 +151,7 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
 
 
 def walk_rights(walk: Walk, hub: Hub) -> None:
-    """Formgrader for teachers; what a learner may not do."""
+    """Check that teachers have Formgrader, and that learners lack others' rights."""
     own, colleague, curious = (hub.token_of(user) for user in (TEACHER, COLLEAGUE, CURIOUS))
     with walk.step("formgrader: the teacher and a colleague, nobody else") as seen:
         page = "formgrader/manage_assignments"
@@ -243,7 +243,7 @@ def walk_class(walk: Walk, hub: Hub) -> None:
 
 
 def inside(proxy: Path) -> dict:
-    """In the namespaces: the whole walk."""
+    """Run the whole trial inside the namespaces."""
     hub_place.furnish(proxy)
     hub_place.run("sh", hub_place.COURSE / "hub/set_up.sh")
     # Closed to users of the system, as what lies on a hub's own machine is.

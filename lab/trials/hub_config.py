@@ -27,7 +27,7 @@ TRIAL = yaml.safe_load(Path(os.environ["HUB_TRIAL"]).read_text())
 
 
 def merged(one: dict, other: dict) -> dict:
-    """Two files of values as Helm lays them over each other."""
+    """Merge two files of values as Helm does."""
     both = dict(one)
     for key, value in other.items():
         deeper = isinstance(value, dict) and isinstance(one.get(key), dict)

@@ -18,7 +18,7 @@ NOTEBOOK = f"{CHECKOUT}/lectures/02_why_gpus.ipynb"
 
 
 def links(hub: Hub) -> dict[str, str]:
-    """Title → link, as the command prints them for this hub."""
+    """Return links by title, as the command prints them for this hub."""
     table = subprocess.run(
         [sys.executable, "-m", "gpucourse.publish.release.hub", hub.address],
         cwd=REPOSITORY,
@@ -30,7 +30,7 @@ def links(hub: Hub) -> dict[str, str]:
 
 
 def upstream_changes(change: Callable[[dict], None], path: str, message: str) -> None:
-    """A commit to the course's repository that changes a notebook."""
+    """Commit a change of a notebook to the course's repository."""
     with tempfile.TemporaryDirectory() as folder:
         hub_place.run("git", "clone", "-q", hub_place.UPSTREAM, folder)
         file = Path(folder, path)
@@ -52,7 +52,7 @@ def upstream_changes(change: Callable[[dict], None], path: str, message: str) ->
 
 
 def walk_links(walk: Walk, hub: Hub) -> None:
-    """A learner in a browser: link, log in, edit, news from upstream, the link again."""
+    """Follow a learner in a browser: link, login, edit, an upstream change, the link again."""
     from playwright.sync_api import expect as see
 
     import lab.benchmarks.support  # noqa: F401

@@ -245,11 +245,11 @@ class Hub:
             )
 
     def home(self, user: str) -> Path:
-        """The folder that is the user's home, as seen from here."""
+        """Return the user's home folder, as seen from here."""
         return HOMES / user
 
     def student(self, user: str) -> str:
-        """What nbgrader calls the user."""
+        """Return nbgrader's name for the user."""
         return user
 
     def terminal(
@@ -287,7 +287,7 @@ class Hub:
         )
 
     def wait_for(self, there: Callable[[], bool]) -> None:
-        """Until ``there()`` holds. Raises RuntimeError when it never does, or the hub has ended."""
+        """Wait until ``there()`` holds. Raises RuntimeError if it never does or the hub ends."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -308,7 +308,7 @@ class Hub:
         )
 
     def api(self, method: str, path: str, **body: str) -> requests.Response:
-        """A request to the hub by its administrator."""
+        """Send a request to the hub as its administrator."""
         return requests.request(
             method,
             f"{self.address}/hub/api/{path}",
@@ -318,7 +318,7 @@ class Hub:
         )
 
     def start(self, user: str) -> float:
-        """Seconds until the user's server answers."""
+        """Start the user's server and return the seconds until it answers."""
         begun = time.perf_counter()
         answer = self.api("POST", f"users/{user}/servers/")
         if not answer.ok:
@@ -333,7 +333,7 @@ class Hub:
         self.wait_for(lambda: not self.api("GET", f"users/{user}").json()["servers"])
 
     def token_of(self, user: str) -> str:
-        """A token with which a request is that user's."""
+        """Return a token for requests as that user."""
         return self.api("POST", f"users/{user}/tokens", note="trial").json()["token"]
 
     def page(
@@ -355,7 +355,7 @@ class Hub:
 
 
 def server_of(user: str) -> psutil.Process:
-    """The process that is the user's server."""
+    """Return the process of the user's server."""
     for process in psutil.process_iter():
         try:
             if (
@@ -370,10 +370,10 @@ def server_of(user: str) -> psutil.Process:
 
 
 def notebook_sources(path: Path) -> str:
-    """All cells of a notebook, one after another."""
+    """Return all cells of a notebook, one after another."""
     return "\n".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
 
 
 def memory(user: str) -> float:
-    """Megabytes of the user's server without kernels, proportional."""
+    """Return megabytes of the user's server without kernels, proportional."""
     return round(server_of(user).memory_full_info().pss / 1e6, 1)

@@ -51,7 +51,7 @@ REPEATS = 3
 
 
 def start() -> dict:
-    """Seconds from the address to the output, with the browser on the same core and on others."""
+    """Return seconds from address to output, with the browser on the same core and on others."""
     cores = sorted(os.sched_getaffinity(0))
     results = {}
     for name, browser_cores in (
@@ -64,7 +64,7 @@ def start() -> dict:
 
 
 def once(core: int, browser_cores: list[int]) -> dict[str, float]:
-    """One visit, with a server, a browser and settings that are new."""
+    """Return one visit's times, with a new server, browser and settings."""
     from playwright.sync_api import expect
 
     from jupyter_lab import Server, Tab, chromium, copy_course
@@ -104,7 +104,7 @@ def once(core: int, browser_cores: list[int]) -> dict[str, float]:
 
 
 def summary(values: list[float]) -> dict[str, float]:
-    """Median and range; seconds."""
+    """Return median and range in seconds."""
     return {
         "median": round(statistics.median(values), 2),
         "least": round(min(values), 2),
@@ -188,16 +188,16 @@ class Learner:
                 return time.perf_counter() - begun
 
     def process(self) -> psutil.Process:
-        """Of the server, once it has been started."""
+        """Return the server's process, once it has been started."""
         assert self.server.process is not None
         return psutil.Process(self.server.process.pid)
 
     def memory_of_server(self) -> float:
-        """Megabytes, proportional, of the server alone."""
+        """Return megabytes, proportional, of the server alone."""
         return self.process().memory_full_info().pss / 1e6
 
     def memory(self) -> dict[str, float]:
-        """Megabytes of the server and of its kernel: proportional, and resident."""
+        """Return megabytes of the server and of its kernel: proportional, and resident."""
         server = self.process()
         kernels = [
             one
@@ -213,7 +213,7 @@ class Learner:
 
 
 def first_cells() -> list[str]:
-    """The code of project 1 as far as the first picture."""
+    """Return the code of project 1 up to the first picture."""
     cells = json.loads((REPOSITORY / PROJECT).read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     return code[: next(n for n, text in enumerate(code) if "def draw(" in text) + 1]
@@ -224,7 +224,7 @@ async def together(learners: list[Learner], do: Callable[[Learner], Coroutine]) 
 
 
 async def measure(learners: list[Learner]) -> dict:
-    """Memory and times of learners whose servers run already."""
+    """Measure memory and times of learners whose servers run already."""
     alone = [learner.memory_of_server() for learner in learners]
     begun = time.perf_counter()
     await together(learners, Learner.open)
@@ -268,7 +268,7 @@ async def measure(learners: list[Learner]) -> dict:
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """Seconds: the middle one, what nine of ten stay below, the worst."""
+    """Return seconds: the median, the 90th percentile, the worst."""
     values = sorted(values)
     return {
         "median": round(statistics.median(values), 2),

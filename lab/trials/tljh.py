@@ -121,7 +121,7 @@ class Littlest(Hub):
 
 
 def furnish(proxy: Path, folder: Path) -> None:
-    """The machine of :mod:`.hub_place`, with what TLJH and hub/tljh.sh leave on it."""
+    """Furnish the machine of :mod:`.hub_place` with the results of TLJH and hub/tljh.sh."""
     hub_place.furnish(proxy)
     hub_place.run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/opt")
     hub_place.run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
@@ -185,7 +185,7 @@ def walk_view(walk: Walk, hub: Hub) -> None:
 
 
 def inside(proxy: Path) -> dict:
-    """In the namespaces: the whole walk."""
+    """Run the whole trial inside the namespaces."""
     folder = Path(tempfile.mkdtemp(prefix="tljh-"))
     furnish(proxy, folder)
     walk = Walk()

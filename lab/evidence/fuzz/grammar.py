@@ -70,7 +70,7 @@ def _address(random: Random, template: str) -> str:
 
 
 def instruction(random: Random, labels: int) -> str:
-    """One instruction, with its semicolon."""
+    """Return one instruction, with its semicolon."""
     kind = random.random()
     template = random.choice(
         DATA
@@ -110,7 +110,7 @@ def instruction(random: Random, labels: int) -> str:
 
 
 def kernel(random: Random) -> str:
-    """A module with the kernel ``k`` of two pointers and a number."""
+    """Return a module with the kernel ``k`` of two pointers and a number."""
     labels = random.randrange(1, 6)
     body = [instruction(random, labels) for _ in range(random.randrange(3, 40))]
     for label in range(labels):

@@ -136,7 +136,7 @@ _WORDS = (
 
 @cache
 def corpus() -> tuple[list[str], ...]:
-    """PTX of :data:`SOURCE`, one text for each kernel with all that it uses, in words."""
+    """Return the PTX of :data:`SOURCE` in words, a text for each kernel with all that it uses."""
     from virtualgpu.compilers.nvrtc import compile_to_ptx
 
     shared, *kernels = re.split(r"(?=extern \"C\")", SOURCE)
@@ -146,7 +146,7 @@ def corpus() -> tuple[list[str], ...]:
 
 
 def mutated(random: Random) -> str:
-    """One text of the corpus with one to eight mutations."""
+    """Return one text of the corpus with one to eight mutations."""
     words = list(random.choice(corpus()))
     for _ in range(1 << random.randrange(4)):
         _mutate(random, words)
@@ -211,7 +211,7 @@ def _mutate(random: Random, words: list[str]) -> None:
 
 
 def soup(random: Random) -> str:
-    """Words of PTX in no order, after a head that lets the parser begin."""
+    """Return words of PTX in no order, after a head that lets the parser begin."""
     words = random.choice(corpus())
     begin = random.randrange(len(words))
     cut = words[begin : begin + random.randrange(200)]

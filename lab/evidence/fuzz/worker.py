@@ -46,7 +46,7 @@ class Case:
 
 
 def make(number: int) -> Case:
-    """The case of a number: always the same while the fuzzer's source stays the same."""
+    """Make the case of a number, always the same for one source of the fuzzer."""
     random = Random(number)
     lot = random.random()
     if lot < 0.45:
@@ -83,7 +83,7 @@ class Bench:
         self.edges = self._edges()
 
     def _objects(self) -> list[int]:
-        """Textures and a surface of the first buffer."""
+        """Make textures and a surface of the first buffer."""
         number, single = np.dtype("u4"), np.dtype("f4")
         plane, line = (32, 32), (BUFFER // 4,)
         return [
@@ -142,7 +142,7 @@ class Bench:
 
 
 def outcome(case: Case, bench: Bench, number: int) -> tuple[str, str]:
-    """How a case ended: ``ok``, the name of a clean error, or ``FAILED`` and why."""
+    """Return a case's outcome: ``ok``, the name of a clean error, or ``FAILED`` and why."""
     random = Random(number + 1)
     try:
         with contextlib.ExitStack() as stack:

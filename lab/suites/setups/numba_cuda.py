@@ -33,4 +33,4 @@ def pytest_pycollect_makemodule(module_path, parent):
 
 @pytest.fixture(scope="session")
 def initialize_from_pytest_config():
-    """The suite's own conftest is not in the wheel; its tests ask for this fixture."""
+    """Replace a fixture of the suite's own conftest, which is not in the wheel."""

@@ -17,4 +17,4 @@ for name in ("skip_unless_cudasim", "xfail_unless_cudasim"):
 
 @pytest.fixture(scope="session")
 def initialize_from_pytest_config():
-    """The suite's own conftest is not in the wheel; its tests ask for this fixture."""
+    """Replace a fixture of the suite's own conftest, which is not in the wheel."""
