@@ -18,6 +18,7 @@ from grading_toy import submission, toy, toy_notebook
 WHOLE = "def double(values):\n    return 2 * values"
 HELPER = "def twice(value):\n    return 2 * value"
 USES = "def double(values):\n    return twice(values)"
+DECORATOR = "def doubled(function):\n    return lambda values: 2 * function(values)\n\n\n"
 STUB = "def double(values):\n    # YOUR CODE HERE\n    raise NotImplementedError()"
 
 
@@ -82,6 +83,18 @@ SPLITS = {
     "the starter below": [WHOLE, STUB],
     "the starter's head above": ["# " + STUB.replace("\n", "\n# "), WHOLE],
     "within the function": WHOLE.partition("\n    ")[::2],
+    "below a decorator": [f"{DECORATOR}@doubled", "def double(values):\n    return values"],
+    "below a decorator and a comment": [
+        f"{DECORATOR}@doubled\n# mine",
+        "def double(values):\n    return values",
+    ],
+    "within brackets": ["FACTORS = (", f"2,\n)\n{WHOLE.replace('2', 'FACTORS[0]')}"],
+    "within a text": ['"""Notes on', f'doubling."""\n{WHOLE}'],
+    "above an else": [
+        "if 1 > 2:\n    factor = 3",
+        f"else:\n    factor = 2\n{WHOLE.replace('2', 'factor')}",
+    ],
+    "notes with an open bracket": ["twice (I think", WHOLE],
     "the lower half without a name": [HELPER, own(USES)],
     "the upper half without a name": [own(HELPER), USES],
     "both halves without a name, and the starter": [STUB, own(HELPER), own(USES)],

@@ -103,15 +103,39 @@ def needed(source: str, wanted: set[str], given: set[str]) -> str:
 def joined(parts: Iterable[tuple[int, str]]) -> str:
     """Return one text of an answer's parts, each with the number of the cell it was found in.
 
-    A part that begins with blanks goes on with the one above it: it was cut within a function.
+    A part that was cut within a statement goes on with the one above it.
     """
     parts = list(parts)
     pieces = [parts[0][1]]
     for n, (number, part) in enumerate(parts[1:], start=2):
         marker = f"# --- part {n} of {len(parts)}: cell {number} of the notebook ---\n"
         pieces[-1] = pieces[-1].rstrip("\n") + "\n"
-        pieces.append(("" if part[:1] in " \t" else marker) + part)
+        pieces.append(("" if _goes_on(pieces[-1], part) else marker) + part)
     return "".join(pieces)
+
+
+def _goes_on(above: str, part: str) -> bool:
+    """Return True if `part` begins within a statement of `above`.
+
+    Brackets and quotes that are open above count only if `part` closes them: notes with one
+    bracket too many are no part of a statement.
+    """
+    lines = [line for line in above.split("\n") if line.strip()]
+    last = next((line for line in reversed(lines) if line[0] != "#"), "")
+    first = part.lstrip("\n")
+    opened: list[str] = []
+    for line in lines:
+        read_on(line, opened)
+    if opened:
+        for line in part.split("\n"):
+            read_on(line, opened)
+        return not opened
+    indented = last[:1].isspace()
+    return (
+        first[:1] in {" ", "\t"}
+        or last.startswith("@")
+        or (indented and CONTINUATION.match(first) is not None)
+    )
 
 
 def parts_of(source: str) -> list[tuple[int, str]]:
