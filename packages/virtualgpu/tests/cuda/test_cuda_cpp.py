@@ -430,6 +430,32 @@ def test_a_fault_names_the_line_of_the_source(module):
         module.launch("crooked", 1, 1, [np.zeros(16, np.int8)])
 
 
+@pytest.mark.parametrize(
+    ("statement", "quoted"),
+    [
+        ("x[i] = y[i + 1];", "i + 1"),
+        ("x[2 * i] = 1;", "2 * i"),
+        ("x[i] += y[i + 1];", None),  # which of the two it reads is not known
+        ("x[i] = y[i];", None),
+    ],
+)
+def test_a_computed_index_past_the_end_is_quoted_in_cpp(statement, quoted):
+    source = (
+        'extern "C" __global__ void k(int *x, int *y, int n) {\n'
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  {statement}\n}}"
+    )
+    kernels = Module.from_cuda(source, name="mine.cu")
+    with pytest.raises(MemoryAccessError) as error:
+        kernels.launch("k", 2, 8, [ints(12), ints(12), np.int32(12)])
+    advice = str(error.value).partition("; ")[2].partition("\n")[0]
+    if quoted is None:
+        assert advice.startswith("guard the index (if (i < n))")
+    else:
+        assert f"in which threads is `{quoted}` too large?" in advice
+        assert advice.endswith(f"(if ({quoted} < n))")
+
+
 def test_a_compile_error_names_line_and_code():
     with pytest.raises(CompilationError) as error:
         Module.from_cuda(

@@ -68,6 +68,34 @@ def test_a_computed_index_past_the_end_is_quoted():
 
 
 @cuda.jit
+def gaps(values, out):
+    i = cuda.grid(1)
+    if i < values.size:
+        out[i] = values[i + 1] - values[i]
+
+
+@cuda.jit
+def far_gaps(values, out, by):
+    i = cuda.grid(1)
+    if i < values.size:
+        out[i] = values[i + by] - values[i - 1]
+
+
+def test_of_neighbours_only_the_furthest_index_is_quoted():
+    text = told(gaps, 1, 32, np.zeros(20), np.zeros(20))
+    assert "reads values[20] of 20; the last element is values[19]" in text
+    assert (
+        "is `i + 1` larger? Change that index, or guard it itself (if i + 1 < values.size)" in text
+    )
+
+
+def test_indices_that_cannot_be_compared_are_both_quoted():
+    text = told(far_gaps, 1, 32, np.zeros(20), np.zeros(20), 3)
+    assert "is `i + by` or `i - 1` larger?" in text
+    assert "(if i + by < values.size and i - 1 < values.size)" in text
+
+
+@cuda.jit
 def before(values, back):
     values[cuda.grid(1) - back] = 1
 

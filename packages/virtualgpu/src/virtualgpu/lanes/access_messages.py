@@ -13,7 +13,7 @@ from virtualgpu.errors import MemoryAccessError, MisalignedAddressError
 from virtualgpu.lanes import index_values
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.wave import STACK_TOP
-from virtualgpu.languages import NUMBA, language_of
+from virtualgpu.languages import CPP, NUMBA, language_of
 from virtualgpu.memory import array_names
 from virtualgpu.program.site import Site
 from virtualgpu.wording import many
@@ -45,6 +45,8 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
                 named, help_ = _several_indices(site, group, position, place, wrong)
             elif language is NUMBA:
                 help_ = _computed_index(site, place) or help_
+        elif language is CPP and numbered and "after the end" in where:
+            help_ = _computed_index_in_cpp(site) or help_
         if site.instruction.source is None:  # PTX that names no file
             help_ = _GUARD
         elif numbered and language is NUMBA:
@@ -111,17 +113,54 @@ def _computed_index(site: Site, place: array_names.Place) -> str | None:
     """
     name, (size,) = place.array.name, place.shape
     beyond = re.match(rf"{re.escape(name)}\[(\d+)\]", place.words)
-    written = _subscripts(site, name)
-    if not size or beyond is None or int(beyond[1]) < size or len(written) != 1:
+    if not size or beyond is None or int(beyond[1]) < size:
         return None
-    (index,) = written
-    if isinstance(index, ast.Name):
+    written = _furthest(_subscripts(site, name))
+    if all(re.fullmatch(r"[\w.]+", text) for text in written):
         return None
-    text = ast.unparse(index)
+    guards = " and ".join(f"{text} < {name}.size" for text in written)
+    return f"the last element is {name}[{size - 1}]: {_where_too_large(written, 'larger', guards)}"
+
+
+def _where_too_large(written: list[str], larger: str, guards: str) -> str:
+    quoted = " or ".join(f"`{text}`" for text in written)
     return (
-        f"the last element is {name}[{size - 1}]: in which threads is `{text}` larger? Change that "
-        f"index, or guard it itself (if {text} < {name}.size)"
+        f"in which threads is {quoted} {larger}? Change that index, or guard it itself "
+        f"(if {guards})"
     )
+
+
+def _furthest(indices: list[ast.expr]) -> list[str]:
+    """Return the texts of ``indices``, of ``i``, ``i + 1`` and ``i - 1`` only ``i + 1``."""
+    furthest: dict[str, tuple[int, str]] = {}
+    for index in indices:
+        base, offset = index, 0
+        match index:
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=ast.Constant(int(by))):
+                base, offset = left, by if isinstance(op, ast.Add) else -by
+        key, text = ast.unparse(base), ast.unparse(index)
+        furthest[key] = max(furthest.get(key, (offset, text)), (offset, text))
+    return [text for _, text in furthest.values()]
+
+
+def _computed_index_in_cpp(site: Site) -> str | None:
+    """Return the same advice for CUDA C++, where the line has one index that it can be.
+
+    PTX does not name the pointer: a load is on the right of the line's ``=``, a store on its left.
+    """
+    source = site.instruction.source
+    line = (sources.text(source.filename, source.line) or "") if source else ""
+    sides = re.split(r"(?<![=!<>])=(?!=)", line)
+    if len(sides) > 2 or (len(sides) == 1 and site.kind != "load"):
+        return None
+    in_both = site.kind != "store" and sides[0].rstrip().endswith(
+        ("+", "-", "*", "/", "&", "|", "^")
+    )
+    side = line if in_both else sides[0] if site.kind == "store" else sides[-1]
+    written = {index.strip() for index in re.findall(r"\w\[([^\[\]]+)\]", side)}
+    if len(written) != 1 or re.fullmatch(r"[\w.]+", text := written.pop()):
+        return None
+    return _where_too_large([text], "too large", f"({text} < n)")
 
 
 def _written_indices(site: Site, name: str, dimensions: int) -> list[str]:
