@@ -145,6 +145,38 @@ def test_a_narrow_window_gives_its_room_to_an_opened_notebook(tab: Tab) -> None:
     tab.page.set_viewport_size({"width": 1280, "height": 800})
 
 
+def open_beside_files(tab: Tab) -> Locator:
+    """Open the notebook in a wide window beside the list of files, and return the list."""
+    files = tab.page.locator("#filebrowser")
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+    tab.open_notebook("welcome.ipynb")
+    with tab.page.expect_response(lambda answer: "/api/workspaces" in answer.url):
+        tab.menu("View", "File Browser")  # JupyterLab stores its layout after each change
+    if files.is_hidden():
+        with tab.page.expect_response(lambda answer: "/api/workspaces" in answer.url):
+            tab.menu("View", "File Browser")
+    expect(files).to_be_visible()
+    return files
+
+
+def test_a_window_that_becomes_narrow_gives_its_room_to_the_notebook(tab: Tab) -> None:
+    files = open_beside_files(tab)
+    tab.page.set_viewport_size({"width": 820, "height": 800})
+    expect(files).to_be_hidden()
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_a_narrow_window_gives_its_room_to_a_restored_notebook(tab: Tab) -> None:
+    files = open_beside_files(tab)
+    address = tab.page.url
+    tab.page.goto("about:blank")
+    tab.page.set_viewport_size({"width": 820, "height": 800})
+    tab.page.goto(address)
+    tab.wait_for_kernel("welcome.ipynb")
+    expect(files).to_be_hidden()
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def ran(tab: Tab, name: str) -> Locator:
     cell = tab.cells().nth(list(CELLS).index(name))
     tab.run(cell)

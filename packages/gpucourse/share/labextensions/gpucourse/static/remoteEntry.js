@@ -79,13 +79,23 @@ function goToSection(app, path, fragment) {
 }
 
 // Beside the list of files a window of 820 pixels leaves 430 to a notebook, which cuts its code: the
-// list folds as a notebook is opened there (its icon at the left brings it back).
+// list folds as a notebook is opened there (its icon at the left brings it back), as JupyterLab has
+// restored the layout of the last time, and as the window becomes narrow.
+const NARROW = "(max-width: 999px)";
 const opened = new WeakSet();
 
-function makeRoom(shell, widget) {
-  if (!widget?.context?.path.endsWith(".ipynb") || opened.has(widget)) return;
+function isNotebook(widget) {
+  return Boolean(widget?.context?.path.endsWith(".ipynb"));
+}
+
+function makeRoom(shell) {
+  if (isNotebook(shell.currentWidget) && window.matchMedia(NARROW).matches) shell.collapseLeft?.();
+}
+
+function makeRoomOnce(shell, widget) {
+  if (!isNotebook(widget) || opened.has(widget)) return;
   opened.add(widget);
-  if (window.innerWidth < 1000) shell.collapseLeft?.();
+  makeRoom(shell);
 }
 
 // The steps of a picture are radio buttons (gpucourse.views.page.stepper).
@@ -97,8 +107,10 @@ function activate(app) {
   document.head.append(sheet);
   app.shell.currentChanged?.connect((shell, { newValue }) => {
     unsavedByReading(newValue?.context?.model);
-    makeRoom(shell, newValue);
+    makeRoomOnce(shell, newValue);
   });
+  app.restored?.then(() => makeRoom(app.shell));
+  window.matchMedia(NARROW).addEventListener("change", () => makeRoom(app.shell));
   // A click in an output gives the notebook the focus; here the button keeps it.
   window.addEventListener("click", (event) => {
     const button = event.target.closest?.(".gpuc-steps > .scale > label")?.control;
