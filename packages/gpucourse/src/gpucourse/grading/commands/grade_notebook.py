@@ -20,7 +20,7 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.finding import belongs
 from gpucourse.grading.submission.ingest import ingest_file
 from gpucourse.grading.submission.reading import Unreadable, read_cells
-from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict
+from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.learner import records
 from gpucourse.system.language import _, said
 
@@ -88,7 +88,8 @@ def _texts(source: Path) -> list[Path]:
 def show(verdict: Verdict, console: Console, *texts: Path) -> None:
     """Show the verdict as a table, with one line for each test cell.
 
-    Reasons are in the learner's language if a catalogue in the folders ``texts`` has them.
+    Reasons are in the learner's language if a catalogue in the folders ``texts`` has them. Why
+    nothing could be run, every test's reason, stands once, above the table.
     """
     if verdict.kind == INFRASTRUCTURE_FAULT:
         console.print("The grader failed, not your notebook:", style="red")
@@ -97,18 +98,23 @@ def show(verdict: Verdict, console: Console, *texts: Path) -> None:
     title = _("{notebook}: {earned:g} of {points:g} points").format(
         notebook=verdict.notebook, earned=verdict.earned, points=verdict.points
     )
-    table = Table(title=title, title_justify="left", show_lines=False)
+    console.print(title, style="italic", markup=False)
+    nothing_ran = verdict.kind == STUDENT_FAULT
+    if nothing_ran:
+        console.print(said(verdict.reason, *texts), style="red", markup=False)
+    table = Table(show_lines=False)
     table.add_column(_("test"))
     table.add_column(_("points"), justify="right")
-    table.add_column(_("which property fails"))
+    if not nothing_ran:
+        table.add_column(_("which property fails"))
     for outcome in verdict.tests:
         colour = "green" if outcome.passed else "red"
         mark = "✓" if outcome.passed else "✗"
-        table.add_row(
+        row = [
             f"[{colour}]{mark}[/] {escape(outcome.test)}",
             f"{outcome.earned:g}/{outcome.points:g}",
-            escape(said(outcome.reason, *texts)),
-        )
+        ]
+        table.add_row(*row, *[] if nothing_ran else [escape(said(outcome.reason, *texts))])
     console.print(table)
     for notice in verdict.notices:
         console.print(f"• {notice}", markup=False)
