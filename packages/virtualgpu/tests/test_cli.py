@@ -230,6 +230,35 @@ def test_known_findings_are_accepted_from_a_file(race: Path, tmp_path: Path, cap
     with pytest.raises(SystemExit):
         cli.main(["run", "--accept", str(known), str(race)])
     assert "'race.py 8' is not file.py:LINE: reason" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--accept", "race.py:8: the last thread wins", str(race)])
+    assert "there is no such file. It has one entry a line" in capsys.readouterr().err
+
+
+def test_a_scripts_own_error_leaves_what_was_found_before(race: Path, tmp_path: Path, capsys):
+    race.write_text(RACE.replace("sys.exit(3)", "assert 2 < 1"))
+    told = tmp_path / "told.json"
+    assert cli.main(["run", "--error-exitcode", "77", "--report", str(told), str(race)]) == 77
+    said = capsys.readouterr().err
+    assert said.count("AssertionError") == 1 and 'race.py", line' in said
+    assert "cli.py" not in said and "runpy" not in said
+    assert "1 launch checked, 1 finding" in said and len(json.loads(told.read_text())["findings"])
+    race.write_text("raise ValueError('nothing to do with a kernel')")
+    assert cli.main(["run", "--error-exitcode", "77", str(race)]) == 1
+    assert "0 launches checked, clean" in capsys.readouterr().err
+
+
+def test_a_report_names_files_from_where_the_run_began(race: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    race.write_text(RACE.replace("import sys", "import os, sys; os.chdir('elsewhere')", 1))
+    cli.main(["run", "--report", "told.json", str(race)])
+    (found,) = json.loads((tmp_path / "told.json").read_text())["findings"]
+    assert found["filename"] == found["other"]["filename"] == "race.py"
+    monkeypatch.chdir(tmp_path)
+    cli.main(["run", "--report", "told.xml", str(race)])
+    suite = ElementTree.parse(tmp_path / "told.xml").getroot()[0]
+    assert suite[0].get("file") == "race.py" and suite[0].get("name") == "race at race.py:8"
 
 
 def test_findings_are_written_for_other_programs(race: Path, tmp_path: Path, capsys):

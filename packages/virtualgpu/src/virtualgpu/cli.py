@@ -128,6 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
         accepted = known_findings(given.accept)
     except (OSError, ValueError) as error:
         parser.error(f"--accept {given.accept}: {error}")
+    if given.report:
+        given.report = given.report.absolute()  # the script may go to another folder
     with command_line(given.script, given.arguments, module):
         return run(
             given.script,
@@ -156,11 +158,13 @@ def run(
 
     ``found`` where a checker found something that is not ``accepted``, or an error of the virtual
     GPU left the script; without ``found``, a script that ends by ``sys.exit`` keeps its own status
-    unless that is 0, and it is 1 then. ``streams``: that of
+    unless that is 0, and it is 1 then. What was found before another error of the script is
+    reported too. ``streams``: that of
     :func:`virtualgpu.check`; ``seed``: that of :func:`virtualgpu.schedule`; ``standins``: those of
     :func:`virtualgpu.activate`; ``module``: ``script`` is a module's name.
     """
     virtualgpu.activate(force=True, standins=standins)
+    folder = Path.cwd()
     status, stopped = 0, False
     order = nullcontext() if seed is None else virtualgpu.schedule(seed)
     with order, virtualgpu.check(streams=streams) as report, virtualgpu.profile() as profile:
@@ -178,6 +182,9 @@ def run(
             if not any(error.message in finding.message for finding in report.findings):
                 # Refused before it ran: PTX that is not valid, a block that is too large.
                 sys.excepthook(type(error), error, error.__traceback__)
+        except Exception as error:  # the script's own, or that of a library that ran a kernel
+            status = 1
+            sys.excepthook(type(error), error, error.__traceback__)
     report.findings, needed = accepting.split(report.findings, accepted)
     report.notes += [
         f"{one} is accepted ({one.reason}) and was not found: take that out"
@@ -193,7 +200,7 @@ def run(
     if not report.findings:
         print(*report.notes, sep="\n", end="\n" if report.notes else "", file=sys.stderr)
     if report_file is not None:
-        report_files.write(report_file, script, launches, report.findings)
+        report_files.write(report_file, script, launches, report.findings, folder)
     if stopped or report.findings:
         return found or status or 1
     return status
@@ -203,6 +210,8 @@ def known_findings(path: Path | None) -> tuple[accepting.Acceptance, ...]:
     """Read the findings that a file accepts; none without one. Raises OSError, ValueError."""
     if path is None:
         return ()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no such file. It has one entry a line, {accepting.FORM}")
     lines = path.read_text(encoding="utf-8").splitlines()
     try:
         return accepting.read(line for line in lines if not line.lstrip().startswith("#"))

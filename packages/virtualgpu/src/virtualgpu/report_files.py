@@ -14,53 +14,57 @@ from virtualgpu.findings import Finding
 SUFFIXES = (".json", ".xml")
 
 
-def write(path: Path, program: str, launches: int, findings: Iterable[Finding]) -> None:
+def write(
+    path: Path, program: str, launches: int, findings: Iterable[Finding], folder: Path
+) -> None:
     """Write ``path``, whose suffix chooses the format.
+
+    Files in ``folder`` are named from there, as CI services find them in a repository.
 
     JSON has ``program``, ``launches`` and ``findings``, each with the fields of
     :class:`virtualgpu.findings.Finding`. JUnit has one test case for each finding, which failed,
     and one that passed where there is none. Raises ValueError for another suffix, OSError.
     """
     if path.suffix == ".json":
-        text = _json(program, launches, findings)
+        text = _json(program, launches, findings, folder)
     elif path.suffix == ".xml":
-        text = _junit(program, launches, findings)
+        text = _junit(program, launches, findings, folder)
     else:
         raise ValueError(f"{path}: a report ends in {' or '.join(SUFFIXES)}")
     path.write_text(text, encoding="utf-8")
 
 
-def _json(program: str, launches: int, findings: Iterable[Finding]) -> str:
+def _json(program: str, launches: int, findings: Iterable[Finding], folder: Path) -> str:
     told = {
         "program": program,
         "launches": launches,
-        "findings": [_fields(finding) for finding in findings],
+        "findings": [_fields(finding, folder) for finding in findings],
     }
     return json.dumps(told, indent=1) + "\n"
 
 
-def _fields(finding: Finding) -> dict[str, Any]:
+def _fields(finding: Finding, folder: Path) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "message": finding.message,
-        **_place(finding.location),
-        "other": _place(finding.other) if finding.other else None,
+        **_place(finding.location, folder),
+        "other": _place(finding.other, folder) if finding.other else None,
         "count": finding.count,
         "launches": sorted(finding.launches),
     }
 
 
-def _place(at: Location) -> dict[str, Any]:
+def _place(at: Location, folder: Path) -> dict[str, Any]:
     return {
         "kernel": at.kernel,
-        "filename": at.filename,
+        "filename": _from(folder, at.filename),
         "line": at.line,
         "block": at.block and list(at.block),
         "thread": at.thread and list(at.thread),
     }
 
 
-def _junit(program: str, launches: int, findings: Iterable[Finding]) -> str:
+def _junit(program: str, launches: int, findings: Iterable[Finding], folder: Path) -> str:
     found = [*findings]
     suite = ElementTree.Element(
         "testsuite",
@@ -71,12 +75,13 @@ def _junit(program: str, launches: int, findings: Iterable[Finding]) -> str:
         skipped="0",
     )
     for finding in found:
-        where = f"{finding.filename}:{finding.line}" if finding.line else finding.kernel
+        filename = _from(folder, finding.filename)
+        where = f"{filename}:{finding.line}" if finding.line else finding.kernel
         case = ElementTree.SubElement(
             suite, "testcase", classname=finding.kernel, name=f"{finding.kind} at {where}"
         )
-        if finding.filename and finding.line:
-            case.set("file", finding.filename)
+        if filename and finding.line:
+            case.set("file", filename)
             case.set("line", str(finding.line))
         failure = ElementTree.SubElement(case, "failure", message=finding.message)
         failure.text = str(finding)
@@ -86,3 +91,10 @@ def _junit(program: str, launches: int, findings: Iterable[Finding]) -> str:
     suites.append(suite)
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _from(folder: Path, filename: str | None) -> str | None:
+    """Return ``filename`` as it is named from ``folder``, if it is in there."""
+    if filename is None or not Path(filename).is_relative_to(folder):
+        return filename
+    return Path(filename).relative_to(folder).as_posix()
