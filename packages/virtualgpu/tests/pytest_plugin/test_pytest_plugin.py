@@ -116,7 +116,7 @@ def test_tracebacks_hide_what_is_not_the_project_s(ran: Ran):
 
 
 def test_an_endless_kernel_is_told_how_to_have_more_time(ran: Ran):
-    assert "@pytest.mark.virtualgpu_time_limit(seconds)" in failure(ran, "never_ends")
+    assert "@pytest.mark.virtual_gpu_time_limit(seconds)" in failure(ran, "never_ends")
 
 
 STANDING_STILL = """

@@ -28,18 +28,18 @@ def turn():
     turned[1, 64](np.zeros(64, np.float32), np.zeros(64, np.float32))
 
 
-@pytest.mark.virtual_gpu(accept="kernels.py:READS: a teaching example")
+@pytest.mark.virtual_gpu_accept("kernels.py:READS: a teaching example")
 def test_line():
     turn()
     turn()
 
 
-@pytest.mark.virtual_gpu(accept=["other: unknown", "turned: a teaching example"])
+@pytest.mark.virtual_gpu_accept("other: unknown", "turned: a teaching example")
 def test_kernel():
     turn()
 
 
-@pytest.mark.virtual_gpu(accept="kernels.py:READS: a teaching example")
+@pytest.mark.virtual_gpu_accept("kernels.py:READS: a teaching example")
 def test_more_than_that():
     turn()
     lost[1, 64](np.zeros(1))

@@ -132,12 +132,12 @@ def test_unordered(added):
     add[1, 64, cuda.stream()](added)
 
 
-@pytest.mark.virtualgpu_streams
+@pytest.mark.virtual_gpu_streams
 def test_marked(added):
     add[1, 64, cuda.stream()](added)
 
 
-@pytest.mark.virtualgpu_unchecked
+@pytest.mark.virtual_gpu_unchecked
 def test_unchecked(added):
     add[1, 64, cuda.stream()](added)
 
@@ -295,14 +295,16 @@ def test_a_wrong_value_in_the_environment(tmp_path: Path):
 @pytest.mark.parametrize(
     ("marker", "says"),
     [
-        ("virtualgpu_seeds()", "needs at least one seed"),
-        ("virtualgpu_seeds(1.5)", "1.5 is not a seed"),
-        ("virtualgpu_time_limit(-1)", "-1 is not a positive number of seconds"),
-        ("virtualgpu_time_limit(1, 2)", "takes one argument"),
-        ("virtualgpu_unchecked(True)", "takes no arguments"),
-        ('virtual_gpu("kernel: why")', "takes accept="),
-        ('virtual_gpu(accept="kernel")', "'kernel' is no entry: file.py:LINE: reason, or kernel"),
-        ('virtual_gpu(accept=["a.py:3: "])', "is no entry"),
+        ("virtual_gpu_seeds()", "needs at least one seed"),
+        ("virtual_gpu_seeds(1.5)", "1.5 is not a seed"),
+        ("virtual_gpu_time_limit(-1)", "-1 is not a positive number of seconds"),
+        ("virtual_gpu_time_limit(1, 2)", "takes one argument"),
+        ("virtual_gpu_unchecked(True)", "takes no arguments"),
+        ('virtual_gpu_accept(entry="kernel: why")', "takes entries"),
+        ("virtual_gpu_accept()", "takes entries: file.py:LINE: reason, or kernel: reason"),
+        ('virtual_gpu_accept("kernel")', "'kernel' is no entry: file.py:LINE: reason, or kernel"),
+        ('virtual_gpu_accept("kernel: why", "a.py:3: ")', "is no entry"),
+        ('virtual_gpu_accept(["kernel: why"])', "is no entry"),
     ],
 )
 def test_a_wrong_marker_is_a_usage_error(marker: str, says: str):
@@ -332,14 +334,14 @@ def test_a_wrong_marker_stops_the_run(tmp_path: Path):
             "test_kernels.py": """
 import pytest
 
-@pytest.mark.virtualgpu_time_limit("a while")
+@pytest.mark.virtual_gpu_time_limit("a while")
 def test_nothing():
     pass
 """
         },
     )
     assert ran.status == USAGE_ERROR
-    assert "test_kernels.py::test_nothing: @pytest.mark.virtualgpu_time_limit: 'a while' is" in (
+    assert "test_kernels.py::test_nothing: @pytest.mark.virtual_gpu_time_limit: 'a while' is" in (
         ran.text
     )
 

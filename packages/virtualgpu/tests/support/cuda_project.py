@@ -86,7 +86,7 @@ def test_right_by_luck():
     turn()
 
 
-@pytest.mark.virtualgpu_unchecked
+@pytest.mark.virtual_gpu_unchecked
 def test_on_purpose():
     turn()
 
@@ -114,12 +114,12 @@ def test_error_is_not_expected():
     too_far[1, 64](np.zeros(64, np.int32))
 
 
-@pytest.mark.virtualgpu_time_limit(0.2)
+@pytest.mark.virtual_gpu_time_limit(0.2)
 def test_never_ends():
     endless[1, 32](np.zeros(2, np.int32))
 
 
-@pytest.mark.virtualgpu_seeds(1, 2)
+@pytest.mark.virtual_gpu_seeds(1, 2)
 def test_orders():
     pass
 

@@ -7,12 +7,12 @@ many launches were checked; ``--virtual-gpu-require`` fails a run without any.
 
 Errors that a kernel raises (bad addresses, deadlocks) fail a test as any exception does, and
 ``pytest.raises(virtualgpu.MemoryAccessError)`` may expect them. A test that launches a faulty
-kernel on purpose is left alone with ``@pytest.mark.virtualgpu_unchecked``.
+kernel on purpose is left alone with ``@pytest.mark.virtual_gpu_unchecked``.
 
-Other markers: ``virtualgpu_seeds(1, 2, 3)`` runs a test once for each seed, its threads in that
-random order (``virtualgpu.schedule``); ``virtualgpu_time_limit(60)`` gives its launches 60 seconds
-of processor time; ``virtual_gpu(accept="file.py:LINE: reason")`` accepts what is found at a line or
-in a kernel; ``virtualgpu_streams`` also finds missing synchronisation between streams. All of
+Other markers: ``virtual_gpu_seeds(1, 2, 3)`` runs a test once for each seed, its threads in that
+random order (``virtualgpu.schedule``); ``virtual_gpu_time_limit(60)`` gives its launches 60 seconds
+of processor time; ``virtual_gpu_accept("file.py:LINE: reason")`` accepts what is found at a line or
+in a kernel; ``virtual_gpu_streams`` also finds missing synchronisation between streams. All of
 this, and whether launches are checked, can be said for all tests by an option or in the
 configuration file; a marker comes before an option, and an option before the file.
 """

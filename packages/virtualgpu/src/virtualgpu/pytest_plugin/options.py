@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,13 +21,13 @@ from virtualgpu.standins.finder import NAMES, chosen
 TIME_LIMIT = 10.0
 
 MARKERS = (
-    "virtualgpu_unchecked: launches a faulty kernel on purpose; --virtual-gpu runs it unchecked",
-    "virtualgpu_seeds(*seeds): with --virtual-gpu, run the test once for each seed, threads in "
+    "virtual_gpu_unchecked: launches a faulty kernel on purpose; --virtual-gpu runs it unchecked",
+    "virtual_gpu_seeds(*seeds): with --virtual-gpu, run the test once for each seed, threads in "
     "that random order",
-    "virtualgpu_time_limit(seconds): with --virtual-gpu, processor time for each launch",
-    "virtual_gpu(accept=entries): with --virtual-gpu, accept what is found at a line or in a "
-    'kernel: "file.py:LINE: reason" or "kernel: reason", one text or a list of them',
-    "virtualgpu_streams: with --virtual-gpu, also find missing synchronisation between streams, "
+    "virtual_gpu_time_limit(seconds): with --virtual-gpu, processor time for each launch",
+    "virtual_gpu_accept(*entries): with --virtual-gpu, accept what is found at a line or in a "
+    'kernel: "file.py:LINE: reason" or "kernel: reason"',
+    "virtual_gpu_streams: with --virtual-gpu, also find missing synchronisation between streams, "
     "and of the host with a stream",
 )
 
@@ -35,7 +35,7 @@ MARKERS = (
 SWITCHES = ("unchecked", "streams")
 
 #: The parameter of a test that runs once for each of several seeds.
-SEED = "virtualgpu_seed"
+SEED = "virtual_gpu_seed"
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,9 @@ def of_run(config: pytest.Config) -> Settings:
     )
 
 
-def _accepted(place: str, entries: Any) -> tuple[Acceptance, ...]:
+def _accepted(place: str, entries: Iterable[str]) -> tuple[Acceptance, ...]:
     try:
-        return read([entries] if isinstance(entries, str) else entries)
+        return read(entries)
     except (TypeError, ValueError, AttributeError) as error:
         raise pytest.UsageError(f"{place}: {str(error)!r} is no entry: {FORM}") from None
 
@@ -228,34 +228,34 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
     Raises pytest.UsageError for values that mean nothing.
     """
     found = run
-    for accepting in node.iter_markers("virtual_gpu"):
-        place = f"{node.nodeid}: @pytest.mark.virtual_gpu"
-        if accepting.args or set(accepting.kwargs) != {"accept"}:
-            raise pytest.UsageError(f'{place} takes accept="{FORM}", or a list of such texts')
-        own = _accepted(place, accepting.kwargs["accept"])
+    for accepting in node.iter_markers("virtual_gpu_accept"):
+        place = f"{node.nodeid}: @pytest.mark.virtual_gpu_accept"
+        if accepting.kwargs or not accepting.args:
+            raise pytest.UsageError(f"{place} takes entries: {FORM}")
+        own = _accepted(place, accepting.args)
         found = replace(found, accepted=(*own, *found.accepted))
     for name in (
-        "virtualgpu_seeds",
-        "virtualgpu_time_limit",
-        *(f"virtualgpu_{one}" for one in SWITCHES),
+        "virtual_gpu_seeds",
+        "virtual_gpu_time_limit",
+        *(f"virtual_gpu_{one}" for one in SWITCHES),
     ):
         if (marker := node.get_closest_marker(name)) is None:
             continue
         place = f"{node.nodeid}: @pytest.mark.{name}"
         if marker.kwargs:
             raise pytest.UsageError(f"{place} takes no named arguments")
-        if name == "virtualgpu_seeds":
+        if name == "virtual_gpu_seeds":
             if not marker.args:
                 raise pytest.UsageError(f"{place} needs at least one seed")
             seeds = tuple(_usage(place, seed, one) for one in marker.args)
             found = replace(found, seeds=seeds)
-        elif name == "virtualgpu_time_limit":
+        elif name == "virtual_gpu_time_limit":
             if len(marker.args) != 1:
                 raise pytest.UsageError(f"{place} takes one argument, seconds")
             found = replace(found, time_limit=_usage(place, seconds, marker.args[0]))
         elif marker.args:
             raise pytest.UsageError(f"{place} takes no arguments")
-        elif name == "virtualgpu_streams":
+        elif name == "virtual_gpu_streams":
             found = replace(found, streams=True)
         else:
             found = replace(found, unchecked=True)

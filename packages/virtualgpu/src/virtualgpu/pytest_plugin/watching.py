@@ -30,7 +30,7 @@ _NEEDED = pytest.StashKey[dict[Acceptance, int]]()
 
 MORE_TIME = (
     "a launch may use more with --virtual-gpu-time-limit SECONDS, virtual_gpu_time_limit "
-    "in the configuration or @pytest.mark.virtualgpu_time_limit(seconds)"
+    "in the configuration or @pytest.mark.virtual_gpu_time_limit(seconds)"
 )
 
 
@@ -68,7 +68,7 @@ class Watching:
         return report
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        marker = metafunc.definition.get_closest_marker("virtualgpu_seeds")
+        marker = metafunc.definition.get_closest_marker("virtual_gpu_seeds")
         seeds = self._run.seeds if marker is None else marker.args
         if len(seeds) > 1:
             metafunc.fixturenames.append(SEED)
