@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## Where does mine go?
 #
-# A weather station has noted the strongest gust of each of 71,009 hours. We want the storms only, those above 60 km/h,
-# side by side. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at its own hour, and a thread
-# that keeps it must know *where to write*. One solution is to draw a ticket, as in "Numba CUDA". Run the cell, whose
-# gusts are simulated.
+# A weather station has noted the strongest gust of each of 71,009 hours. We want only the storms, above 60 km/h, side
+# by side. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at its own hour, and a thread that
+# keeps it must know *where to write*. One solution is to draw a ticket, as in "Numba CUDA". Run the cell, whose gusts
+# are simulated.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -39,13 +39,13 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# We get the right gusts, but each time in another order. That breaks anything that depends on position, for example
-# which storm came first, or a test that compares with yesterday's result. Also, all threads that keep something
-# queue at *one* address.
+# We get the right gusts, but each time in another order. That breaks anything that depends on position, such as which
+# storm came first, or a comparison with yesterday's result. Also, all threads that keep something queue at *one*
+# address.
 #
 # **How can a thread know its position without asking all the others?** Its position is the number of gusts kept
-# *before* it. So we need a running sum at every element, which is called a **scan**. It looks like the most serial loop
-# there is, but it isn't.
+# *before* it. So we need a running sum at every element, a **scan**, which looks like the most serial loop there is,
+# but isn't.
 
 # %% [markdown] id="places-predict" tags=["predict"]
 # ## 1. Counts in, positions out
@@ -64,15 +64,15 @@ print("exclusive scan", np.cumsum(counts) - counts)
 # %% [markdown] id="places-why" tags=["why"]
 # They begin at 0, 2, 2 and 5, each where those before it end. This is the **exclusive** scan, the sum of all elements
 # *before* mine. The **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end, and its
-# last element is the total size. If the counts are 1 for an element to be kept and 0 for the others, the exclusive scan
-# numbers those that are kept.
+# last element is the total size. If the count is 1 for an element to keep and 0 for others, the exclusive scan numbers
+# those that are kept.
 
 # %% [markdown] id="places-task"
 # ### Exercise: offsets
 #
-# Such positions are the *n* + 1 offsets of an [Awkward Array](10_awkward_and_the_z.ipynb#1-what-a-jagged-array-is), which say
-# where each list begins and where the last one ends.
-# Compute them from the counts, in NumPy for now. With no lists at all there is one offset, 0.
+# Such positions are the *n* + 1 offsets of an [Awkward Array](10_awkward_and_the_z.ipynb#1-what-a-jagged-array-is),
+# which say where each list begins and the last one ends. Compute them from the counts, in NumPy for now. With no lists
+# at all there is one offset, 0.
 
 # %% id="places-exercise" tags=["exercise"]
 def offsets_of(counts):

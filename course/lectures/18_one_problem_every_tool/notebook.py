@@ -74,7 +74,7 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
 
 # %% [markdown] id="arrays-why" tags=["why"]
 # It launches a thousand kernels, ten for each iteration, because each operation is a kernel. Each reads whole arrays
-# from memory and writes one back. Without a GPU, `virtualgpu.launches()` lists what CuPy would launch.
+# from memory and writes one back.
 
 # %% [markdown] id="pixel-text"
 # ## 2. One point at a time

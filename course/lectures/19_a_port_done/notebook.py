@@ -3,8 +3,8 @@
 #
 # A telescope sweeps back and forth across the sky, and its detectors drift meanwhile. Before a sweep is added to the
 # map, the program fits a straight line to it and subtracts the line. The loop that does this is old C++, right and
-# trusted, and it runs on one core. You've been asked to bring it to the GPU. Run the cell to see the data, which are
-# simulated so that we know the true sky.
+# trusted, on one core, and you've been asked to bring it to the GPU. Run the cell to see the data, which are simulated
+# so that we know the true sky.
 
 # %% id="the-question"
 # %load_ext gpucourse

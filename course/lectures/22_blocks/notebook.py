@@ -2,7 +2,7 @@
 # ## Do you have to think in threads?
 #
 # 1,000 tracks have crossed a detector, with 64 readings each, which are random numbers with a fixed seed. Every reading
-# first loses its pedestal, which is what the detector shows when nothing is there. Run the cell, which subtracts it in
+# first loses its pedestal, the value that the detector shows when nothing is there. Run the cell, which subtracts it in
 # two ways.
 
 # %% id="the-question"
@@ -58,9 +58,9 @@ print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_thread
 # %% [markdown] id="programs-text"
 # ## 1. A block for each program
 #
-# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*, a function from a program's number to
-# the number of its block, counted in blocks and not in elements. The kernel receives **references** to its blocks: `x_ref[...]` reads,
-# `out_ref[...] = …` writes.
+# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*, a function from a
+# program's number to the number of its block, counted in blocks, not in elements. The kernel receives **references** to
+# its blocks: `x_ref[...]` reads, `out_ref[...] = …` writes.
 
 # %% [markdown] id="edge-predict" tags=["predict"]
 # 64,000 is a multiple of 256, but most numbers aren't. Let each program add up its block of 1,000 values, in four blocks of 256.
@@ -89,8 +89,8 @@ print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
 # The sum is `nan`, because all blocks have the same shape, so the last one reaches beyond the end. Writes out there are
-# dropped, so the subtraction needs no guard, but reads return unspecified values, here `nan`, so that you notice, and
-# on a GPU whatever is in memory. As soon as elements of a block are combined, you need a **mask**.
+# dropped, so the subtraction needs no guard, but reads return unspecified values, here `nan`, and on a GPU whatever is
+# in memory. As soon as elements of a block are combined, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask

@@ -2,8 +2,8 @@
 # ## How large is it?
 #
 # Throw points at random into a box and count how many land inside a shape. The fraction inside, times the area of the
-# box, estimates the area of the shape, and statistics tell how far off the estimate may be. You will do this for a disc, and
-# for the Mandelbrot set, whose area has no known formula.
+# box, estimates the area of the shape, and statistics tell how far off it may be. You will do this for a disc, and for
+# the Mandelbrot set, whose area has no known formula.
 #
 # Millions of independent points suit a GPU well, but their *random numbers* are a problem. If the numbers of thousands
 # of threads are related, the answer is wrong and nothing shows it.
@@ -90,9 +90,9 @@ print(f"a seed for each thread: π ± {spread(1000, same=False):.4f}")
 print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 
 # %% [markdown] id="same-seed-why" tags=["why"]
-# It is as good as an estimate from 1,000 points, because all threads draw the same ones. The last answer is the
-# dangerous one, because the estimate *is* right on average, but an error computed from a million points is thirty times
-# too small. Only the scatter reveals the mistake.
+# It is as good as one from 1,000 points, because all threads draw the same ones. The last answer is dangerous, because
+# the estimate *is* right on average, but an error computed from a million points is thirty times too small. Only the
+# scatter reveals the mistake.
 
 # %% [markdown] id="same-seed-then"
 # ## 1. An autopsy of streams

@@ -71,8 +71,8 @@ print(events.muons.pt[:6].to_list())
 # %% [markdown] id="jagged"
 # ## Lists on the device
 #
-# `events[i].muons[j].pt` looks like a list of lists of objects. In memory there is one flat column for each field, and
-# **offsets** that say where each event's muons begin and end:
+# In memory, `events` is one flat column for each field, and **offsets** that say where each event's muons begin and
+# end:
 #
 # ```
 # offsets   0     2  2        5  6 …      event i owns muons offsets[i] to offsets[i + 1]

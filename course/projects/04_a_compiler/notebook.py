@@ -2,8 +2,8 @@
 # ## What does `jax.jit` do all day?
 #
 # `jax.jit` calls your Python function once with stand-ins for the arrays, records every operation on them in a list,
-# the *jaxpr*, and compiles this list to one piece of machine code, which the next call uses again. In this project you
-# write such a compiler, which turns a jaxpr into CUDA C++, with one kernel for a whole function.
+# the *jaxpr*, and compiles the list to machine code, which the next call uses again. In this project you write such a
+# compiler, which turns a jaxpr into CUDA C++, with one kernel for a whole function.
 #
 # | step | you write | result |
 # |---|---|---|
@@ -16,7 +16,7 @@
 # | 7 | nothing | the density of sea water in one launch |
 #
 # **Steps 1 to 7 are the project**, with three and a half hours and 39 points. Steps 8 to 10 go further, with 21 points
-# for windows and loops in a kernel, and for two larger programs of the ocean.
+# for windows, loops, and two larger programs of the ocean.
 
 # %% [markdown] id="how-it-works"
 # ## How this works
