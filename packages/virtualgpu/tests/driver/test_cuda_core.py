@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -214,6 +216,22 @@ def test_an_illegal_address_names_line_block_and_thread(core, device, stream, mo
     said = str(caught.value)
     assert "kernel past_the_end, examples.cu line 9, thread 10 of block 0" in said
     assert "x[threadIdx.x + n] = 1;" in said
+
+
+def test_a_failed_call_keeps_nothing_of_its_caller(core, device, stream, module):
+    class Array(np.ndarray):
+        """Weak references to it are possible."""
+
+    def fails() -> weakref.ref:
+        mine = np.zeros(3).view(Array)
+        kernel, one = module.get_kernel("past_the_end"), core.LaunchConfig(grid=1, block=1)
+        with pytest.raises(Exception, match="far from every array"):
+            core.launch(stream, one, kernel, 0, np.int32(1 << 20))
+        return weakref.ref(mine)
+
+    gone = fails()
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_checkers_watch(core, device, stream, module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -61,6 +62,11 @@ def active() -> Iterator[None]:
     before = virtualgpu.is_active()
     virtualgpu.activate(force=True)
     yield
+    from numba import cuda
+
+    # Numba frees later what is no longer used; other modules' tests share the device.
+    gc.collect()
+    cuda.current_context().memory_manager.deallocations.clear()
     if not before:
         virtualgpu.deactivate()
 

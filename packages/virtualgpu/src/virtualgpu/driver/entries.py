@@ -193,6 +193,8 @@ def _failed(name: str, error: BaseException) -> int:
             else f"{name}: {type(error).__name__}: {error}"
         )
     _last.code, _last.words, _last.error = int(code), words, error
+    # Its frames would keep the program's arrays until the next failure.
+    error.__traceback__ = error.__context__ = error.__cause__ = None
     return int(code)
 
 
