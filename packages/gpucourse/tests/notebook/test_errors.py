@@ -150,6 +150,12 @@ SAYS = {
     ],
     KERNEL.format("x[i] = nowhere"): ["line 4: x[i] = nowhere", "→ a kernel sees", "nowhere is"],
     KERNEL.format("x[i] = np.random.random()"): ["line 4: x[i] = np", "→ NumPy draws on the host"],
+    KERNEL.format("x[i] = np.where(x[i] > 0, x[i], -1.0)"): [
+        "line 4: x[i] = np.where",
+        "→ NumPy's where takes arrays",
+        "if condition else",
+    ],
+    KERNEL.format("x[i] = np.clip(x[i], 0.0, 1.0)"): ["line 4:", "→ NumPy's clip takes", "min"],
     KERNEL.format("x[i] = np.zeros(3)[0]"): ["line 4: x[i] = np", "→ kernels cannot make lists"],
     KERNEL.format("found = []; found.append('a')"): ["line 4:", "→ kernels cannot make lists"],
     KERNEL.format("x[cuda.threadIdx.X] = 1"): ["line 4: x[cuda.th", "three numbers each"],

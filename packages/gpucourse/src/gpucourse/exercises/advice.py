@@ -276,6 +276,12 @@ _ADVICE: tuple[tuple[str, Advice], ...] = (
         r"\1 of a whole array does not exist in kernels: write a loop, or let each thread do one",
     ),
     (
+        r"Function\(<(?:built-in )?function (where|clip)\b.*?\) found for signature:"
+        r"\s+>>> \w+\((?!array)",
+        r"NumPy's \1 takes arrays, and a thread has one number: choose with "
+        "`b if condition else c`, or with min and max",
+    ),
+    (
         r"found for signature:\s+>>> array\((?:shape=)?(?:Literal\[int\]\(\d+\)"
         r"|(?:Uni)?Tuple\([^)]*(?:\(\d+\)[^)]*)*\))\)\s",
         "the array needs the type of its elements too: cuda.shared.array(64, np.float32)",
