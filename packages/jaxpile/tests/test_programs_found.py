@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def normal(*shape):
-    return jnp.asarray(RANDOM.normal(size=shape))
+    return RANDOM.normal(size=shape).astype(np.float32)
 
 
 Z = normal(6) + 1j * normal(6)
@@ -65,7 +65,7 @@ def column_order(x):
     return x.ravel(order="F"), x.reshape((6, -1), order="F"), lax.reshape(x, (30, 4), (2, 1, 0))
 
 
-@programs(jnp.zeros((0, 3)))
+@programs(np.zeros((0, 3), np.float32))
 def stacks_of_nothing(x):
     return jnp.stack([x, x]), jnp.concatenate([x, x], 1), jnp.concatenate([x, jnp.ones((2, 3))])
 
@@ -85,7 +85,7 @@ def systems(a, b, many):
     )
 
 
-@programs(normal(4, 4) + 4 * jnp.eye(4), normal(4, 3))
+@programs(normal(4, 4) + 4 * np.eye(4, dtype=np.float32), normal(4, 3))
 def triangles(a, b):
     return [
         lax.linalg.triangular_solve(
@@ -127,7 +127,7 @@ def complex_arithmetic(z, w):
     )
 
 
-@programs(Z, jnp.array([0j, 1, -1, 1j, -1j]))
+@programs(Z, np.array([0j, 1, -1, 1j, -1j], np.complex64))
 def complex_functions(z, edges):
     return [f(x) for f in (jnp.exp, jnp.sqrt, jnp.sin, jnp.cos, jnp.abs) for x in (z, edges)] + [
         jnp.log(z),
@@ -162,7 +162,7 @@ def wave(x):
     )(x)
 
 
-@programs(normal(4, 6), jnp.arange(24, dtype=jnp.int32).reshape(4, 6))
+@programs(normal(4, 6), np.arange(24, dtype=np.int32).reshape(4, 6))
 def reductions_of_ones_own(x, places):
     def best(one, other):
         first = one[0] >= other[0]
@@ -181,7 +181,7 @@ def reductions_of_ones_own(x, places):
     )
 
 
-@programs(normal(2, 8, 8, 3), jnp.zeros((1, 4, 4, 1)))
+@programs(normal(2, 8, 8, 3), np.zeros((1, 4, 4, 1), np.float32))
 def gradients_of_pooling(x, ties):
     def pooled(x, how):
         return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), how)
@@ -193,7 +193,7 @@ def gradients_of_pooling(x, ties):
     ]
 
 
-@programs(jnp.array([0, 1, -1, 2**31 - 1, -(2**31), 12345], jnp.int32))
+@programs(np.array([0, 1, -1, 2**31 - 1, -(2**31), 12345], np.int32))
 def bits_of_other_sizes(x):
     small = lax.bitcast_convert_type(x, jnp.uint8)
     return (
@@ -204,7 +204,7 @@ def bits_of_other_sizes(x):
     )
 
 
-@programs(jnp.array([1.1, -3.3, 1e20, 1e-7, jnp.inf, jnp.nan, -0.0], jnp.float32))
+@programs(np.array([1.1, -3.3, 1e20, 1e-7, np.inf, np.nan, -0.0], np.float32))
 def fewer_bits(x):
     return [lax.reduce_precision(x, *kept) for kept in ((8, 7), (5, 10), (5, 2), (8, 23))]
 
