@@ -15,8 +15,8 @@ from virtualgpu import tracebacks
 @pytest.mark.parametrize(
     ("line", "hidden"),
     [
-        ("cp.hstack([object()])", False),
-        ("cp.zeros(3) + 'a'", False),
+        pytest.param("cp.hstack([object()])", False, marks=pytest.mark.rehearsal),
+        pytest.param("cp.zeros(3) + 'a'", False, marks=pytest.mark.rehearsal),
         ("cp.nothing_of_that_name", False),
         ("cp.RawKernel('void k() { oops }', 'k')((1,), (1,), ())", True),
     ],

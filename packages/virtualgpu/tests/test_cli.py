@@ -7,13 +7,14 @@ import json
 import os
 import re
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from virtualgpu import cli
+from warm_python import run_in_new_python, run_module
 
 SCRIPT = """\
 import sys
@@ -50,15 +51,10 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def virtualgpu(*arguments: object) -> subprocess.CompletedProcess[str]:
+def virtualgpu(*arguments: object, run: Callable = run_module) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0"}
     environment.pop("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", None)
-    return subprocess.run(
-        [sys.executable, "-m", "virtualgpu", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    return run("virtualgpu", [*map(str, arguments)], Path.cwd(), environment)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,7 @@ cuda.synchronize()
 
 
 def test_a_fault_is_an_exit_status_and_no_traceback(script: Path):
-    ran = virtualgpu("run", script, "race")
+    ran = virtualgpu("run", script, "race", run=run_in_new_python)
     assert ran.returncode == 1
     assert "sums.py line 7" in ran.stderr and "Traceback" not in ran.stderr
     # Nor Numba's warning of an empty GPU: here is none.

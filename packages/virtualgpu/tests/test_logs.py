@@ -12,19 +12,23 @@ import numpy as np
 import pytest
 
 import virtualgpu
+from virtualgpu import logs
 
 virtualgpu.activate(force=True)
 
 from numba import cuda  # noqa: E402
 
 PROGRAM = """
+import os
 import numpy as np, virtualgpu
 virtualgpu.activate(force=True)
 from numba import cuda
 @cuda.jit
 def doubled(x):
     x[cuda.grid(1)] *= 2
-doubled[1, 32](cuda.to_device(np.ones(32)))
+for switch in "0", "always":
+    os.environ["VIRTUALGPU_NATIVE"] = switch
+    doubled[1, 32](cuda.to_device(np.ones(32)))
 """
 
 
@@ -41,16 +45,20 @@ def ran(**environment: str) -> str:
 
 
 def test_a_variable_shows_back_ends_reasons_and_compilers():
-    said = ran(VIRTUALGPU_LOG="info", VIRTUALGPU_NATIVE="0")
+    said = ran(VIRTUALGPU_LOG="info")
     assert re.search(r"^virtualgpu: kernel doubled compiled by Numba in \d\.\d{3} s$", said, re.M)
     assert "doubled[(1, 1, 1), (32, 1, 1)] ran on the interpreter (VIRTUALGPU_NATIVE=0)" in said
-    said = ran(VIRTUALGPU_LOG="info", VIRTUALGPU_NATIVE="always")
     assert "doubled[(1, 1, 1), (32, 1, 1)] ran on native code in" in said
 
 
-def test_without_the_variable_nothing_is_written_and_a_wrong_level_is_told():
+def test_without_the_variable_nothing_is_written():
     assert ran() == ""
-    assert "VIRTUALGPU_LOG is 'loud'" in ran(VIRTUALGPU_LOG="loud")
+
+
+def test_a_level_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VIRTUALGPU_LOG", "loud")
+    with pytest.warns(RuntimeWarning, match="'loud'"):
+        logs.show_where_asked()
 
 
 def test_a_program_s_own_logging_takes_it(

@@ -162,7 +162,7 @@ def agrees(found: dict, text: str) -> None:
         assert {line: taken.count(line) for line in ways} == ways
 
 
-@pytest.mark.parametrize("options", [(), ("--cov-branch",), ("--cov-branch", "-p", "xdist", "-n2")])
+@pytest.mark.parametrize("options", [(), ("--cov-branch",), ("--cov-branch", "-p", "xdist", "-n1")])
 def test_lines_that_threads_reached_count(tmp_path: Path, options: tuple[str, ...]):
     ran = run(tmp_path, *PLUGINS, *options, files=FILES)
     assert ran.status == 0, ran.text
