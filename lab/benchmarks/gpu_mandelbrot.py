@@ -40,7 +40,7 @@ def picture(width: int) -> Work:
     real, imag = axes(width)
     shape = imag.size, real.size
     d_real, d_imag = cp.asarray(real), cp.asarray(imag)
-    # What the others must agree with: one kernel, without fused multiply-add, as NumPy rounds.
+    # The reference for the others: one kernel, without fused multiply-add, as NumPy rounds.
     source = take(LECTURE, "SOURCE").SOURCE
     expected = cp.zeros(shape, np.int32)
     blocks = (real.size + 31) // 32, (imag.size + 7) // 8

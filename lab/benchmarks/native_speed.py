@@ -31,8 +31,8 @@ LAUNCHES = 100  # on one core and on two, of which the fastest count
 ROUNDS = 100_000
 SMALL = 300  # launches of 32 threads
 
-# What a process does first, and the seconds of processor time that the device spends on it: what
-# Numba does before it hands over PTX is not among them.
+# The first work of a process, and the device's seconds of processor time for it. Numba's work
+# before it passes PTX on is not included.
 FIRST = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -64,8 +64,8 @@ print(json.dumps(spent[0]))
 """
 
 
-# How much more memory a process has in use at most while it launches than before, in MiB: arrays
-# are all written beforehand, and the same kernel has run on one block.
+# Largest increase of a process's memory during a launch, in MiB. All arrays are written
+# beforehand, and the same kernel has run on one block.
 MEMORY = """
 import json, os, warnings
 warnings.simplefilter("ignore")
@@ -214,7 +214,7 @@ def main() -> None:
         "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1),
     }
     print(json.dumps(results, indent=1))
-    # What a warp costs depends on how wide vectors are: a file for each width.
+    # The cost of a warp depends on the width of vectors, so there is a file for each width.
     wide = llvm.get_host_cpu_features().get("avx512f")
     print(write("native_speed" if wide else "native_speed_avx2", results))
 

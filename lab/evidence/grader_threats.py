@@ -58,7 +58,7 @@ ABOUT_FEEDBACK = {19, 20, 31}
 # Two who plant something and find it must be in one class: they stand together in the list.
 LARGEST_CLASS = 10
 CLASS_SECONDS, SUBMISSION_SECONDS = 60, 60
-# What stock nbgrader made so far, of a run that is not done.
+# Results of stock nbgrader so far, in an unfinished run.
 UNFINISHED = REPOSITORY / "build" / "grader_threats_stock.json"
 CONFIGURATION = """c = get_config()
 c.CourseDirectory.course_id = "stock"

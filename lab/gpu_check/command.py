@@ -149,7 +149,7 @@ def _begin(out: Path, facts: dict, fresh: list[str]) -> dict:
 def _clear(folder: Path, facts: dict, fresh: list[str]) -> None:
     """Remove what a run of another device or source has left, and what is to be done afresh."""
     stamp = folder / "stamp.json"
-    # Which lessons were asked for makes no difference here: each has a folder of its own.
+    # The chosen lessons make no difference here, because each has its own folder.
     now = json.dumps([facts.get(key) for key in SAME if key != "lessons"])
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != now:
         fresh = list(PARTS)

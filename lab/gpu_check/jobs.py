@@ -99,7 +99,7 @@ def _end(process: subprocess.Popen) -> None:
 def end_with_parent() -> None:
     """End this process when the one that started it is gone, however that ended.
 
-    What :func:`run` starts is a session of its own, which no Ctrl-C and no hang-up reaches.
+    :func:`run` starts processes in their own session, which no Ctrl-C and no hang-up reaches.
     """
     parent = os.getppid()
 

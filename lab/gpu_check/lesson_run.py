@@ -3,8 +3,8 @@
     python -m lab.gpu_check.lesson_run 06_numba_cuda FOLDER --sizes virtual --record
 
 Needs no Jupyter: the notebook is read as the JSON that it is. With IPython the cells run in its
-shell, as in a notebook; without, they are executed one after the other. Which device answers is
-the machine's affair, as for a learner: ``CUDA_VISIBLE_DEVICES=""`` hides a GPU.
+shell, as in a notebook; without, they are executed one after the other. The machine decides on the
+device, as for a learner: ``CUDA_VISIBLE_DEVICES=""`` hides a GPU.
 
 Writes ``FOLDER/run.json``, one ``.npy`` for each array that a cell made or changed, and with
 ``--record`` every launch of the virtual GPU (:mod:`lab.gpu_check.recorder`).

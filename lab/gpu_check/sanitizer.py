@@ -262,7 +262,7 @@ def compare(
 ) -> bool:
     """Run every tool over every labelled kernel that it can look at; whether all was done.
 
-    What a batch of kernels gave is kept in the folder and not asked for again; ``save`` gets the
+    Results of a batch of kernels are kept in the folder and not computed again; ``save`` gets the
     rows after each.
     """
     kept = folder / "reports.jsonl"

@@ -1,6 +1,6 @@
 """Differences between a stand-in and its original: the one list, each with its test.
 
-What a stand-in *lacks* is not here: it raises NotImplementedError with the name, and
+Names that a stand-in *lacks* are not here: they raise NotImplementedError with the name, and
 ``docs/standins.md`` lists the names. :mod:`.standins_page` writes that page from this list and
 from the packages themselves.
 """

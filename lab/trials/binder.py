@@ -44,7 +44,7 @@ NAME = "binder_size"
 LIMIT = 2_000_000_000
 GROUP = Path("/sys/fs/cgroup/memory/gpucourse-binder")
 PORT = 8971
-# What moves a terminal's cursor and colours its text.
+# Codes that move a terminal's cursor and colour its text.
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

@@ -5,8 +5,8 @@
 
 Makes an environment of Python 3.13 with ``lab/trials/colab_packages.txt``, starts kernels in it
 that have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its answers
-in, the first cell as it stands: it clones what is committed here and installs what is missing. What
-this cannot show: Colab's own front end, its GPU, its network.
+in, the first cell as it stands: it clones what is committed here and installs what is missing.
+This cannot show Colab's own front end, its GPU and its network.
 """
 
 from __future__ import annotations

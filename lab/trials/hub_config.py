@@ -1,8 +1,8 @@
 """JupyterHub's configuration in lab/trials/hub.py: hub/*.yaml, read as the chart reads them.
 
 A server is a "pod" of bubblewrap: a user number of its own, which /etc/passwd knows as jovyan, a
-folder of its own as /home/jovyan, and the image's variables. What needs Kubernetes is left out:
-limits, volumes, profiles, pulling images.
+folder of its own as /home/jovyan, and the image's variables. Parts that need Kubernetes are left
+out: limits, volumes, profiles, pulling images.
 """
 
 import asyncio

@@ -125,7 +125,7 @@ def furnish(proxy: Path) -> None:
         folder.mkdir(parents=True)
     # hub/grading.yaml's initContainer.
     EXCHANGE.chmod(0o777)
-    # What hub/Dockerfile copies into the image, and no lesson.
+    # The files that hub/Dockerfile copies into the image, without lessons.
     for name in ("hub", "binder"):
         (COURSE / name).mkdir()
         run("mount", "--bind", "-o", "ro", REPOSITORY / name, COURSE / name)

@@ -38,7 +38,7 @@ from lab.benchmarks.support import REPOSITORY
 
 NAME = "room"
 PROJECT = "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb"
-# What everybody runs again and again: compiled already, so a launch and nothing else.
+# A cell that everybody runs again and again: it is compiled already, so it only launches.
 LAUNCH = """total = cuda.to_device(np.zeros(1, np.int32))
 count_hopefully[math.ceil(masses.size / 128), 128](device_masses, total)
 int(total.copy_to_host()[0])"""

@@ -46,7 +46,7 @@ from lab.trials.hub_place import (
 MODULE = "lab.trials.tljh"
 PREFIX, ENVIRONMENT = Path("/opt/tljh"), Path("/opt/gpu-course")
 
-# What a spawner asks of systemd-run: a unit, a user, a folder, variables, a command.
+# A spawner's arguments to systemd-run: a unit, a user, a folder, variables, a command.
 SYSTEMD_RUN = """\
 import os, shlex, subprocess, sys
 options, words = {}, sys.argv[1:]

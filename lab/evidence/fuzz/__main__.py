@@ -15,7 +15,7 @@ from lab.evidence import campaign
 
 
 def main() -> int:
-    # What a worker leaks is bounded by its life.
+    # A worker's leaks are bounded by its life.
     options = campaign.options("lab.evidence.fuzz", __doc__, "cases", 1_000_000, chunk=2000)
     if options.show is not None:
         from lab.evidence.fuzz import worker

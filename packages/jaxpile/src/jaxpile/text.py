@@ -49,7 +49,7 @@ class TextWriter(Memos):
     def if_head(self, condition: str) -> str:
         raise NotImplementedError
 
-    # What follows the head of a section, and the line that ends one.
+    # The text after the head of a section, and the line that ends one.
     opens, closes = "", ""
 
     # --- lines ---

@@ -16,8 +16,8 @@ Launch = Callable[[tuple, tuple, Sequence[np.ndarray]], None]
 def loaded(source: str, kernel: str) -> Launch:
     """Compile CUDA C++ and find its `kernel`, which is declared ``extern "C" __global__``.
 
-    On the virtual GPU, which may be in another process, or through CuPy on a GPU. What is wrong
-    with the source raises that compiler's own error, with its words.
+    On the virtual GPU, which may be in another process, or through CuPy on a GPU. Mistakes in the
+    source raise that compiler's own error, with its message.
     """
     if virtualgpu.answers():
         # From the PTX: of a source the module asks the compiler a second time, for types.

@@ -1,7 +1,7 @@
 """Earlier names of lessons.
 
-A learner's records, board, saved work and notebooks may still have them. What is read under an
-earlier name counts for the lesson of today; what is written has today's.
+A learner's records, board, saved work and notebooks may still have them. A record under an earlier
+name counts for the present lesson; new records have the present name.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ Reproducible
     The same arguments give the same events, and the first n of them do not depend on how many
     are asked for.  All randomness is the integer stream of ``PCG64``, which NumPy promises to
     keep, turned into numbers here; the distributions of ``Generator``, which NumPy may change
-    (NEP 19), are not used.  What is left is the last bit of NumPy's sin, log, ... which may
-    differ between processors and NumPy builds.  Rounding to float32 hides that in all but about
+    (NEP 19), are not used. The only difference left is the last bit of NumPy's sin, log, ... which
+    may differ between processors and NumPy builds. Rounding to float32 hides that in all but about
     one number in 10**8: the 4.2 million numbers of a million events came out the same with NumPy
     2.0, 2.2, 2.3 and 2.4, Python 3.11-3.13, with and without AVX-512, where float64 did not.
 """

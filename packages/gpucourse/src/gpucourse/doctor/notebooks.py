@@ -36,7 +36,8 @@ def jupyter() -> Iterator[Finding]:
         said = f"`jupyter` is {program}, from another environment"
         mend = f"start it as {Path(sys.executable).with_name('jupyter')} lab, or by make course"
         yield Finding(group, "program", WARN, said, mend)
-    # What learners use of nbgrader; what is for teachers is off in a learner's JupyterLab.
+    # The parts of nbgrader that learners use; those for teachers are off in a learner's
+    # JupyterLab.
     problem = server_extension("nbgrader.server_extensions.validate_assignment")
     if problem is None:
         yield Finding(group, "nbgrader server extension", OK, "enabled")

@@ -134,7 +134,7 @@ def pair(answer: Any, what: str, look: str | None = None) -> tuple:
 def require_readable() -> None:
     """Raise :class:`CheckFailed` if Python could not read the cell that was run last.
 
-    What it would have defined is still as it was before.
+    The names that it would have defined keep their old values.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None

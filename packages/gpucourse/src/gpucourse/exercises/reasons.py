@@ -42,7 +42,7 @@ _NUMBAS_PLACE = re.compile(
 _NO_IMPLEMENTATION = re.compile(r"No implementation of function .* found for signature:\s+>>> (.+)")
 # Where Numba turns from the reason to its own progress and to the sources, which are told apart.
 _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)
-# What JAX says of a callback that failed: in the words of the exception, the way to it.
+# JAX's message about a failed callback: the exception's words contain the traceback.
 _CALLBACK = re.compile(r"error calling callback: Traceback \(most recent call last\):\n")
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in .*\n(?:    .*\n)*', re.MULTILINE)
 _JAX_ON_ITSELF = re.compile("JAX has removed its internal frames")

@@ -213,8 +213,8 @@ def require_parallel(
 ) -> None:
     """Require that the threads of one launch share the work on `items` elements.
 
-    What they do in memory is counted, and what they do at all: a thread that walks through all
-    elements and touches its own makes few accesses.
+    Their memory accesses are counted, and all their instructions: a thread that walks through all
+    elements and touches only its own makes few accesses.
     """
     counters, shape = counted(kernel, blocks, threads, *arguments), ((blocks,), (threads,))
     require_shared(counters, *shape, items, look, **asked)

@@ -40,7 +40,7 @@ class Limits:
     cpu_seconds: int = 240
     threads: int = 64
 
-    # What may come over the wire: the JSON part of a message, and one array.
+    # Limits on a message: its JSON part, and one array.
     header_bytes: int = 8 * MEGABYTE
     array_bytes: int = 256 * MEGABYTE
 
@@ -50,12 +50,12 @@ class Limits:
     device_bytes: int = 1024 * MEGABYTE
     launches: int = 2000
     ptx_bytes: int = 4 * MEGABYTE
-    # What the oracle's own process may hold, of which the device is the most: its memory, and
-    # what the checkers know of every byte.
+    # Memory limit of the oracle's own process. Most of it is the device: its memory, and the
+    # checkers' records of every byte.
     oracle_bytes: int = 8192 * MEGABYTE
 
-    # Whether kernels that the virtual GPU finds nothing wrong with run on this machine's GPU too,
-    # and tests judge what that computed (gpucourse.grading.oracle.checked_device).
+    # True if kernels without findings on the virtual GPU also run on this machine's GPU, and tests
+    # judge its results (gpucourse.grading.oracle.checked_device).
     gpu: bool = False
 
     # The file that was handed in; the notebook without its outputs, and one cell of it.

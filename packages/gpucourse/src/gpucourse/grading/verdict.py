@@ -62,8 +62,8 @@ def clamp(score: object, points: float) -> float:
 def as_text(text: str) -> str:
     """Return `text` with a mark in place of every character that has an effect when shown.
 
-    What a verdict says passes through here when it is recorded, so it can be printed, written
-    and put on a page whatever a student's file, error or PTX held.
+    Every text of a verdict passes through here when it is recorded, so it can be printed, written
+    and put on a page whatever a student's file, error or PTX contained.
     """
     return _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -127,7 +127,7 @@ class Verdict(_Recorded):
     reason: str = ""
     tests: list[TestOutcome] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    # How many of them, the first, are about the file as it was handed in.
+    # Number of the first ones, which are about the file as it was handed in.
     of_the_file: int = 0
     seed: str = ""
     submission_digest: str = ""

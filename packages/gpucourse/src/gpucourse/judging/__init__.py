@@ -1,5 +1,5 @@
 """Criteria beside the results of an answer, for lessons, puzzles and the grader.
 
-Whether the order of threads matters (``orders``), whether the work is shared among threads
-(``parallel``), and whether the device computed the result (``exchange``).
+The criteria: the order of threads does not matter (``orders``), the threads share the work
+(``parallel``), and the device computed the result (``exchange``).
 """

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-# What an array of numbers may have been cast to on its way to the device.
+# Types to which an array of numbers may have been cast on its way to the device.
 CASTS = {"f": ("f8", "f4"), "i": ("i8", "i4"), "u": ("u8", "u4")}
 
 

@@ -1,7 +1,7 @@
 """Observed launches: once under every checker, then again with other orders of threads.
 
-What a learner's check, a verb in their notebook and the grader have in common; each says in its own
-words what was found.
+A learner's check, a verb in their notebook and the grader use this together; each reports the
+findings in its own words.
 """
 
 from __future__ import annotations

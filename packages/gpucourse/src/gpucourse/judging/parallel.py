@@ -1,11 +1,11 @@
 """Division of a launch's work among its threads, judged by the busiest thread.
 
-A right sum tells nothing of who added it up. What threads and warps did is counted in the launch
-that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share: accesses to
-memory, and instructions, which count what lanes hand to one of them by shuffles. One element a
-thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0 that sets a
-few slots to zero: all stay within the bounds. Serial work is beyond them as soon as a launch is
-large enough to tell, and in a smaller one nothing is asked.
+A right sum tells nothing of who added it up. The work of threads and warps is counted in the
+launch that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share:
+accesses to memory, and instructions, which count what lanes hand to one of them by shuffles. One
+element a thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0
+that sets a few slots to zero: all stay within the bounds. Serial work is beyond them as soon as a
+launch is large enough to tell, and in a smaller one nothing is asked.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COLLECTIVES = 64
 #: Instructions around one of these that all lanes of the warp run, and a thread alone does not.
 AROUND = 4
 
-# What to do next, for each kind of objection.
+# Advice for each kind of objection.
 SHARE_OUT = "Give every thread of every block elements of its own, as many as the others have"
 TOGETHER = "Let all threads work on elements of their own between the same two barriers"
 ADD_FIRST = "Add up the block's numbers in a tree, and make one atomic operation for its sum"

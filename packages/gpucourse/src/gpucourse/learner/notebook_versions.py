@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: hour and a half without a pause. A lesson takes about 15 kB, so at most 3 MB for each notebook.
 KEPT = 200
 _STAMP = "%Y-%m-%dT%H-%M-%S"
-# What a file that is no notebook, or a damaged one, raises.
+# Errors of a file that is no notebook, or a damaged one.
 _DAMAGED = (ValueError, KeyError, TypeError, EOFError, zlib.error)
 
 

@@ -113,8 +113,8 @@ def collect(records: Iterable[dict]) -> Records:
 def note(**record: object) -> None:
     """Add a record, unless it is there: ``note(lesson="06_…", done="bounds-guard")``.
 
-    Never raises: a check must not fail because a disk is full or read-only. What went wrong,
-    :func:`trouble` tells when progress is asked for.
+    Never raises: a check must not fail because a disk is full or read-only. :func:`trouble` gives
+    the reason when progress is shown.
     """
     try:
         add([{**record, "at": datetime.now(UTC).isoformat(timespec="seconds")}])

@@ -10,9 +10,8 @@ nothing::
     gpucourse room /shared/room --join        from now on, and --leave ends it
 
 From then on each first answer of a ``predict(…)`` is also added to a file in that folder, with a
-name drawn by chance at joining: lesson, question, choice, no user and no time. What the file
-system itself knows stays known: where each learner has an account of their own on the machine, the
-file's owner is theirs.
+name drawn by chance at joining: lesson, question, choice, no user and no time. The file system
+still knows the owner of each file: the learner, where each has an account on the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Errors in a notebook, shown in at most twelve lines, with the rest behind ``%tb``.
 
 IPython shows every frame between a cell and an error: forty of a launch, hundreds of Numba's
-compiler. What it shows in twelve lines stays, with what to do below it; anything longer becomes the
+compiler. A traceback of at most twelve lines stays, with advice below it; a longer one becomes the
 learner's own lines, the reason and the fix (:mod:`gpucourse.exercises.reasons`).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _formatwarning = warnings.formatwarning
 _advice_given: set[str] = set()
 _KEY = "(%tb shows the whole traceback)"
-# How IPython begins a frame that is no cell's; in colours.
+# IPython's first line of a frame outside cells, in colours.
 _A_FILE = re.compile(r"(\x1b\[[0-9;]*m)*File ")
 # A frame takes IPython two lines or more: rendering hundreds would take a second.
 _MOST_FRAMES = 6
@@ -109,7 +109,7 @@ def _lines(
         )
         advice = advised(value)
         short = sum(len(part.split("\n")) for part in [*shown, *advice]) <= MOST_LINES
-        # What to do is known: the frames of a library help no more.
+        # The remedy is known, so the frames of a library add nothing.
         if short and not (advice and any(_A_FILE.match(part) for part in shown)):
             return [*shown, *advice]
     return [*explained(value), _KEY]

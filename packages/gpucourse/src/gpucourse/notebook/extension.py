@@ -318,7 +318,7 @@ def tick_cells(shell: InteractiveShell) -> None:
     """
     before, running = 0, None
     ran: set[str] = set()  # cells that defined what they define
-    # Those that did not when they last ran: the number in In[…], the error.
+    # Cells that failed when they last ran: the number in In[…], the error.
     stale: dict[str, tuple[int | None, str]] = {}
 
     def met() -> int:

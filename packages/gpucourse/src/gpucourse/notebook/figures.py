@@ -1,7 +1,7 @@
 """matplotlib's figures in JupyterLab's dark theme: light lines and text, the page's background.
 
-A kernel is not told of the theme. What a user has chosen stands in JupyterLab's settings, a file in
-the home that server and kernels share, and is read before each cell. Elsewhere (Colab, VS Code, a
+A kernel is not told of the theme. The user's choice is in JupyterLab's settings, a file in the
+home that server and kernels share, which is read before each cell. Elsewhere (Colab, VS Code, a
 theme that follows the system's) figures stay as matplotlib draws them.
 """
 

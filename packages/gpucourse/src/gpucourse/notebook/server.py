@@ -54,7 +54,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:
-    # Which validator the button asks is no trait of nbgrader's.
+    # nbgrader has no trait for the validator that the button uses.
     handlers.Validator = ChecksToo
     # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
     app.io_loop.add_callback(lambda: _prepare(app.contents_manager))

@@ -1,8 +1,8 @@
 """Picture of a puzzle: input and output arrays, their dependencies, and the threads.
 
 One function draws them all. Where a result comes from is not told to it: each number of the inputs
-is changed in turn, and the line of NumPy says which results change with it. Which threads write
-which results, a launch of the solution says.
+is changed in turn, and the line of NumPy says which results change with it. A launch of the
+solution shows which threads write which results.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Code and course are written in English, and their English words are the keys of catalogues in
 gettext's format: ``gpucourse/languages/de.po`` for the fixed words, ``de.po`` in a lesson's folder
-for its texts. What a catalogue lacks, or has marked as fuzzy, stays English.
+for its texts. Messages that a catalogue lacks, or marks as fuzzy, stay English.
 ``docs/translating.md`` says how to make one. Catalogues are read as they are; nothing has to be
 compiled before.
 """

@@ -103,7 +103,7 @@ def canvas(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
 def themed_svg(figure: Figure, alt: str) -> str:
     """Return a figure as SVG in the page's own colours.
 
-    What is drawn in the default colour, black or for dark pages, takes the page's text colour.
+    Parts drawn in the default colour, black or that of dark pages, take the page's text colour.
     """
     import matplotlib as mpl
 

@@ -71,6 +71,6 @@ def _value(axes, x: float, y: float, text: str, dropped: bool) -> None:
 
 
 def _line(axes, x_from: float, x_to: float, depth: int) -> None:
-    # What stays in its place is drawn fainter than what travels.
+    # Values that stay in place are drawn fainter than values that move.
     colour = "0.8" if x_from == x_to else "0.45"
     axes.plot([x_from, x_to], [depth - 1, depth], color=colour, zorder=1, linewidth=1.5)

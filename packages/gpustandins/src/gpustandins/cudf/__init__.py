@@ -1,7 +1,8 @@
 """cuDF for machines without a GPU: tables on pandas, columns in the memory of the virtual GPU.
 
-What cuDF refuses is refused with its words: iterating over a Series, handing one to NumPy, columns
-of mixed types. Nulls are <NA> in every dtype. ``apply`` compiles with Numba for the device.
+Operations that cuDF refuses raise its errors: iterating over a Series, passing one to NumPy,
+columns of mixed types. Nulls are <NA> in every dtype. ``apply`` compiles with Numba for the
+device.
 """
 
 from __future__ import annotations

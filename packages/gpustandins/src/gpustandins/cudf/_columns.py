@@ -271,7 +271,7 @@ def _settle_items(items: list, nan_as_null: bool):
     return nans_to_nulls(settle(objects), nan_as_null)
 
 
-# What pandas calls lists of numbers of which some may be NaN or None.
+# pandas' names for lists of numbers of which some may be NaN or None.
 _NUMBERS = ("integer", "integer-na", "floating", "mixed-integer-float")
 
 

@@ -18,9 +18,9 @@ METHODS = frozenset(
 )
 
 
-# Whose results pandas labels with the groups' names only if asked to, and cuDF always.
+# Methods whose results pandas labels with the groups' names on request, cuDF always.
 LABELLED = frozenset(("corr", "cov", "describe"))
-# Which leave rows without a value, in the dtype that the column has.
+# Methods that leave rows without a value, in the column's dtype.
 ADDING_NULLS = frozenset(("diff", "shift"))
 
 

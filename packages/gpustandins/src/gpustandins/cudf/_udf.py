@@ -1,7 +1,7 @@
 """cuDF's ``apply``: the user's functions, compiled with Numba and run as kernels.
 
-So a function that cannot run on a GPU cannot be applied to numbers here either. What a function
-makes of nulls and of texts Python computes on the host, by cuDF's rules.
+So a function that cannot run on a GPU cannot be applied to numbers here either. Python computes a
+function's results for nulls and texts on the host, by cuDF's rules.
 """
 
 from __future__ import annotations

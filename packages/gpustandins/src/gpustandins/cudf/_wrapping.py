@@ -73,7 +73,7 @@ def has_both(thing) -> bool:
     return isinstance(getattr(getattr(thing, "_column", None), "values", None), FloatingArray)
 
 
-# What pandas says that it is about to change, which cuDF is not.
+# pandas' warnings about its own coming changes, which do not concern cuDF.
 _PANDAS_CHANGES = getattr(pd.errors, "PandasChangeWarning", FutureWarning)
 
 

@@ -12,7 +12,7 @@ _options = {
     "spill": False,
     "mode.pandas_compatible": False,
 }
-# What the stand-in does is what these values say.
+# The stand-in behaves as these values say.
 _FIXED = {
     "copy_on_write",
     "default_integer_bitwidth",

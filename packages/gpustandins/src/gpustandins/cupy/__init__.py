@@ -6,7 +6,7 @@ words. Array work is NumPy's; kernels (``RawKernel``, ``ElementwiseKernel``, ``f
 through NVRTC and run on the virtual GPU. ``virtualgpu.launches()`` lists the kernels that real
 CuPy would have launched. ``cupy.show_config()`` says what this is.
 
-What is different from real CuPy:
+Differences from real CuPy:
 
 - No times: events give NaN.
 - Random numbers are NumPy's streams, not cuRAND's: other numbers, the same distributions.

@@ -146,7 +146,7 @@ def _rewritten(function):
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list.clear()
     definition.body = [_Names(namespace).visit(one) for one in definition.body]
-    # What the kernel names, and nothing else: at the top level of a notebook it is among its own
+    # Only globals that the kernel names: at the top level of a notebook it is among its own
     # globals, and so are kernels that are never launched.
     used = {one.id for one in ast.walk(definition) if isinstance(one, ast.Name)}
     known = {

@@ -1,7 +1,7 @@
 """``cupyx.profiler``: times of the host, and none of a GPU.
 
 No GPU runs here, so :func:`benchmark` measures how long the host takes to do the GPU's work. That
-says nothing about a GPU. What a kernel does can be counted exactly: ``virtualgpu.profile()``.
+says nothing about a GPU. A kernel's work can be counted exactly: ``virtualgpu.profile()``.
 """
 
 from __future__ import annotations

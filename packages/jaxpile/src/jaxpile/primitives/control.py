@@ -53,8 +53,8 @@ def at_level(buffers, level: int) -> None:
 def scan_parts(equation) -> tuple[int, int]:
     """Return the numbers of constants and of carries among a scan's operands.
 
-    JAX's parameters for this change from version to version. What goes row by row has one axis
-    less in the body than outside of it; a carry has as many.
+    JAX's parameters for this change from version to version. An array scanned row by row has one
+    axis less in the body than outside of it; a carry has as many.
     """
     body = equation.params["jaxpr"].jaxpr
     carries = sum(

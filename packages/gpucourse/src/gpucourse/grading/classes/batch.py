@@ -32,7 +32,7 @@ from virtualgpu import processors
 # Above the oracle's own total, which it keeps itself.
 GRACE_SECONDS = 60.0
 ATTEMPTS = 2
-# How often the memory of oracles is looked at; each looks after its own besides.
+# Interval between checks of the oracles' memory; each oracle also checks its own.
 LOOK_SECONDS = 1.0
 # Bytes of a verdict; one of the course's has 10 kB.
 LONGEST_VERDICT = 1 << 24
@@ -57,7 +57,7 @@ def grade_in_child(
 
     os.setpgid(0, 0)
     keep_no_code_on_disk()  # no machine code from a folder that other processes of the user write
-    # What the server had stays: to look through it for garbage copies its pages, for 150 ms.
+    # Collecting garbage among the server's objects would copy their pages, in 150 ms.
     gc.freeze()
     server, oracle = confined(connection, server)
     verdict = grade(

@@ -5,7 +5,7 @@ scheduler`` and ``dask worker`` made, a LocalCluster, dask-jobqueue under Slurm,
 Every worker needs this package and a sandbox of its own; one thread for each worker process is
 right. Where workers advertise a resource ``GPU``, each submission takes one.
 
-What passes is text: the instructor's notebook, a job as JSON and the verdict as JSON. Dask pickles
+Only text is sent: the instructor's notebook, a job as JSON and the verdict as JSON. Dask pickles
 the name of one function and strings; nothing of a student's is unpickled. The text holds hidden
 tests and the run's seed, so use a cluster that only you reach, or Dask's TLS.
 

@@ -69,7 +69,7 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
 def reasons(graded: Sequence[Verdict], test: str) -> Counter[str]:
     """Count the reasons why ``test`` failed.
 
-    What kept a whole file from running is not counted.
+    Errors that kept a whole file from running are not counted.
     """
     return Counter(
         outcome.reason

@@ -1,7 +1,7 @@
 """Similarity of submissions, with each other or with a published solution.
 
-Answers are compared as sequences of tokens, names and signs, without comments and blanks. Who
-copied, from whom and whether at all, no number tells: short exercises have few right answers.
+Answers are compared as sequences of tokens, names and signs, without comments and blanks. No
+number can tell who copied from whom, or if anybody copied: short exercises have few right answers.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ TIMESTAMP, SECRET = "timestamp.txt", "submission_secret.txt"
 # nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
 STAMPS = (TIMESTAMP, SECRET)
 STAMP_BYTES = 200
-# What a date, a time and the name of a time zone are written with. dateutil takes a path for a
-# zone too, and reads the file.
+# The characters of a date, a time and the name of a time zone. dateutil takes a path for a zone
+# too, and reads the file.
 TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
 # A time with its distance from UTC, in three words.
 OFFSET = re.compile(r"(\S+ \S+) ([+-])(\d{1,2}):?(\d\d)?")

@@ -1,8 +1,8 @@
 """``gpucourse grade`` for a class, and ``gpucourse regrade``.
 
 Work goes to a grader, on this machine or on a cluster; verdicts come back one by one and are
-written, to ``verdicts/`` and to the gradebook, by this process alone. What is on file is not graded
-again, so a run that was interrupted is gone on with by giving the same command.
+written, to ``verdicts/`` and to the gradebook, by this process alone. Submissions with a verdict
+on file are not graded again, so the same command continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 GRADED, PARTLY_GRADED, NOT_GRADED = 0, 1, 2
 
 
-# What nbgrader's commands take for a pattern, in a path of the course's.
+# Characters in a course's path that nbgrader's commands take for a pattern.
 PATTERN = re.compile(r"[\[*?]")
 
 

@@ -2,7 +2,7 @@
 
 ``nbgrader generate_assignment`` writes cells and points into the gradebook once, and refuses to add
 or remove a cell when there are submissions. Without this, work graded by today's tests would stand
-beside yesterday's points. What a person has given, points or comments, is never taken away.
+beside yesterday's points. Points and comments that a person has given are never removed.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 hundreds goes through here. The gradebook's rows and the files are the same (a test compares
 them), so formgrader, feedback and export work as after it.
 
-What a person has written is never touched: manual scores, extra credit, comments. As in nbgrader, a
-cell with a manual score asks for a look again when its work is graded again.
+Manual scores, extra credit and comments are never changed. As in nbgrader, a cell with a manual
+score asks for a look again when its work is graded again.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from gpucourse.grading.submission.bounded import Bounded
 def highlighted(source: str, language: str | None = None, metadata: Any = None) -> str:
     """Return Python as HTML: nbconvert's filter ``highlight_code``.
 
-    It has no colours where they would take too long. What a notebook says of its language is
-    ignored.
+    It has no colours where they would take too long. The notebook's own statement of its language
+    is ignored.
     """
     shown = _coloured(source)
     return (

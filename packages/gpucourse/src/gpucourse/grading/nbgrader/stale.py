@@ -48,8 +48,8 @@ def _rows(submission: SubmittedAssignment) -> list[object]:
 def take_away(book: GradebookWriter, root: Path, assignment: str, students: str = "*") -> list[str]:
     """Remove the feedback of one assignment that is stale; whose, by name.
 
-    ``students`` is a pattern, as nbgrader has it. What is about to be made is noted as made: where
-    that fails nothing is there, and the next run makes it.
+    ``students`` is a pattern, as nbgrader has it. A file is noted as made before it is made: if
+    that fails, the file is missing and the next run makes it.
     """
     stale = []
     for graded in sorted((root / "autograded").glob(f"*/{assignment}")):

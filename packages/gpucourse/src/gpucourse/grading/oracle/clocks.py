@@ -12,10 +12,10 @@ every second that it sleeps. A worker is taken to have waited as long as that of
 waited longest, not as long as all of them together: of fifty that doze one is always waiting.
 
 Two bounds are by the clock on the wall, whatever the system says of threads: one for each request,
-:attr:`Limits.request_wall_seconds`, and one for the submission, :attr:`Limits.wall_seconds`. What
-is beyond them is charged to the submission, because an answer can make threads that seem to be kept
-from running. Only if the system says that processes stood still for want of processors, disks or
-memory (pressure stalls, :func:`stalled`) is the machine at fault: then the submission is graded
+:attr:`Limits.request_wall_seconds`, and one for the submission, :attr:`Limits.wall_seconds`.
+Time beyond them is charged to the submission, because an answer can make threads that seem to be
+kept from running. Only if the system says that processes stood still for want of processors, disks
+or memory (pressure stalls, :func:`stalled`) is the machine at fault: then the submission is graded
 once more, and charged whatever it takes (``last_attempt``).
 
 Where the system does not tell (no Linux, no /proc) every second of waiting is charged.
@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime
 from gpucourse.grading.limits import Limits
 
-# How often a worker is looked at: 2 ms for one with 40 threads.
+# Interval between looks at a worker; a look takes 2 ms with 40 threads.
 TICK = 0.25
 # States of a thread (proc(5)). Runnable: waiting for a processor, or on one. Stopped from outside:
 # no worker can do it to itself, as process 1 of its own table.

@@ -37,8 +37,8 @@ READABLE = (
 WRITABLE = "/dev/null"
 # XLA starts 13 and two for each core. The system counts all of a user's.
 THREADS = 1024
-# Variables that say how the libraries compute. What else a session knows, such as the key of a
-# hub, is nothing for an oracle.
+# Variables that say how the libraries compute. An oracle gets none of the session's other
+# variables, such as the key of a hub.
 VARIABLES = (
     "PATH",
     "CONDA_PREFIX",
@@ -86,7 +86,7 @@ def confine(
     writable
         Folders it may write to, where somebody asked for a record.
 
-    The process must have a single thread. What it starts it has started before.
+    The process must have a single thread. It must start its processes before that.
     """
     # Clusters keep libraries in folders of their own, which the loader is told of.
     loaded = [

@@ -4,7 +4,7 @@ The student's host code runs elsewhere and can only ask. This is where its copie
 really happen, on a device of its own that holds nothing but what the student put there, and where
 it is known of every byte whether a kernel wrote it.
 
-In a call with exchange the host reads what it read before. What it asks for is then done when the
+In a call with exchange the host reads what it read before. Its requests are then done when the
 call has ended (:meth:`DeviceService.settle`): by how long a launch takes, a kernel could tell the
 host one bit after the other of what only the device was given.
 """
@@ -29,8 +29,8 @@ from gpucourse.judging.exchange import Diverged, Exchange
 from virtualgpu import errors
 from virtualgpu.api import watch
 
-# How many results of copies to the host are remembered, the latest first, to recognise data in
-# what a function returns: it may have read its numbers one by one.
+# Number of remembered copies to the host, the latest first, by which data in a function's result
+# are recognised: it may have read its numbers one by one.
 MAX_READS = 4096
 
 
@@ -323,7 +323,7 @@ VERBS = frozenset(
         "revive",
     }
 )
-# What tells the host nothing that it needs.
+# Requests whose answers the host does not need.
 LATER = VERBS - {"allocate", "load", "symbol"}
 
 

@@ -1,8 +1,8 @@
 """Reasons of faults that reveal nothing after the code has seen hidden inputs.
 
 Then any text that it chooses may be an input: a name in PTX, the words of an assertion, the type
-of an exception. What is told is made of words that stood in the submission before it ran, and of
-the virtual GPU's own sentences about addresses, barriers and limits.
+of an exception. Messages are made only of words in the submission before it ran, and of the
+virtual GPU's own sentences about addresses, barriers and limits.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def kernel_name(name: str, known: frozenset[str]) -> str:
 def quietly(secret: Callable[[], bool]) -> Iterator[None]:
     """Let an error of the virtual GPU pass without text that the student's side wrote.
 
-    `secret()` tells whether that side has seen hidden inputs. What an assertion says is in device
-    memory, where a hidden input may be, and is never told.
+    `secret()` tells whether that side has seen hidden inputs. The text of an assertion is in
+    device memory, where a hidden input may be, so it is never shown.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """The one gate by which values of a submission enter the oracle: plain ones, and no others.
 
-The student's process may say anything on the wire. What comes in here is None, truth values,
-numbers of at most 64 bits, text, arrays of numbers, and lists, tuples and dictionaries of these, so
-many and so deep. NumPy makes arrays of numbers or of text of them, unless None or lists of unequal
+The student's process may say anything on the wire. Accepted are None, truth values, numbers of at
+most 64 bits, text, arrays of numbers, and lists, tuples and dictionaries of these, limited in
+number and depth. NumPy makes arrays of numbers or of text of them, unless None or lists of unequal
 lengths are among them: the arrays of Python objects that it makes of those get no further than the
 test (:mod:`virtualgpu.memory.plain_dtypes`).
 """
@@ -22,7 +22,7 @@ from gpucourse.grading.sandbox.wire import (
     is_number_type,
 )
 
-# What fits NumPy's int64 or uint64: of others it makes Python objects.
+# Integers in NumPy's int64 or uint64; it makes Python objects of others.
 LEAST, MOST = -(1 << 63), (1 << 64) - 1
 
 

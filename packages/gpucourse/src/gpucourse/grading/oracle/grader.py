@@ -98,7 +98,7 @@ def grade(
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
-        # What kernels print is nobody's to read, and nobody's to keep.
+        # Discard what kernels print: nobody reads it.
         with (
             open(os.devnull, "w") as nowhere,
             contextlib.redirect_stdout(nowhere),
@@ -236,7 +236,7 @@ def reference_passes(
         and not isinstance(error, MemoryError)
     ):
         return False
-    # What the test has kept of the answer's results is not needed any more, and may be large.
+    # The test's copies of the answer's results are no longer needed, and may be large.
     traceback.clear_frames(error.__traceback__)
     judge.begin(cell.grade_id)
     try:

@@ -80,7 +80,7 @@ class OracleJudge(Judge):
         self.secret = bytes.fromhex(seed)
         self.limits = limits
         self.cell = ""
-        # What to tell of points that were lost although nothing failed.
+        # Reasons for points that were lost although nothing failed.
         self.remark = ""
         # For the instructor: which bound a right answer nearly broke.
         self.near = ""

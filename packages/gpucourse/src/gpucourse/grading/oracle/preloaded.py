@@ -72,7 +72,7 @@ def warm_up() -> None:
                 function.compile()
 
 
-# What it compiles, its oracles have: no machine code comes from a folder that others write.
+# Its oracles inherit the code that it compiles: none comes from a folder that others can write.
 keep_no_code_on_disk()
 warm_up()
 

@@ -36,7 +36,7 @@ UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 IN_THE_NOTEBOOK = "Run the visible test in your notebook, where Numba says what it cannot compile"
 # Numba, of a name that is there and that a kernel cannot use.
 UNTYPED = re.compile(r"ntyped global name '([A-Za-z_]\w*)'.*?type of <class '([\w.]+)'>")
-# What a kernel reaches through the module alone.
+# Names that a kernel reaches only through the module.
 OF_CUDA = frozenset(
     {
         "threadIdx",
@@ -97,7 +97,7 @@ class Student:
         self.knows_inputs = False
         known = [*ingested.sources.values(), *assignment.starters.values()]
         self._words = fault_reasons.words(known)
-        # What it said since, which reasons are not to repeat.
+        # Its messages since, which reasons must not repeat.
         self.heard = Heard(self._words, (cell.source for cell in assignment.having(SETUP)))
         self._talk = Conversation(server, limits, clock, self._words)
         self._set_up = SetUp(assignment)
@@ -305,7 +305,7 @@ class Student:
                     )
                 self.broken[cell.grade_id] = explained.reason
                 if isinstance(error, dict) and error.get("type") == "MemoryError":
-                    # What it took is kept: nothing after it would have any.
+                    # Its memory stays in use, so the cells after it would have none.
                     self.fatal.add(cell.grade_id)
                     self.close()
                     return

@@ -37,11 +37,10 @@ CAPABILITIES, CAPABILITY_SETS = 0x20080522, 2
 # looking into others, sockets, mounts, kernel facilities that no solution needs, and memory that
 # the limit on the address space does not count (System V's, files in memory, message queues,
 # watches, rings), and ranks below everybody's: who never gets a processor is charged with little
-# (gpucourse.grading.oracle.clocks). What is left to keep memory in is small: 256 open files, of
-# which a pipe holds 64 kB, and a home of bounded size. Not a list of what is allowed: that differs
-# with every release of the C library, of OpenBLAS and of XLA, and an honest answer would pay for a
-# call left out.
-# From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+# (gpucourse.grading.oracle.clocks). Little is left to hold memory: 256 open files, of which a pipe
+# holds 64 kB, and a home of bounded size. Not a list of what is allowed: that differs with every
+# release of the C library, of OpenBLAS and of XLA, and an honest answer would pay for a call left
+# out. From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 REFUSED = {
     "x86_64": (
         0xC000003E,
@@ -212,8 +211,8 @@ EPERM, ENOSYS = 1, 38
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-# What of the calls may concern other processes, or files that need not be opened for it, which
-# Landlock does not rule over: refused to an oracle besides.
+# System calls that concern other processes, or files without opening them, which Landlock does not
+# cover. An oracle is refused these too.
 OF_OTHERS = {
     "x86_64": {
         "sched_setaffinity": 203,
@@ -276,8 +275,8 @@ OF_OTHERS = {
         "utimensat": 88,
     },
 }
-# Who is sent a signal when there is something to read (fcntl(2), F_SETOWN and its like; socket(7)):
-# another way to signal any process of the same user.
+# The receiver of a signal when there is something to read (fcntl(2), F_SETOWN and its like;
+# socket(7)): another way to signal any process of the same user.
 OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
 NOBODY = 65534
 PAGE = 4096

@@ -14,7 +14,7 @@ import virtualgpu
 from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
 from gpucourse.course.registry import CHECKS, PREDICTIONS
 
-# What solution cells import, and what that rests on.
+# The imports of solution cells, with their dependencies.
 LIBRARIES = (
     "numpy",
     "numba",

@@ -2,8 +2,8 @@
 
 The worker traces a function and sends the operations by name, with their parameters as numbers,
 texts and the few kinds of :func:`_write`. :func:`rebuild` makes a function of them, from JAX's own
-primitives and by JAX's own rules; nothing that was sent is executed as Python. What is counted and
-what is computed is then one program, whoever wrote it down.
+primitives and by JAX's own rules; nothing that was sent is executed as Python. The same program is
+then counted and computed, whoever wrote it.
 
 ::
 
@@ -34,7 +34,7 @@ MOST_CONSTANTS = 1 << 16
 # Printing while it runs, and a word about where data lies.
 DROPPED = ("debug_callback", "debug_print")
 PLACED = "device_put"
-# What combines two elements, once as a function and once as its jaxpr.
+# The function that combines two elements, and its jaxpr.
 REDUCE, FUNCTION = "reduce", "computation"
 
 
@@ -292,7 +292,7 @@ def _primitives() -> dict[str, Any]:
         clone: Callable = jax.random.clone
         return jax.random.key_data(clone(key))
 
-    # What nothing public names is met where it is used.
+    # Primitives without a public name are found by tracing a use of each.
     met = jax.make_jaxpr(keys)(np.zeros(2, np.uint32)).eqns
     listed = [
         *vars(jax.extend.core.primitives).values(),

@@ -17,8 +17,9 @@ from collections.abc import Iterable
 # Numbers of the system calls, the same on every architecture.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION, PATH_BENEATH = 1, 1
-# What is ruled over, by the version of the interface (linux/landlock.h). Execute, write a file,
-# read a file, read a folder; remove and make things of seven kinds; rename, truncate, ioctl.
+# The rights that Landlock controls, by the version of the interface (linux/landlock.h). Execute,
+# write a file, read a file, read a folder; remove and make things of seven kinds; rename,
+# truncate, ioctl.
 EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER = 1, 2, 4, 8
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 # A rule on a file may allow no more than this.

@@ -114,7 +114,7 @@ class ForkServer:
     level: str
     covered: tuple[str, ...]
     limits: Limits
-    # What an oracle hides from itself where the kernel has no Landlock.
+    # Paths that an oracle hides from itself where the kernel has no Landlock.
     hidden: tuple[str, ...] = ()
     channel: socket.socket | None = None
 

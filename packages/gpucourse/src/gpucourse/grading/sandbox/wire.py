@@ -34,7 +34,7 @@ MAX_ITEMS = 10_000
 MAX_DIMENSIONS = 8
 # So much is read or written at a time.
 PIECE = 1 << 20
-# How often it is asked again how much time is left.
+# Interval between checks of the time that is left.
 ASK_SECONDS = 0.25
 # The numbers that every machine has alike, as numpy.dtype.str writes them: byte order, kind, bytes.
 # Not the processor's own of 80 bits, in which some patterns of bits are no number at all.

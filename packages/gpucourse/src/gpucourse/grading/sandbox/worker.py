@@ -40,9 +40,9 @@ MAGICS = 20
 def preload() -> None:
     """Import and use once the packages of solution cells, so that each fork has them at once.
 
-    The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s. What Numba
-    has typed is found again only under the same options: with the line information that the virtual
-    GPU asks for.
+    The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s. Numba
+    reuses its type inference only under the same options: with the line information that the
+    virtual GPU asks for.
     """
     from numba import cuda
     from numba.cuda import (

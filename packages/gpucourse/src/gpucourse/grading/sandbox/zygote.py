@@ -26,25 +26,25 @@ from gpucourse.grading.sandbox import confinement
 from gpucourse.grading.sandbox.wire import Wire
 
 READY = b"ready\n"
-# How many bytes of JSON say what kind of worker is wanted.
+# Length in bytes of the JSON that orders a kind of worker.
 ORDER = struct.Struct("<Q")
 # The longest order, and how long one may take to come.
 MAX_ORDER, ORDER_SECONDS = 1 << 26, 10.0
-# What of an order confines a worker.
+# The parts of an order that confine a worker.
 POLICY = ("namespaces", "home", "home_bytes", "covered")
 # For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
 # these processors, by default for every core, which on a machine of 32 is more than a worker may.
 # Nor does a worker leave machine code where others would find it.
 SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1", "VIRTUALGPU_CACHE": "0"}
-# How often a worker's threads are counted, in milliseconds; it takes 20 µs.
+# Interval between counts of a worker's threads, in milliseconds; a count takes 20 µs.
 COUNT_THREADS = 100
 
 
 def serve(listener: socket.socket, lifeline: int) -> None:
     """Fork a worker for each order until the other end of `lifeline` is closed.
 
-    Orders come over channels, which last: an oracle connects before it may no longer. How workers
-    are confined the first order says, the grader's own: an oracle cannot ask for less.
+    Orders come over channels, which last: an oracle connects before it may no longer. The first
+    order, the grader's own, says how workers are confined: an oracle cannot ask for less.
     """
     # Finished keepers are reaped by the kernel.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -191,7 +191,7 @@ def main() -> None:
     for module in sys.argv[2:]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    # What is there now stays: collecting it in each worker would copy its pages.
+    # Keep present objects out of garbage collection, which would copy their pages in each worker.
     gc.collect()
     gc.freeze()
     os.write(1, READY)

@@ -140,7 +140,7 @@ class Submitted:
         for one in self.cells:
             if one.name:
                 self.named.setdefault(one.name, []).append(one)
-        # What the course's cells define: no cell of the student's is needed for it.
+        # Names that the course's cells define: no cell of the student's is needed for them.
         self.course = set().union(
             *(names_defined(cell.source) for cell in assignment.cells if cell.role != SOLUTION),
         )
@@ -243,7 +243,7 @@ class Submitted:
             return parts
         more = dict(parts)
         if not parts and set().union(*found.values()) != lacking:
-            # What was handed out beside the stub is needed too.
+            # Cells that were handed out beside the stub are needed too.
             more[copies[-1].number if copies else 0] = self.assignment.starters[name]
         for number, names in found.items():
             cell = self.cells[number - 1]
@@ -337,7 +337,7 @@ class Submitted:
                 asked[number] = later[name]
             if definitions(parts[number]) and (
                 names <= later.keys()
-                # What was handed out, and is answered in another part.
+                # Handed-out cells that are answered in another part.
                 or (names - mine and all(times[name] > (name in mine) for name in names))
             ):
                 del parts[number]

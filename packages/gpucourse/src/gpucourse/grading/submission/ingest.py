@@ -49,7 +49,7 @@ class Ingested:
 
     # Solution source by grade_id; the released starter where the student's cell is missing.
     sources: dict[str, str]
-    # What was odd, one sentence each, for the student.
+    # Remarks for the student, one sentence each.
     notices: list[str] = field(default_factory=list)
     # Why nothing can be graded, or None.
     fault: str | None = None
@@ -63,7 +63,7 @@ class Ingested:
     pictures: dict[str, list[str]] = field(default_factory=dict, compare=False)
     # There is a notebook in the file.
     read: bool = field(default=True, compare=False)
-    # What the grader itself could not do with it, or None: no fault of the student's.
+    # A failure of the grader itself, no fault of the student's, or None.
     failed: str | None = None
 
     def digest(self, assignment: Assignment) -> str:

@@ -21,7 +21,7 @@ SIDE = 1600
 SHOWN = 2_000_000
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 
-# How files of these kinds begin: the decoder knows others, some of which start programs.
+# First bytes of files of these kinds. The decoder knows others, some of which start programs.
 BEGINNINGS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM")
 
 

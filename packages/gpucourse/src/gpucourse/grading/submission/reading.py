@@ -11,7 +11,7 @@ from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.submission.without_outputs import without_outputs
 from gpucourse.system.settled import settled
 
-# How other files begin that are handed in under a notebook's name, in small letters.
+# First bytes, in small letters, of other files that are handed in under a notebook's name.
 OTHER_FILES = (
     (b"\x1f\x8b", "compressed (gzip)", "Unpack it and submit the notebook that is in it."),
     (b"pk\x03\x04", "a zip archive", "Unpack it and submit the notebook that is in it."),

@@ -17,7 +17,7 @@ WORD = re.compile(r"\b\w{1,100}\b")
 # A header of a function, up to the end of its first line; the targets of a loop.
 PARAMETERS = re.compile(r"def +\w+ *\((.*)|lambda +([^:]*):")
 TARGETS = re.compile(r"\b(?:for +(.+?) +in|as +(\w+))\b")
-# What keeps a statement open at the end of a line: quotes, brackets, a backslash.
+# Tokens that keep a statement open at the end of a line: quotes, brackets, a backslash.
 QUOTES = ("'", '"', "'''", '"""')
 OPENING = re.compile(r"""#|'{3}|"{3}|\\.?|['"()\[\]{}]""")
 # Lines that go on with the statement above them.

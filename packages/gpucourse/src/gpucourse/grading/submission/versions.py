@@ -18,7 +18,7 @@ from gpucourse.grading.submission.reading import source_of
 from gpucourse.grading.verdict import digest
 from gpucourse.system.atomic import PRIVATE, write_atomically
 
-# What of a cell's grading data a student could edit.
+# The parts of a cell's grading data that a student could edit.
 KEYS = ("points", "grade", "solution", "locked")
 
 

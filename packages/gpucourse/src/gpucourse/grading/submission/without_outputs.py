@@ -3,7 +3,7 @@
 These are outputs, attachments and the state of widgets.
 
 Found by its brackets, before anything is parsed: 50 MB of small JSON values take Python a gigabyte,
-and this is the grader's own process. What a picture takes is one string.
+and this is the grader's own process. A picture is one string.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MOST_PARTS = 5_000_000
 def without_outputs(text: str) -> str:
     """Return `text` with empty brackets in place of parts that are not graded.
 
-    Raises ValueError for one that has more than ``MOST_PARTS``. What is not JSON stays what is not
-    JSON.
+    Raises ValueError for one that has more than ``MOST_PARTS``. Text that is not JSON is returned
+    unchanged.
     """
     kept: list[str] = []
     start = depth = 0

@@ -24,7 +24,7 @@ class Count:
     words: str
 
 
-# What can be bounded. The meaning of each counter: virtualgpu.watch.counters.
+# Quantities that can be bounded. The meaning of each counter: virtualgpu.watch.counters.
 COUNTS: dict[str, Count] = {
     "sectors": Count(
         lambda run: run.counters.global_sectors, "sectors of global memory (pieces of 32 bytes)"

@@ -4,7 +4,7 @@ Tests reach the student's work by *name* and in two ways only: :func:`call` a ho
 :func:`launch` a kernel. In a notebook the name is looked up among the learner's own variables and
 the work is done on the current device; in the grader the student's code lives in another process
 and the work is done on the oracle's device. The same cell therefore serves the learner, stock
-nbgrader and the grader. What a host function wrote as CUDA C++, :func:`launch_source` runs.
+nbgrader and the grader. :func:`launch_source` runs CUDA C++ that a host function wrote.
 
 Expectations say which *property* failed. In a notebook they add where and by how much; in the
 grader they never do, because the inputs are hidden.

@@ -19,7 +19,7 @@ from gpucourse.judging.orders import checked, order_matters
 from virtualgpu import errors
 from virtualgpu.api import TOLERANCE
 
-# What each error of the machine means for the author of a kernel.
+# Explanations of the machine's errors for the author of a kernel.
 MEANING = (
     (errors.MisalignedAddressError, "reads or writes at an address that its type cannot have"),
     (errors.MemoryAccessError, "reads or writes outside its arrays"),

@@ -263,7 +263,7 @@ def fold(summary: str, body: str) -> str:
 
 def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode:
     if "why" in cell.tags:
-        # What stands in sight of the answer to a prediction, below the cell that shows it.
+        # The visible text of a prediction's answer, below the cell that shows it.
         text = fold(_("What came out, and why"), text)
     id = cell_id(source.lesson.id, cell.name)
     return new_cell(cell.kind, text, id, metadata)

@@ -118,7 +118,7 @@ def _flow(body: Iterable[ast.stmt], before: set[str], used: set[str]) -> set[str
 def _read(node: ast.AST, bound: set[str], used: set[str]) -> set[str]:
     """Return the names that a statement or expression binds; add those it reads to ``used``.
 
-    What a function's body reads counts where the function is made, but for the function itself.
+    Names that a function's body reads count where the function is defined, except its own name.
     """
     table = symtable.symtable(ast.unparse(node), "part", "exec")
     binds, reads = global_names(table)

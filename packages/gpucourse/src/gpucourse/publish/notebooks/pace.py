@@ -1,9 +1,9 @@
 """Minutes of a lesson, by one rule for lectures, projects, sections and syllabi.
 
 A learner reads so many words and lines of code, runs cells, weighs predictions, writes answers.
-What each takes is an assumption, chosen so that the sums agreed with what the lectures had been
-planned for; **nobody has been timed yet**. Who has watched a room changes the numbers here, and
-``gpucourse check`` then names every lesson and syllabus that is to be restated.
+The minutes of each are assumptions, chosen so that the sums agree with the plan of the lectures;
+**nobody has been timed yet**. If you have timed a class, change the numbers here; ``gpucourse
+check`` then names every lesson and syllabus to update.
 """
 
 from __future__ import annotations

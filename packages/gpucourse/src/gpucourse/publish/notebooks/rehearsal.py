@@ -177,7 +177,7 @@ def _errors(ran: list[RanCell], expected: Callable[[Cell], tuple[str, ...]]) -> 
 
 def _warnings(ran: list[RanCell]) -> Mistakes:
     for item in ran:
-        # How long a launch takes is the machine's doing, and what runs beside.
+        # The time of a launch depends on the machine and its load.
         warnings = [
             line
             for line in item.stderr.splitlines()

@@ -48,7 +48,7 @@ What you write here isn't graded: the projects have notebooks of their own, to f
 | time | minutes | what |
 |---|---|---|
 {rows}"""
-# What projects say under "How this works", in three sentences.
+# The text of "How this works" in projects, in three sentences.
 _WORK = """
 Answer cells say `YOUR CODE HERE`: replace that line and the `raise` below it, run the cell, then
 the tests under it. A test shows a tick, or says what isn't right yet. Stuck? Add a cell (press

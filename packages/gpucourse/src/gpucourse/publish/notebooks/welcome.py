@@ -24,7 +24,7 @@ ID = NOTEBOOK.stem
 #: Its text, in which words in braces are filled in.
 SOURCE = Path("course") / "welcome.py"
 
-# What a handout does not have.
+# Parts that a handout lacks.
 _MORE = """ Syllabi:
 [three hours](docs/syllabi/three_hours.md),
 [three hours of kernels](docs/syllabi/three_hours_puzzles.md), [a day](docs/syllabi/one_day.md),

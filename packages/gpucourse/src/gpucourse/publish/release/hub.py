@@ -3,7 +3,7 @@
     python -m gpucourse.publish.release.hub https://hub.my-university.edu  # the links, to hand out
 
 A link has nbgitpuller clone or update the learner's copy of the course, then opens a notebook in
-it. What a learner has changed stays: nbgitpuller merges, and where both changed the same lines it
+it. A learner's changes stay: nbgitpuller merges, and where both sides changed the same lines it
 keeps the learner's.
 """
 

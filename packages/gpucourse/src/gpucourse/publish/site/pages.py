@@ -198,8 +198,8 @@ def relink(
 
     The links of ``text`` start at ``origin`` where that is another file than ``page``: a page of
     a lesson is made from its notebook in ``solutions/``. A link to a solution leads to the
-    lesson's page, where the answers are behind folds. What does not exist is left as it is:
-    Sphinx names it.
+    lesson's page, where the answers are behind folds. A target that does not exist is left
+    unchanged: Sphinx reports it.
     """
     origin = origin or page
 

@@ -1,11 +1,11 @@
 """``make slides``: each lecture as a deck of reveal.js, from its executed cells, without a network.
 
-A deck is one HTML file beside reveal.js's own files. What a lecture holds stands in it as blocks:
+A deck is one HTML file beside reveal.js's own files. The page contains a lecture as blocks:
 paragraphs, pieces of code, outputs. ``docs/site/deck.js`` lays them out on slides when the deck is
-opened, where their heights are known; so no slide is fuller than the screen. A ``##``, or a part of
-the tutorial, begins a new column of slides, an exercise's answer comes after it, an output that was
-to be predicted and its explanation appear with a further key each, and the notes for the room are
-the speaker's notes (key S) of the first slide.
+opened, where their heights are known; so no slide is fuller than the screen. A ``##``, or a part
+of the tutorial, begins a new column of slides, an exercise's answer comes after it, an output that
+was to be predicted and its explanation appear with a further key each, and the notes for the room
+are the speaker's notes (key S) of the first slide.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A lesson's cells in another language: all Markdown, and the comments and choices of code.
 
-What a grader reads stays as it is: cells with a role, and whatever stands in a solution's region.
+Parts that a grader reads stay unchanged: cells with a role, and everything in a solution's region.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ NOTHING = (
     "with both brackets and parentheses."
 )
 COUNTED = "Counted on the virtual GPU, which measures no time."
-# How strongly the costliest line is shaded: letters keep 4.5 : 1 on a dark page too.
+# Strength of the shading of the costliest line: letters keep 4.5 : 1 on a dark page too.
 HOTTEST = 0.4
 CLEAN = "No race, no bad barrier, no read of unwritten memory, no bad address."
 

@@ -1,7 +1,7 @@
 """Comparison of several implementations of one problem: agreement and cost.
 
-Costs are never mixed. What runs on this machine's processor, or on its GPU, has a time; what runs
-on the virtual GPU has counts and no time; what was recorded on another machine says which and when.
+Costs are never mixed. Runs on this machine's processor, or on its GPU, have a time; runs on the
+virtual GPU have counts and no time; runs recorded on another machine say which and when.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Picture of the threads that touched each element of an array, request by request.
 
 An array in global memory is drawn in the pieces that move: sectors of 32 bytes, four of them in a
-line. Shared memory is drawn by its 32 banks, a row for each wavefront that a request takes. What
-the pictures show is what the counters count: :mod:`virtualgpu.watch.counters` defines it.
+line. Shared memory is drawn by its 32 banks, a row for each wavefront that a request takes. The
+pictures agree with the counters: :mod:`virtualgpu.watch.counters` defines it.
 """
 
 from __future__ import annotations

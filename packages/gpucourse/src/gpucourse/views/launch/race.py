@@ -81,7 +81,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         if len(replays) == 1 and replay.lost() is None:
             moral = _by_chance(replay, names, found) or moral
             moral += " Nothing makes it so: in another order the other comes first."
-        # What becomes of it is told at the last step: until then a reader may guess.
+        # The outcome is shown at the last step, so that a reader may guess until then.
         first, last = ("Step by step:", moral) if replay.lost() else (moral, "")
         frames = [
             _frame(rows, shown, names, replay.cell, last) for shown in range(1, len(rows) + 1)

@@ -90,8 +90,8 @@ def timeline(
     kernel, grid, block, *arguments, shared_bytes
         As for :func:`gpucourse.report`.
     warps, steps : int
-        How many warps from the first one, at most 12, and how many steps, at most 240. What is
-        left out is told below the picture.
+        How many warps from the first one, at most 12, and how many steps, at most 240. A line
+        below the picture says what is left out.
 
     Returns
     -------

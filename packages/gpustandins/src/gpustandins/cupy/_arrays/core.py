@@ -4,8 +4,8 @@
 views; kernels (Numba's, CUDA C++) get the same bytes by their device address. ``_host`` never
 leaves this package: what a user gets is a copy (:meth:`ndarray.get`).
 
-Here is what an array *is*: memory and layout. What goes to the host is in ``_host``, what can be
-computed in ``_operators`` and ``_methods``.
+Here is what an array *is*: memory and layout. Copies to the host are in ``_host``, computations in
+``_operators`` and ``_methods``.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def wrote(array: ndarray) -> None:
         host = array._host
         low, high = np.lib.array_utils.byte_bounds(host)
         start = array.data.ptr - host.__array_interface__["data"][0] + low
-        # Which bytes of a view with gaps are written is not told to those who watch streams.
+        # Observers of streams are not told which bytes of a view with gaps are written.
         with queues.on(queues.chosen() if array.flags.forc else None):
             mem.wrote(start, high - low)
 

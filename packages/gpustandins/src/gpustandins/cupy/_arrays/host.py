@@ -52,7 +52,7 @@ class HostSide:
         if not (out.flags.c_contiguous or out.flags.f_contiguous):
             raise RuntimeError("`out` cannot be specified when copying to non-contiguous ndarray")
         queue = stream_number(stream)
-        # Which bytes of a view with gaps are read is not told.
+        # Observers are not told which bytes of a view with gaps are read.
         known = self.size and self.flags.forc and out.flags.forc
         with queues.copying_from(queue, self.data.ptr, out, blocking) if (known) else nullcontext():
             np.ndarray.view(out, np.ndarray)[...] = self._host

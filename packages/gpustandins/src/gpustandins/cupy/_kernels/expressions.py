@@ -137,7 +137,7 @@ _BY_KIND: dict[str, dict[str, str]] = {
         },
     },
 }
-# What has no meaning for floats and complex numbers: their own tables must say.
+# Operators without a meaning for floats and complex numbers, unless their own tables have one.
 _INTEGERS_ONLY = {
     "floor_divide",
     "remainder",

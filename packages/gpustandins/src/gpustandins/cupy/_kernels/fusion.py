@@ -183,8 +183,8 @@ def fuse(*args, **kwargs):
     ...     return (-b + cupy.sqrt(b**2 - 4 * a * c)) / (2 * a)
 
     ``kernel_name`` names the kernel. Inside, CuPy's ufuncs, ``cupy.where``, operators, constants
-    and ``.astype`` may stand, and a ``sum``, ``prod``, ``max`` or ``min`` as the last step. What
-    real CuPy fuses beyond that raises NotImplementedError.
+    and ``.astype`` may stand, and a ``sum``, ``prod``, ``max`` or ``min`` as the last step.
+    Anything else that real CuPy fuses raises NotImplementedError.
     """
     if len(args) == 1 and not kwargs and callable(args[0]):
         return functools.update_wrapper(Fusion(args[0]), args[0])

@@ -2,8 +2,8 @@
 
 Matrices lie column by column, ``ld`` elements from one column to the next. `alpha` and `beta` are
 addresses: of the host's memory, or of the device's after ``setPointerMode(handle,
-CUBLAS_POINTER_MODE_DEVICE)``. What a call reads and writes must lie in one allocation each, or
-VirtualGPUError is raised. ``cupy.matmul`` does the same on arrays.
+CUBLAS_POINTER_MODE_DEVICE)``. Each array that a call reads or writes must lie in one allocation,
+or VirtualGPUError is raised. ``cupy.matmul`` does the same on arrays.
 """
 
 from __future__ import annotations

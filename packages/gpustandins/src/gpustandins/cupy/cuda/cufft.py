@@ -20,7 +20,7 @@ CUFFT_C2C, CUFFT_R2C, CUFFT_C2R = 0x29, 0x2A, 0x2C
 CUFFT_Z2Z, CUFFT_D2Z, CUFFT_Z2D = 0x69, 0x6A, 0x6C
 CUFFT_FORWARD, CUFFT_INVERSE = -1, 1
 
-# What goes in and what comes out, by the kind of a plan.
+# Types of input and output, by the kind of a plan.
 _TYPES = {
     CUFFT_C2C: ("complex64", "complex64"),
     CUFFT_R2C: ("float32", "complex64"),

@@ -25,8 +25,7 @@ def matrix_rank(M, tol=None):
     return from_host(np.asarray(np.linalg.matrix_rank(operand(M), tol)))
 
 
-# What NumPy says of numbers, not of shapes: cuSOLVER returns, and says so in a code that CuPy
-# does not look at.
+# NumPy's errors about values, not shapes: cuSOLVER returns a code instead, which CuPy ignores.
 _OF_NUMBERS = ("Singular", "positive definite", "converge")
 
 

@@ -1,8 +1,8 @@
 """``cupyx.scipy``: SciPy's functions on arrays of the device, as far as CuPy has them.
 
 SciPy does the work on views of the device's memory; results lie on the device. Values agree with
-CuPy's up to rounding. What CuPy has and this has not (generic filters, that compile a kernel)
-raises NotImplementedError with the name.
+CuPy's up to rounding. Functions that CuPy has and this module lacks (generic filters, which
+compile a kernel) raise NotImplementedError with the name.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from cupy.fft._plans import get_fft_plan, planned
 
 from ._routines import absent, functions
 
-# Those that cuFFT does, which take a plan.
+# Transforms by cuFFT, which take a plan.
 _FOURIER = """
 fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2
 rfftn

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cupy._arrays.core import from_host, ndarray
 from cupy._arrays.operands import as_array, wrap
 
-# What a matrix consists of, by its format; the shape apart.
+# Arrays of a matrix by its format, without the shape.
 _PARTS = {
     "csr": ("data", "indices", "indptr"),
     "csc": ("data", "indices", "indptr"),
