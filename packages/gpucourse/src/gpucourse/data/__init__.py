@@ -17,13 +17,7 @@ from typing import Any
 import awkward as ak
 
 from gpucourse.data.generator import NO_PROCESS, PROCESSES, generate
-from gpucourse.data.masses import (
-    delta_phi,
-    four_vectors,
-    massless_pair_mass,
-    pair_mass,
-    pair_masses,
-)
+from gpucourse.data.masses import delta_phi, pair_mass, pair_masses
 from gpucourse.data.nanoaod import read
 from gpucourse.data.particles import MUON_MASS, Z_MASS, Z_WIDTH
 
@@ -35,8 +29,6 @@ __all__ = [
     "Z_WIDTH",
     "delta_phi",
     "dimuons",
-    "four_vectors",
-    "massless_pair_mass",
     "pair_mass",
     "pair_masses",
     "read",

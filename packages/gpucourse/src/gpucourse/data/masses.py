@@ -56,17 +56,6 @@ def pair_mass(
     return np.sqrt(2.0 * m2 + 2.0 * from_mass + 4.0 * pt1 * pt2 * opening)
 
 
-def massless_pair_mass(pt1: Any, eta1: Any, phi1: Any, pt2: Any, eta2: Any, phi2: Any) -> Any:
-    """Return the invariant mass [GeV] of two massless particles; shapes as in `pair_mass`.
-
-    ``m**2 = 2 pt1 pt2 (cosh(eta1 - eta2) - cos(phi1 - phi2))``, evaluated without the
-    cancellation that the difference suffers for close particles.  For muons it is too small,
-    by at least 2 (m/M)**2 of the pair's mass M: 2.7e-6 at the Z, 2.3e-3 at the J/psi.
-    """
-    pt1, eta1, pt2, eta2 = _as_float64(pt1, eta1, pt2, eta2)
-    return 2.0 * np.sqrt(pt1) * np.sqrt(pt2) * np.sqrt(_half_opening(eta1, phi1, eta2, phi2))
-
-
 def delta_phi(phi1: Any, phi2: Any) -> Any:
     """Return the angle phi1 - phi2 [rad], moved into [-pi, pi], in float64.
 
@@ -96,23 +85,6 @@ def pair_masses(muons: ak.Array, charges: str = "opposite", *, mass: float = MUO
         chosen = (first.charge == second.charge) == (charges == "same")
         first, second = first[chosen], second[chosen]
     return pair_mass(first.pt, first.eta, first.phi, second.pt, second.eta, second.phi, mass=mass)
-
-
-def four_vectors(muons: ak.Array, *, mass: float = MUON_MASS) -> ak.Array:
-    """Return the muons as vector's four-vectors: records "Momentum4D" in float64.
-
-    Fields pt [GeV], eta, phi [rad], mass [GeV] and charge.  ``(a + b).mass`` then works on
-    arrays of them.  That sum goes through E and p and so loses digits for close muons, which
-    `pair_mass` does not: about 1e-15 (E/m)**2 of the mass.
-    """
-    import vector
-
-    vector.register_awkward()
-    pt, eta, phi = _as_float64(muons.pt, muons.eta, muons.phi)
-    return ak.zip(
-        {"pt": pt, "eta": eta, "phi": phi, "mass": ak.full_like(pt, mass), "charge": muons.charge},
-        with_name="Momentum4D",
-    )
 
 
 def _half_opening(eta1: Any, phi1: Any, eta2: Any, phi2: Any) -> Any:

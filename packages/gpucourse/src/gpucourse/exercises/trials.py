@@ -208,7 +208,6 @@ def require_parallel(
     *arguments: object,
     items: int,
     look: str,
-    instructions: int = INSTRUCTIONS,
     **asked: Any,
 ) -> None:
     """Require that the threads of one launch share the work on `items` elements.
@@ -218,7 +217,7 @@ def require_parallel(
     """
     counters, shape = counted(kernel, blocks, threads, *arguments), ((blocks,), (threads,))
     require_shared(counters, *shape, items, look, **asked)
-    require_shared(counters, *shape, items, look, instructions=instructions)
+    require_shared(counters, *shape, items, look, instructions=INSTRUCTIONS)
 
 
 def require_shared(

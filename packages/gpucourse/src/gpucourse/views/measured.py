@@ -128,22 +128,20 @@ def _told(found: Results, row: Row, clock: str) -> str:
 
 
 @_from_the_record
-def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture:
+def recorded_scaling(found: Results, group: str) -> Picture:
     """Draw times against sizes, both logarithmic, with a line for each contender.
 
     Parameters
     ----------
     group : str
         A scan, as ``scaling.quadratic``.
-    clock : str
-        One of :data:`.results.CLOCKS`; by default what one call takes until it is done.
     """
     lines: dict[str, list[Row]] = {}
     for row in found.rows.values():
-        if row.group == group and row.measured and row.samples(clock):
+        if row.group == group and row.measured and row.samples("call"):
             lines.setdefault(row.contender, []).append(row)
     if not lines:
-        raise NotMeasured(f"the recorded run has no times of {group!r} by the clock {clock!r}")
+        raise NotMeasured(f"the recorded run has no times of {group!r}")
     figure, axes = canvas(9, 4)
     styles: dict[str, int] = {}
     ends = []
@@ -152,7 +150,7 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
         kind = rows[0].made_by
         dashes = ("-", "--", ":", "-.")[styles.setdefault(kind, 0) % 4]
         styles[kind] += 1
-        medians = [row.median(clock) for row in rows]
+        medians = [row.median("call") for row in rows]
         axes.loglog(
             [row.items for row in rows],
             medians,
@@ -184,19 +182,19 @@ def recorded_scaling(found: Results, group: str, clock: str = "call") -> Picture
     axes.set_xlabel(some[0].unit)
     axes.set_ylabel("time [ms]")
     axes.legend(fontsize=8)
-    crossings = "; ".join(_crossings(lines, clock)) or "no contender of the CPU is overtaken"
+    crossings = "; ".join(_crossings(lines)) or "no contender of the CPU is overtaken"
     return Picture(
         figure,
         f"Lines: {some[0].title}, from {some[0].items:,} to {some[-1].items:,} "
-        f"{some[0].unit}. {found.where}. Medians of the {IN_WORDS[clock]}: "
+        f"{some[0].unit}. {found.where}. Medians of the {IN_WORDS['call']}: "
         f"{'; '.join(ends)}. {crossings}.",
     )
 
 
-def _crossings(lines: dict[str, list[Row]], clock: str) -> list[str]:
+def _crossings(lines: dict[str, list[Row]]) -> list[str]:
     """Return the sizes from which each contender beats the CPU's, in words."""
     cpu = {
-        row.size: row.median(clock)
+        row.size: row.median("call")
         for rows in lines.values()
         for row in rows
         if row.made_by == "CPU"
@@ -205,7 +203,7 @@ def _crossings(lines: dict[str, list[Row]], clock: str) -> list[str]:
     for rows in lines.values():
         if not cpu or rows[0].made_by == "CPU":
             continue
-        wins = [row.items or 0 for row in rows if row.median(clock) < cpu.get(row.size, 0.0)]
+        wins = [row.items or 0 for row in rows if row.median("call") < cpu.get(row.size, 0.0)]
         said.append(
             f"{rows[0].label} is faster than the CPU from {min(wins):,} on"
             if wins
@@ -228,16 +226,11 @@ ON_THE_ROOFLINE = (
 
 
 @_from_the_record
-def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_ROOFLINE) -> Picture:
+def recorded_roofline(found: Results) -> Picture:
     """Draw measured operations per second under the measured slope and ceilings.
 
     The intensity of a point is its operations over the *least* bytes that the work needs, so that
     two ways of doing one thing stand above each other.
-
-    Parameters
-    ----------
-    rows : sequence of (group, contender)
-        What is drawn; what the run does not have is left out.
     """
     bandwidth = found.copy_bandwidth()
     ceilings = {}
@@ -245,7 +238,7 @@ def recorded_roofline(found: Results, rows: Sequence[tuple[str, str]] = ON_THE_R
         (row,) = found.of(f"peak.{precision}")
         ceilings[precision] = row.flops / (1e-3 * row.median("device"))
     points = []
-    for group, contender in rows:
+    for group, contender in ON_THE_ROOFLINE:
         try:
             row = found.row(group, contender)
         except NotMeasured:

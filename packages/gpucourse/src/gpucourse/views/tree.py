@@ -12,7 +12,7 @@ from gpucourse.views.picture import COLOURS, INK, Picture, bare, canvas
 WIDEST = 32
 
 
-def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
+def draw_levels(levels: Sequence[np.ndarray]) -> Picture:
     """Draw a tree of values, with the two that became each one.
 
     Parameters
@@ -21,8 +21,6 @@ def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
         The values that still count after each launch, the input first. Element ``i`` of a level is
         taken to come from elements ``i`` and ``i + len(level)`` of the one above; what is left over
         beyond twice its length came into nothing and is marked.
-    form : str
-        How a value is written.
     """
     levels = [np.asarray(level) for level in levels]
     widest = max(len(level) for level in levels)
@@ -35,8 +33,8 @@ def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
         for i, value in enumerate(level):
             dropped = i >= 2 * fewer
             if dropped:
-                lost.append(form.format(value))
-            _value(axes, i, depth, form.format(value), dropped)
+                lost.append(f"{value:g}")
+            _value(axes, i, depth, f"{value:g}", dropped)
         if depth:
             above = levels[depth - 1]
             for i in range(len(level)):
@@ -47,7 +45,7 @@ def draw_levels(levels: Sequence[np.ndarray], form: str = "{:g}") -> Picture:
     axes.set(xlim=(-2.9, widest - 0.4), ylim=(len(levels) - 0.6, -0.5), xticks=[], yticks=[])
     bare(axes)
     sizes = ", ".join(str(len(level)) for level in levels)
-    ends = form.format(levels[-1][0]) if len(levels[-1]) else "nothing"
+    ends = f"{levels[-1][0]:g}" if len(levels[-1]) else "nothing"
     alt = f"A tree of values whose levels have {sizes} elements; at the end stands {ends}."
     if lost:
         values = "value is" if len(lost) == 1 else "values are"

@@ -68,6 +68,10 @@ def name() -> str:
     return f"{gpu_process().name}, checked on the {VirtualDevice.name}"
 
 
+#: The time that the GPU has for one launch.
+LAUNCH_SECONDS = 30.0
+
+
 class CheckedDevice(UntrustingDevice):
     """A virtual GPU that takes its memory from a real GPU after each lockstep launch.
 
@@ -79,11 +83,9 @@ class CheckedDevice(UntrustingDevice):
         total_memory: int | None = None,
         budget: Budget | None = None,
         gpu: GPUProcess | None = None,
-        seconds: float = 30.0,
     ):
         super().__init__(total_memory, budget)
         self._gpu = gpu or gpu_process()
-        self._seconds = seconds
 
     def launch(
         self,
@@ -104,7 +106,7 @@ class CheckedDevice(UntrustingDevice):
         super().launch(*what)
         finish(launch, self)
         try:
-            after = self._gpu.play(launch, self._seconds)
+            after = self._gpu.play(launch, LAUNCH_SECONDS)
         except GPUFault as fault:
             raise InfrastructureFault(
                 f"the kernel '{launch.kernel}' runs on the virtual GPU and not on the GPU: {fault}"

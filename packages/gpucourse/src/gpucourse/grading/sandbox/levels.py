@@ -80,10 +80,10 @@ class WorkerProcess:
         self.wire.close()
         self.life.close()
 
-    def how_it_ended(self, seconds: float = 1.0, numbers: bool = True) -> str:
+    def how_it_ended(self, *, numbers: bool) -> str:
         """Describe for the student how the process ended; with `numbers`, include the numbers."""
         try:
-            self.life.settimeout(seconds)
+            self.life.settimeout(1.0)
             told = json.loads(self.life.recv(1000) or b"{}")
         except (OSError, ValueError):
             told = {}
