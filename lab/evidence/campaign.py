@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from gpucourse.system.atomic import write_atomically
@@ -168,12 +169,23 @@ def _pump(stream, lines: queue.SimpleQueue) -> None:
     lines.put(None)
 
 
-def options(command: str, words: str, what: str, trials: int, chunk: int) -> argparse.Namespace:
-    """Parse a campaign's options: how many of ``what``, how many workers, which file."""
+def main(
+    worker: str,
+    words: str,
+    about: str,
+    what: str,
+    trials: int,
+    chunk: int,
+    show: Callable[[int], object] | None = None,
+) -> int:
+    """Run a campaign by the options of its command line; the status to end with.
+
+    ``what`` names a trial in the plural, and ``about`` describes the campaign in its file.
+    ``show`` runs and prints one trial, for ``--show NUMBER``.
+    """
+    command = f"python -m {worker.removesuffix('.worker')}"
     parser = argparse.ArgumentParser(
-        prog=f"python -m {command}",
-        description=words,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=command, description=words, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(f"--{what}", type=int, default=trials, dest="trials")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -181,8 +193,17 @@ def options(command: str, words: str, what: str, trials: int, chunk: int) -> arg
     parser.add_argument(
         "--results", type=Path, default=Path(f"lab/results/{command.split('.')[-1]}.json")
     )
-    parser.add_argument("--show", type=int, metavar="NUMBER", help="run and print one, and stop")
-    return parser.parse_args()
+    if show:
+        parser.add_argument(
+            "--show", type=int, metavar="NUMBER", help="run and print one, and stop"
+        )
+    options = parser.parse_args()
+    if show and options.show is not None:
+        show(options.show)
+        return 0
+    command = f"{command} --{what} {options.trials}"
+    run = Run(worker, about, command, options.results, options.trials, options.chunk)
+    return go_on(run, options.jobs)
 
 
 def go_on(run: Run, jobs: int) -> int:

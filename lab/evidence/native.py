@@ -162,28 +162,26 @@ def serve(first: int, stop: int) -> None:
         print(f"< {seed} {json.dumps([seconds, ended, why])}", flush=True)
 
 
-def main() -> int:
-    # Compiled code stays in memory until its process ends.
-    options = campaign.options("lab.evidence.native", __doc__ or "", "kernels", 4000, chunk=20)
-    if options.show is not None:
-        native_run.STRICT = True
-        pair = Pair(options.show)
-        print(pair.text)
-        print(pair.width, "threads a block:", *outcome(options.show), file=sys.stderr)
-        return 0
-    run = campaign.Run(
-        "lab.evidence.native",
-        "native code against the interpreting machine, on random kernels",
-        f"python -m lab.evidence.native --kernels {options.trials}",
-        options.results,
-        options.trials,
-        options.chunk,
-    )
-    return campaign.go_on(run, options.jobs)
+def show(seed: int) -> None:
+    native_run.STRICT = True
+    pair = Pair(seed)
+    print(pair.text)
+    print(pair.width, "threads a block:", *outcome(seed), file=sys.stderr)
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1].isdigit():
         serve(int(sys.argv[1]), int(sys.argv[2]))
     else:
-        sys.exit(main())
+        # Compiled code stays in memory until its process ends.
+        sys.exit(
+            campaign.main(
+                "lab.evidence.native",
+                __doc__ or "",
+                "native code against the interpreting machine, on random kernels",
+                "kernels",
+                4000,
+                chunk=20,
+                show=show,
+            )
+        )

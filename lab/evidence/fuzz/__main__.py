@@ -14,27 +14,25 @@ import sys
 from lab.evidence import campaign
 
 
-def main() -> int:
-    # A worker's leaks are bounded by its life.
-    options = campaign.options("lab.evidence.fuzz", __doc__, "cases", 1_000_000, chunk=2000)
-    if options.show is not None:
-        from lab.evidence.fuzz import worker
+def show(number: int) -> None:
+    from lab.evidence.fuzz import worker
 
-        case = worker.make(options.show)
-        print(case.text)
-        print({k: v for k, v in vars(case).items() if k != "text"}, file=sys.stderr)
-        print(*worker.outcome(case, worker.Bench(), options.show), file=sys.stderr)
-        return 0
-    run = campaign.Run(
-        "lab.evidence.fuzz.worker",
-        "random and mutated PTX against the virtual GPU",
-        f"python -m lab.evidence.fuzz --cases {options.trials}",
-        options.results,
-        options.trials,
-        options.chunk,
-    )
-    return campaign.go_on(run, options.jobs)
+    case = worker.make(number)
+    print(case.text)
+    print({k: v for k, v in vars(case).items() if k != "text"}, file=sys.stderr)
+    print(*worker.outcome(case, worker.Bench(), number), file=sys.stderr)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # A worker's leaks are bounded by its life.
+    sys.exit(
+        campaign.main(
+            "lab.evidence.fuzz.worker",
+            __doc__,
+            "random and mutated PTX against the virtual GPU",
+            "cases",
+            1_000_000,
+            chunk=2000,
+            show=show,
+        )
+    )

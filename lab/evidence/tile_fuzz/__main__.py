@@ -14,19 +14,14 @@ import sys
 
 from lab.evidence import campaign
 
-
-def main() -> int:
-    options = campaign.options("lab.evidence.tile_fuzz", __doc__, "cases", 100_000, chunk=5000)
-    run = campaign.Run(
-        "lab.evidence.tile_fuzz.worker",
-        "damaged Tile IR bytecode against the virtual GPU",
-        f"python -m lab.evidence.tile_fuzz --cases {options.trials}",
-        options.results,
-        options.trials,
-        options.chunk,
-    )
-    return campaign.go_on(run, options.jobs)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        campaign.main(
+            "lab.evidence.tile_fuzz.worker",
+            __doc__,
+            "damaged Tile IR bytecode against the virtual GPU",
+            "cases",
+            100_000,
+            chunk=5000,
+        )
+    )
