@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 _MISSING = object()
-_BINARY = {
+#: The ufuncs of the operators, by the names of their methods without underscores.
+BINARY = {
     "add": "add",
     "sub": "subtract",
     "mul": "multiply",
@@ -20,8 +21,8 @@ _BINARY = {
     "matmul": "matmul",
     "divmod": "divmod",
 }
-_IN_PLACE = [name for name in _BINARY if name not in ("matmul", "divmod")]
-_COMPARISONS = {
+_IN_PLACE = [name for name in BINARY if name not in ("matmul", "divmod")]
+COMPARISONS = {
     "lt": "less",
     "le": "less_equal",
     "eq": "equal",
@@ -138,17 +139,17 @@ def _add_operators() -> None:
     def in_place(name, x, y):
         return named(name)(x, y, x)
 
-    for short, name in _BINARY.items():
+    for short, name in BINARY.items():
         add(f"__{short}__", _binary, name, f"``cupy.{name}(self, other)``.")
         add(f"__r{short}__", _reflected, name, f"``cupy.{name}(other, self)``.")
     for short in _IN_PLACE:
         add(
             f"__i{short}__",
             in_place,
-            _BINARY[short],
-            f"``cupy.{_BINARY[short]}(self, other, out=self)``.",
+            BINARY[short],
+            f"``cupy.{BINARY[short]}(self, other, out=self)``.",
         )
-    for short, name in _COMPARISONS.items():
+    for short, name in COMPARISONS.items():
         add(f"__{short}__", _compare, name, f"``cupy.{name}(self, other)``.")
 
 

@@ -11,32 +11,14 @@ from typing import Any
 import numpy as np
 
 from .._arrays import core
+from .._arrays.operators import BINARY, COMPARISONS
 from .code import type_name
 from .expressions import expression
 
 NUMBERS = (bool, int, float, complex)
-_BINARY = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "true_divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "power",
-    "lshift": "left_shift",
-    "rshift": "right_shift",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-}
-_COMPARISONS = {
-    "lt": "less",
-    "le": "less_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
+# One element cannot be multiplied as a matrix, and divmod has two results.
+_BINARY = {short: name for short, name in BINARY.items() if short not in ("matmul", "divmod")}
+_BINARY["pow"] = "power"
 
 
 class Traced:
@@ -184,7 +166,7 @@ def _operators() -> None:
             setattr(Traced, f"__{name}__", binary(function))
         setattr(Traced, f"__r{name}__", binary(function, reflected=True))
         setattr(Traced, f"__i{name}__", binary(function, in_place=True))
-    for name, function in _COMPARISONS.items():
+    for name, function in COMPARISONS.items():
         setattr(Traced, f"__{name}__", binary(function))
 
 
