@@ -10,9 +10,8 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
-    digits_apart,
-    held,
     launched,
+    require_close,
     require_parallel,
     require_shared,
 )
@@ -43,7 +42,10 @@ def entered(source):
             f"with {many(n, 'particle')}, these are the times at the wall",
             look="the second solution has a minus sign before the root",
         )
-        _close(time, (-b - root) / (2 * a), f"with {many(n, 'particle')}", "the formula, with its parentheses")
+        require_close(time, (-b - root) / (2 * a), f"with {many(n, 'particle')}",
+                      "the formula, with its parentheses", rtol=1e-9, atol=1e-9, place="time[{}]",
+                      rounded="is something in between a `float`? It has seven digits, and a "
+                      "`double` has sixteen")
     a, b, c = _lines(random, 129)
     work = counted_cpp(source, "entered", 3, 64, a, b, c, np.zeros(129), np.int32(129))
     require(
@@ -91,7 +93,8 @@ def wall_or_miss(kernel):
             )
         expected = np.full(n, -1.0)
         expected[hits] = (-b[hits] + np.sqrt(under_root[hits])) / (2 * a[hits])
-        _close(time, expected, f"with {many(n, 'particle')}", "the formula for a hit, -1.0 for a miss")
+        require_close(time, expected, f"with {many(n, 'particle')}",
+                      "the formula for a hit, -1.0 for a miss", rtol=1e-9, atol=1e-9, place="time[{}]")
     a, b, c = _lines(random, 129, outside=True)
     work = counted(kernel, 3, 64, a, b, c, np.zeros(129))
     require(
@@ -109,16 +112,3 @@ def _lines(random, n, outside=False):
     x, y = random.normal(0, 1.5 if outside else 0.05, (2, n))
     vx, vy = random.uniform(0.1, 0.3, (2, n)) * random.choice([-1, 1], (2, n))
     return vx**2 + vy**2, 2 * (x * vx + y * vy), x**2 + y**2 - random.uniform(0.8, 2) ** 2
-
-
-def _close(got, expected, case, look):
-    """Require equal floats, and name the first that is not."""
-    wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-9, atol=1e-9))
-    if not len(wrong):
-        return
-    k = wrong[0]
-    if got[k] == LEFTOVER:
-        require(False, f"{case}, time[{k}] was never written", look="which thread has this particle?")
-    if np.isclose(got[k], expected[k], rtol=1e-5, atol=0):
-        look = "is something in between a `float`? It has seven digits, and a `double` has sixteen"
-    require(False, f"{case}, time[{k}] {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)

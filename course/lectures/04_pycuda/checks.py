@@ -13,7 +13,7 @@ import virtualgpu
 from gpucourse.exercises.checks import exercise, pair, require
 from gpucourse.exercises.cpp_trials import counted_cpp, launched_cpp
 from gpucourse.exercises.host_side import HOST, with_other_values
-from gpucourse.exercises.trials import LEFTOVER, LENGTHS, digits_apart, held, require_shared
+from gpucourse.exercises.trials import LEFTOVER, LENGTHS, require_close, require_shared
 from gpucourse.exercises.waiting import launches_on_a_gpu
 from gpucourse.wording import a_or_an
 from gpucourse.wording import many
@@ -37,8 +37,9 @@ def first_kernel(source):
         _, _, radius, _ = launched_cpp(
             source, "radius_of", n // threads + 1, threads, pt, field, start, np.int32(n), reads=1
         )
-        _close(radius, pt / (0.3 * float(field)), f"with {many(n, 'particle')} in a field of {field:.2f} T",
-               "pt over 0.3 times the field that comes in")
+        require_close(radius, pt / (0.3 * float(field)),
+                      f"with {many(n, 'particle')} in a field of {field:.2f} T",
+                      "pt over 0.3 times the field that comes in", rtol=1e-6)
     pt = np.ones(129, np.float32)
     work = counted_cpp(source, "radius_of", 3, 64, pt, np.float32(2), pt, np.int32(129))
     require(
@@ -73,7 +74,8 @@ def mend(source):
             look="what is `1 / 3` in C++?",
         )
         expected = np.minimum(2 * radius / 3, 1)
-        _close(fraction, expected, f"with {many(n, 'particle')}", "twice the radius over 3, and 1 at most")
+        require_close(fraction, expected, f"with {many(n, 'particle')}",
+                      "twice the radius over 3, and 1 at most", rtol=1e-6)
     some = np.ones(1009, np.float32)
     work = counted_cpp(source, "reach", 16, 64, some, some, np.int32(1009))
     require_shared(work, (16,), (64,), 1009, "each thread makes one fraction, as it did before",
@@ -126,7 +128,8 @@ def fitting_types(scaled):
             f"with {case}, the result is all zeros",
             look="do the values get into the array that the kernel scales?",
         )
-        _close(result, expected, f"with {case}", "are there enough threads, and all elements?")
+        require_close(result, expected, f"with {case}",
+                      "are there enough threads, and all elements?", rtol=1e-6)
         require(
             profile.launches or not virtualgpu.answers(),
             "the numbers are right, but no kernel was launched",
@@ -188,7 +191,8 @@ def copy_once(after_layers):
             f"{case}, the result is all zeros",
             look="after the last launch, what copies the array back into `result`?",
         )
-        _close(result, expected, case, "is every factor applied, once, to every element?")
+        require_close(result, expected, case,
+                      "is every factor applied, once, to every element?", rtol=1e-6)
         for way, count in copies.items():
             require(
                 count <= 1,
@@ -346,19 +350,3 @@ def _kind(value) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {dtype}"
     return a_or_an(type(value).__name__)
-
-
-def _close(got, expected, case, look) -> None:
-    """Require floats equal to six digits, and name the first that is not."""
-    require(
-        np.shape(got) == np.shape(expected),
-        f"{case}, the answer has the shape {np.shape(got)}, not {np.shape(expected)}",
-        look="the length of the array",
-    )
-    wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-6, atol=0))
-    if not len(wrong):
-        return
-    k = wrong[0]
-    if got[k] == LEFTOVER:
-        require(False, f"{case}, element {k} was never written", look="which thread has it?")
-    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)

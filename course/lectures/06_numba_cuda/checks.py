@@ -11,9 +11,8 @@ from gpucourse.exercises.trials import (
     LEFTOVER,
     LENGTHS,
     counted,
-    digits_apart,
-    held,
     launched,
+    require_close,
     require_parallel,
     require_shared,
 )
@@ -36,7 +35,8 @@ def loop_to_kernel(kernel):
         threads = (64, 96, 256)[k % 3]
         *_, pz = launched(kernel, n // threads + 1, threads, pt, eta, np.full(n, float(LEFTOVER)),
                           reads=2)
-        _close(pz, pt * np.sinh(eta), f"with {many(n, 'muon')}", "compare the line with the loop's body")
+        require_close(pz, pt * np.sinh(eta), f"with {many(n, 'muon')}",
+                      "compare the line with the loop's body", rtol=1e-12)
     work = counted(kernel, 3, 64, np.ones(129), np.ones(129), np.zeros(129))
     require(
         work.global_stores <= 129,
@@ -118,7 +118,8 @@ def single_precision(kernel):
         start = np.full(n, LEFTOVER, np.float32)
         _, out = launched(kernel, n // threads + 1, threads, energy, start, reads=1)
         expected = np.float32(0.983) * energy + np.float32(0.12)
-        _close(out, expected, f"with {n} energies", "0.983 times the energy, plus 0.12", 1e-6, 1e-5)
+        require_close(out, expected, f"with {n} energies", "0.983 times the energy, plus 0.12",
+                      rtol=1e-6, atol=1e-5)
     doubles = [line.strip() for line in _ptx(kernel).splitlines() if _is_double(line)]
     require(
         not doubles,
@@ -192,19 +193,6 @@ def _judge_map(out, expected, case):
         f"{case}, cell [{row}, {column}] is {out[row, column]:g}, not {expected[row, column]:g}",
         look=where,
     )
-
-
-def _close(got, expected, case, look, tolerance=1e-12, least=0.0):
-    """Require floats equal to a relative tolerance or a least one, and name the first that is not."""
-    wrong = np.flatnonzero(~np.isclose(got, expected, rtol=tolerance, atol=least))
-    if not len(wrong):
-        return
-    k = wrong[0]
-    if got[k] == LEFTOVER:
-        require(False, f"{case}, element {k} was never written", look="which thread has it?")
-    if expected.dtype == np.float64 and np.isclose(got[k], expected[k], rtol=2e-7, atol=0):
-        look = "they agree in seven digits: is something rounded to float32 on the way?"
-    require(False, f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits_apart(got[k], expected[k])}g}", look=look)
 
 
 def _ptx(kernel) -> str:

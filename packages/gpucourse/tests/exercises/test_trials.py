@@ -18,6 +18,7 @@ from gpucourse.exercises.trials import (  # noqa: E402
     held,
     in_words,
     launched,
+    require_close,
     require_equal,
 )
 from kernels_to_see import add_racing, double, double_unguarded  # noqa: E402
@@ -131,6 +132,22 @@ def test_comparing_names_the_first_element_that_differs():
 def test_comparing_shows_the_digits_that_differ():
     with pytest.raises(CheckFailed, match=r"element 0 is 0\.100000001, not 0\.1\b"):
         require_equal(np.array([0.1], np.float32).astype(float), np.array([0.1]), "case", "look")
+
+
+@pytest.mark.parametrize(
+    ("got", "message"),
+    [
+        ([0.5, 0.2], r"case, time\[1\] is 0\.2, not 0\.1\n.*: look"),
+        ([LEFTOVER, 0.1], r"case, time\[0\] was never written\n.*: which thread has it\?"),
+        ([0.5, np.float32(0.1)], r"time\[1\] is 0\.100000001, .*\n.*rounded to float32"),
+        ([0.5], r"case, the answer has the shape \(1,\), not \(2,\)"),
+    ],
+)
+def test_comparing_floats_names_the_first_that_is_not_close(got, message):
+    expected = np.array([0.5, 0.1])
+    require_close(expected * (1 + 1e-10), expected, "case", "look", rtol=1e-9)
+    with pytest.raises(CheckFailed, match=message):
+        require_close(np.array(got, float), expected, "case", "look", rtol=1e-9, place="time[{}]")
 
 
 def test_who_waits_is_told_how_many_numbers_there_are_not_rows():

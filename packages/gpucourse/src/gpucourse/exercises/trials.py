@@ -256,18 +256,50 @@ def in_words(name: str, blocks: object, threads: object, arguments: Sequence) ->
 
 def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
     """Require equal arrays, and name the first element that differs or was never written."""
-    wrong = np.flatnonzero(got != expected)
+    _require_none(
+        np.flatnonzero(got != expected), got, expected, f"{case}, element {{}}", look, look
+    )
+
+
+def require_close(
+    got: np.ndarray,
+    expected: np.ndarray,
+    case: str,
+    look: str,
+    *,
+    rtol: float,
+    atol: float = 0.0,
+    place: str = "element {}",
+    rounded: str = "is something rounded to float32 on the way? It has seven digits of sixteen",
+) -> None:
+    """Require floats within a tolerance, and name the first that differs or was never written.
+
+    `place` names an element by its index, and `rounded` is where to look if a float64 agrees to
+    1e-5. Another shape than what is expected is refused first.
+    """
+    require(
+        np.shape(got) == np.shape(expected),
+        f"{case}, the answer has the shape {np.shape(got)}, not {np.shape(expected)}",
+        look="the length of the array",
+    )
+    wrong = np.flatnonzero(~np.isclose(got, expected, rtol=rtol, atol=atol))
+    if len(wrong) and expected.dtype == np.float64:
+        k = wrong[0]
+        look = rounded if np.isclose(got[k], expected[k], rtol=1e-5, atol=0) else look
+    _require_none(wrong, got, expected, f"{case}, {place}", look, "which thread has it?")
+
+
+def _require_none(
+    wrong: np.ndarray, got: np.ndarray, expected: np.ndarray, where: str, look: str, unwritten: str
+) -> None:
     if not len(wrong):
         return
     k = wrong[0]
+    where = where.format(k)
     if got[k] == LEFTOVER:
-        require(False, f"{case}, element {k} was never written", look=look)
+        require(False, f"{where} was never written", look=unwritten)
     digits = digits_apart(got[k], expected[k])
-    require(
-        False,
-        f"{case}, element {k} {held(got[k], expected[k])}, not {expected[k]:.{digits}g}",
-        look=look,
-    )
+    require(False, f"{where} {held(got[k], expected[k])}, not {expected[k]:.{digits}g}", look=look)
 
 
 def held(value: float, expected: float, digits: int = 6) -> str:
