@@ -259,7 +259,7 @@ def test_a_file_of_the_wrong_length(
 )
 def test_refusal_of_the_file(portal: Portal, tmp_path: Path, status: int, word: str) -> None:
     portal.plan = [{"status": status}]
-    with pytest.raises(download.Refused, match=rf"HTTP {status}.*{word}"):
+    with pytest.raises(download.DownloadRefused, match=rf"HTTP {status}.*{word}"):
         bring(portal, tmp_path)
     assert len(portal.asked) == 1
 
@@ -357,8 +357,12 @@ def test_the_first_events_come_without_the_rest(
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
-        (lambda portal: setattr(portal, "knows_ranges", False), download.Refused, "no range"),
-        (lambda portal: setattr(portal, "claimed", 7), download.Refused, "has changed"),
+        (
+            lambda portal: setattr(portal, "knows_ranges", False),
+            download.DownloadRefused,
+            "no range",
+        ),
+        (lambda portal: setattr(portal, "claimed", 7), download.DownloadRefused, "has changed"),
         (lambda portal: None, download.Damaged, "does not hold 60,001 events"),
     ],
 )

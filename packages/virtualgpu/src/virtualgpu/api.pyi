@@ -46,7 +46,7 @@ from virtualgpu.numba.beside_gpu import without_reroute as without_reroute
 from virtualgpu.numba.kernel_ptx import compile_kernel as compile_kernel
 from virtualgpu.numba.kernel_ptx import is_kernel as is_kernel
 from virtualgpu.observed import reroute as reroute
-from virtualgpu.operations.compiler import Deferred as Deferred
+from virtualgpu.operations.compiler import LazyUfunc as LazyUfunc
 from virtualgpu.tile.counts import TileProfile as TileProfile
 from virtualgpu.tracebacks import compiled_lines as compiled_lines
 from virtualgpu.watch.counters import LARGEST as LARGEST

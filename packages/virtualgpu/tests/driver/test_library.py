@@ -23,7 +23,7 @@ def made():
     addresses = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions]
     names = ("more", "cuTwiceFree", "cuCtxGetCurrent", "cuCtxSetCurrent")
     name = f"libvirtualgputest{next(NUMBERS)}.so.7"
-    return library.Library(name, dict(zip(names, addresses, strict=True))), name, functions
+    return library.SharedLibrary(name, dict(zip(names, addresses, strict=True))), name, functions
 
 
 def test_its_functions_are_found_by_its_name(made):

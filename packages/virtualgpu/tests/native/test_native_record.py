@@ -13,7 +13,7 @@ from llvmlite import binding as llvm_binding
 from native_lab import after, checked, counted
 from virtualgpu import native
 from virtualgpu.compilers import cache, llvm
-from virtualgpu.compilers.loops import Loop
+from virtualgpu.compilers.loops import CompiledLoop
 from virtualgpu.launch.launch import Launch, NativeCode
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.memory.global_memory import GlobalMemory
@@ -129,7 +129,7 @@ def another_process(monkeypatch):
                 getattr(function, "cache_clear", int)()
         for module in (block_loop, locate, privatisation, clock, allocations):
             for routine in vars(module).values():
-                if isinstance(routine, Loop):
+                if isinstance(routine, CompiledLoop):
                     vars(routine).pop("symbol", None)
         built.clear()
         return built

@@ -58,7 +58,7 @@ def missing(found):
     for key, text in found.items():
         try:
             function = lookup.__wrapped__(*key).function
-            if isinstance(function, compiler.Deferred):
+            if isinstance(function, compiler.LazyUfunc):
                 function.compile()
         except UnsupportedInstruction as error:
             names.append(f"{text}: {error}")

@@ -43,7 +43,7 @@ class Unreachable(FetchError):
     """No network, no such server, or it is too busy; later it may work."""
 
 
-class Refused(FetchError):
+class DownloadRefused(FetchError):
     """The server answered and said no, or something that makes no sense."""
 
 
@@ -152,7 +152,7 @@ def check_status(response: requests.Response, url: str) -> None:
         403: "It does not let this machine or network in.",
         404: "It has moved or is gone: look it up on the portal.",
     }.get(status, "That is no answer to a download.")
-    raise Refused(f"{url} refuses: HTTP {status} {response.reason}.  {meaning}")
+    raise DownloadRefused(f"{url} refuses: HTTP {status} {response.reason}.  {meaning}")
 
 
 @dataclass

@@ -30,9 +30,9 @@ from rich.progress import (
 
 from gpucourse.data.download import (
     Damaged,
+    DownloadRefused,
     FetchError,
     Published,
-    Refused,
     Unreachable,
     cause,
     check_status,
@@ -169,7 +169,7 @@ class _Remote:
                 check_status(answer, url)
                 served = answer.headers.get("Content-Range")
                 if served != asked:
-                    raise Refused(
+                    raise DownloadRefused(
                         f"{url} answered with {served or 'no range'} to {asked}: the file has "
                         f"changed since it was published, or this is a page about it.  {_UNNEEDED}"
                     )

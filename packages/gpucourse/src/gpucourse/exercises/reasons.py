@@ -52,7 +52,7 @@ _FAILED = re.compile(
 _ARGUMENTS = re.compile(r"^This error may have been caused by .*", re.MULTILINE | re.DOTALL)
 
 
-class Place(NamedTuple):
+class LearnerLine(NamedTuple):
     """A line of the learner's."""
 
     filename: str
@@ -113,11 +113,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
 
 
-def places(error: BaseException) -> list[Place]:
+def places(error: BaseException) -> list[LearnerLine]:
     """Return the learner's lines on the way to ``error``: callers, then the compiled one."""
     frames = [*traceback.walk_tb(error.__traceback__)]
     called = [
-        Place(frame.f_code.co_filename, line)
+        LearnerLine(frame.f_code.co_filename, line)
         for frame, line in frames
         if _is_theirs(frame.f_code.co_filename)
     ]
@@ -126,7 +126,7 @@ def places(error: BaseException) -> list[Place]:
     return [place for place, _ in groupby([*called, *compiled])]
 
 
-def _named(message: str) -> Iterator[Place]:
+def _named(message: str) -> Iterator[LearnerLine]:
     """Yield the learner's places that a compiler's message names, the cause last.
 
     They are Numba's, or the innermost in a JAX callback.
@@ -142,11 +142,11 @@ def _named(message: str) -> Iterator[Place]:
             yield place
 
 
-def _place(path: str, line: int) -> Place | None:
+def _place(path: str, line: int) -> LearnerLine | None:
     """Return a line that a compiler names, where the learner wrote it."""
     filename = path if path.startswith("<") else os.path.abspath(path)
     theirs = sources.text(filename, line) and _is_theirs(filename)
-    return Place(filename, line) if theirs else None
+    return LearnerLine(filename, line) if theirs else None
 
 
 def _is_theirs(path: str) -> bool:

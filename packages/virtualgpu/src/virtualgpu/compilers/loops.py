@@ -44,11 +44,11 @@ from virtualgpu.compilers.loop_language import (  # noqa: F401  (annotations of 
 
 
 @overload
-def compiled(function: Callable[..., Any]) -> Loop: ...
+def compiled(function: Callable[..., Any]) -> CompiledLoop: ...
 @overload
 def compiled(
     *, inline: bool = True, passes: llvm.Passes = "all"
-) -> Callable[[Callable[..., Any]], Loop]: ...
+) -> Callable[[Callable[..., Any]], CompiledLoop]: ...
 def compiled(function: Callable | None = None, *, inline: bool = True, passes: llvm.Passes = "all"):
     """Compile the decorated function to machine code over pointers and ints.
 
@@ -56,11 +56,11 @@ def compiled(function: Callable | None = None, *, inline: bool = True, passes: l
     LLVM's, where it is called from outside the language.
     """
     if function is None:
-        return lambda function: Loop(function, inline, passes)
-    return Loop(function, inline, passes)
+        return lambda function: CompiledLoop(function, inline, passes)
+    return CompiledLoop(function, inline, passes)
 
 
-class Loop(Compilable):
+class CompiledLoop(Compilable):
     """A compiled function. Call it with ints: pointers of arrays, and numbers."""
 
     _run: Any = None  # what ctypes makes of a signature and an address
@@ -85,7 +85,7 @@ class Loop(Compilable):
     def interpret(self, *arguments):
         """Run the function as Python, on arrays in place of pointers."""
         functions = {
-            name: value.interpret if isinstance(value, Loop) else value
+            name: value.interpret if isinstance(value, CompiledLoop) else value
             for name, value in self.python.__globals__.items()
         }
         return types.FunctionType(self.python.__code__, functions)(*arguments)

@@ -284,7 +284,7 @@ def play(
             else:
                 owned.append(address := device.allocate(len(piece.before)))
             there.append(address)
-        outward = _Translation(launch.pieces, there, inward=False)
+        outward = _AddressTranslation(launch.pieces, there, inward=False)
         for piece, address in zip(launch.pieces, there, strict=True):
             if address is not None:
                 _write(device, address, outward(piece.before), [] if poison else piece.unwritten)
@@ -301,7 +301,7 @@ def play(
             launch.cluster,
         )
         device.synchronize()
-        inward = _Translation(launch.pieces, there, inward=True)
+        inward = _AddressTranslation(launch.pieces, there, inward=True)
         # A variable that the module keeps to itself cannot be read: what the record says stands.
         return [
             inward(device.read(address, len(piece.before))) if address is not None else piece.after  # type: ignore[misc]  # a record that is played is finished
@@ -330,7 +330,7 @@ def _write(device: Device, address: int, data: np.ndarray, gaps: list[tuple[int,
         at = end
 
 
-class _Translation:
+class _AddressTranslation:
     """Words that point into a piece on one device, as they are on the other."""
 
     def __init__(self, pieces: list[Piece], there: list[int | None], *, inward: bool):

@@ -31,7 +31,7 @@ from virtualgpu.driver import entries, kernels
 _saved: list[tuple[ModuleType, str, Any]] = []
 
 
-class Words:
+class ResultExplanations:
     """Explanations of result codes: the machine's own message, else cuda.core's."""
 
     def __init__(self, explanations: Any):
@@ -52,7 +52,7 @@ def adapt(core: ModuleType) -> None:
     _replace(
         [cuda_utils],
         "DRIVER_CU_RESULT_EXPLANATIONS",
-        Words(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS),
+        ResultExplanations(cuda_utils.DRIVER_CU_RESULT_EXPLANATIONS),
     )
     _replace([core, _program], "Program", _program_class(core, cuda_utils))
     _replace([core, _launcher], "launch", _launch(core))

@@ -23,7 +23,7 @@ from virtualgpu.driver import (  # noqa: F401  (they fill the table)
 
 #: As programs open it. numba-cuda-mlir tries the second first, which not every driver brings.
 NAMES = ("libcuda.so.1", "libcuda.so")
-_loaded: list[library.Library] = []
+_loaded: list[library.SharedLibrary] = []
 
 
 def install() -> bool:
@@ -38,7 +38,7 @@ def install() -> bool:
         try:
             functions = {name: entries.address(name) for name in entries.names()}
             calls = interrupts.calls()
-            _loaded.extend(library.Library(name, functions, calls) for name in NAMES)
+            _loaded.extend(library.SharedLibrary(name, functions, calls) for name in NAMES)
         except (OSError, MemoryError):
             return False  # a sandbox that loads no code from memory; Numba works without
         entries.exported.update((name, _loaded[0].address(name)) for name in functions)

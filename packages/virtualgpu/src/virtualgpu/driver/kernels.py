@@ -69,11 +69,11 @@ class Library:
                     Result.CUDA_ERROR_NOT_FOUND, "cuLibraryGetKernel", str(error)
                 ) from None
             self.kernels[name] = next(_handles)
-            _kernels[self.kernels[name]] = Kernel(self, name)
+            _kernels[self.kernels[name]] = LibraryKernel(self, name)
         return self.kernels[name]
 
 
-class Kernel:
+class LibraryKernel:
     """A kernel of a library; its settings are each device's own."""
 
     def __init__(self, library: Library, name: str):
@@ -93,7 +93,7 @@ class Kernel:
 
 
 _libraries: dict[int, Library] = {}
-_kernels: dict[int, Kernel] = {}
+_kernels: dict[int, LibraryKernel] = {}
 
 
 def _library(handle: int) -> Library:
@@ -109,7 +109,7 @@ def kernel(handle: int) -> CudaFunction | TileFunction:
     return _kernel(handle).on(devices.current())
 
 
-def _kernel(handle: int) -> Kernel:
+def _kernel(handle: int) -> LibraryKernel:
     if handle not in _kernels:
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_HANDLE,

@@ -87,7 +87,7 @@ def is_possible() -> bool:
     )
 
 
-class Library:
+class SharedLibrary:
     """A loaded library that exports ``functions``: name → address to jump to.
 
     It stays loaded for the rest of the process. Raises OSError where the system does not load it.

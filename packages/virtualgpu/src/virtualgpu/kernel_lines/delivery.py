@@ -20,7 +20,7 @@ from virtualgpu.kernel_lines.evidence import Reached
 from virtualgpu.program.program import Program
 
 if TYPE_CHECKING:
-    from virtualgpu.tile.body import Kernel
+    from virtualgpu.tile.body import TileKernel
 
 _lock = threading.Lock()
 
@@ -59,7 +59,7 @@ def of_program(program: Program, tried: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def of_tiles(kernel: Kernel, tried: bool = False) -> Iterator[None]:
+def of_tiles(kernel: TileKernel, tried: bool = False) -> Iterator[None]:
     """Do the same for a launch of a kernel over tiles."""
     if (running := measuring()) is None:
         yield

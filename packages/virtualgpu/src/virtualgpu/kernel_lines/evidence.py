@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from virtualgpu.errors import Location
-from virtualgpu.program.program import BEGAN, BLOCK_MARKS, FELL, RAN, TAKEN, Block, Program
+from virtualgpu.program.program import BEGAN, BLOCK_MARKS, FELL, RAN, TAKEN, BasicBlock, Program
 from virtualgpu.sources import SourceLine
 
 
@@ -58,7 +58,7 @@ def of_program(program: Program, stopped: Location | None = None) -> dict[str, R
     return found
 
 
-def _onward(block: Block, words: np.ndarray) -> Iterator[int]:
+def _onward(block: BasicBlock, words: np.ndarray) -> Iterator[int]:
     """Yield the blocks to which lanes went from a block, as far as its marks tell."""
     if block.kind == "branch":
         if words[TAKEN]:
@@ -88,14 +88,14 @@ def of_lines(
     return found
 
 
-def _places(block: Block) -> Iterable[SourceLine]:
+def _places(block: BasicBlock) -> Iterable[SourceLine]:
     for instruction in block.instructions:
         if (source := instruction.source) is not None:
             yield source
             yield from source.callers
 
 
-def _of_branch(block: Block) -> SourceLine | None:
+def _of_branch(block: BasicBlock) -> SourceLine | None:
     if block.last is not None and block.last.source is not None:
         return block.last.source
     return block.marks[-1] if block.marks else None

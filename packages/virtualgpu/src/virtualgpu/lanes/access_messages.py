@@ -83,7 +83,7 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
 
 
 def _several_indices(
-    site: Site, group: Group, position: int, place: array_names.Place, address: int
+    site: Site, group: Group, position: int, place: array_names.ArrayPosition, address: int
 ) -> tuple[str, str]:
     """Return the element and the advice where an array has several dimensions."""
     name, shape = place.array.name, place.shape
@@ -106,7 +106,7 @@ def _several_indices(
     )
 
 
-def _computed_index(site: Site, place: array_names.Place) -> str | None:
+def _computed_index(site: Site, place: array_names.ArrayPosition) -> str | None:
     """Return the advice for an index past the end that is more than a name, as ``a.size - i``.
 
     A guard of the thread's own number does not help there; None for any other index.

@@ -13,7 +13,7 @@ from virtualgpu.errors import DeadlockError, LaunchError, Location
 from virtualgpu.lanes.group import ALL, Group
 from virtualgpu.lanes.wave import WARP, Wave
 from virtualgpu.languages import language_of
-from virtualgpu.program.program import Block
+from virtualgpu.program.program import BasicBlock
 from virtualgpu.wording import many
 
 CLUSTER = "cluster.sync()"
@@ -218,7 +218,7 @@ def location(wave: Wave, group: Group) -> Location:
     return Location.of(wave.launch.kernel, source, *wave.where(int(group.lanes[0])))
 
 
-def _barrier_of(block: Block) -> str:
+def _barrier_of(block: BasicBlock) -> str:
     return language_of(block.source).barrier.removeprefix("cuda.")
 
 

@@ -13,11 +13,11 @@ from virtualgpu.lanes import barriers, stack
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.registers import Registers
 from virtualgpu.lanes.wave import MAX_LOCAL, Wave
-from virtualgpu.program.program import CODE_BASE, Block
+from virtualgpu.program.program import CODE_BASE, BasicBlock
 from virtualgpu.wording import many
 
 
-def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Group]:
+def call(wave: Wave, group: Group, block: BasicBlock, address: np.ndarray) -> list[Group]:
     """Enter a function: lanes keep the caller's registers and frame on their stack."""
     program, site = wave.launch.program, block.call
     assert site is not None
@@ -81,7 +81,7 @@ def call(wave: Wave, group: Group, block: Block, address: np.ndarray) -> list[Gr
     return [group]
 
 
-def leave(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
+def leave(wave: Wave, group: Group, block: BasicBlock, result: object) -> list[Group]:
     program = wave.launch.program
     index, frame, saved = group.stack[-1]
     site = program.blocks[index]

@@ -17,7 +17,7 @@ from virtualgpu.lanes.emitter import Emitter, Run
 from virtualgpu.lanes.group import Group
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.decode import decoding
-from virtualgpu.program.program import Block, Program
+from virtualgpu.program.program import BasicBlock, Program
 from virtualgpu.program.steps import (
     WIDE,
     Barrier,
@@ -33,7 +33,7 @@ from virtualgpu.program.steps import (
 U64 = np.dtype("u8")
 
 
-def prepare(program: Program, block: Block) -> None:
+def prepare(program: Program, block: BasicBlock) -> None:
     """Write the block's body as Python."""
     emitter = Emitter(program, block)
     for step in block.steps:
@@ -44,7 +44,7 @@ def prepare(program: Program, block: Block) -> None:
     block.run = emitter
 
 
-def compile_block(block: Block) -> Run:
+def compile_block(block: BasicBlock) -> Run:
     """Return the block's function, once the registers that live on are known.
 
     Python compiles it when it first runs: 0.3 ms a block, and many never do.

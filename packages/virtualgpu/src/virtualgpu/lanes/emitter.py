@@ -17,15 +17,15 @@ from virtualgpu.errors import PTXSyntaxError, UnsupportedInstruction
 from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.lanes.wave import WARP
-from virtualgpu.operations.compiler import Deferred
+from virtualgpu.operations.compiler import LazyUfunc
 from virtualgpu.operations.types import UNSIGNED
 from virtualgpu.program.literals import literal
-from virtualgpu.program.program import Block, Program
+from virtualgpu.program.program import BasicBlock, Program
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 from virtualgpu.wording import a_or_an
 
-# A block's function gives what the block's ending needs (program.program.Block).
+# A block's function gives what the block's ending needs (program.program.BasicBlock).
 Run = Callable[[Group], Any]
 
 U64 = np.dtype("u8")
@@ -44,7 +44,7 @@ def _code(text: str, name: str) -> CodeType:
 class Emitter:
     """Collects the lines of one block's function."""
 
-    def __init__(self, program: Program, block: Block):
+    def __init__(self, program: Program, block: BasicBlock):
         self.program, self.block, self.code = program, block, block.function
         self.names: dict[str, Any] = {"np": np}
         self.dtype_names: dict[np.dtype, str] = {}
@@ -83,7 +83,7 @@ class Emitter:
 
     def function(self, text: str) -> Run:
         for name, value in self.names.items():
-            if isinstance(value, Deferred):  # its ufunc, which no call has to go through then
+            if isinstance(value, LazyUfunc):  # its ufunc, which no call has to go through then
                 self.names[name] = value.compile()
         exec(_code(text, f"<PTX block {self.block.index}>"), self.names)
         run: Run = self.names["run"]

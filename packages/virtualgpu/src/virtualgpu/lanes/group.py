@@ -80,7 +80,7 @@ class Group:
 
     @property
     def basic_block(self) -> Any:
-        """Return the lanes' :class:`~virtualgpu.program.program.Block`.
+        """Return the lanes' :class:`~virtualgpu.program.program.BasicBlock`.
 
         Observers use ``last`` (its last instruction) and ``source`` (its line).
         """

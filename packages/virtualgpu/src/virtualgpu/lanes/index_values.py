@@ -19,7 +19,7 @@ from virtualgpu.lanes.group import Group
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.memory.array_names import ArrayParameter
 from virtualgpu.program.literals import literal
-from virtualgpu.program.program import Block, Program
+from virtualgpu.program.program import BasicBlock, Program
 from virtualgpu.program.site import Site
 from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter
 from virtualgpu.ptx import Immediate, Register
@@ -114,7 +114,7 @@ class _Tracer:
             self.program.parameter_offsets[one.name]: number
             for number, one in enumerate(self.program.entry_code.function.parameters)
         }
-        self.definitions: dict[int, list[tuple[Block, int]]] = {}
+        self.definitions: dict[int, list[tuple[BasicBlock, int]]] = {}
         for block in self.program.blocks:
             for at, step in enumerate(block.steps):
                 for slot in step.writes:
@@ -125,7 +125,7 @@ class _Tracer:
         value = self.launch.parameter(self.program.parameter_offsets[name], np.dtype("i8"))
         return int(value[0])
 
-    def operand(self, operand: Operand, want: np.dtype, block: Block, at: int) -> _Value:
+    def operand(self, operand: Operand, want: np.dtype, block: BasicBlock, at: int) -> _Value:
         if isinstance(operand, Immediate):
             value = _plain(literal(operand, want))
             return _Value(value.bits, value.parts, ())
@@ -149,7 +149,7 @@ class _Tracer:
     def _mine(self, values: np.ndarray) -> np.ndarray:
         return values if len(values) == 1 else values[self.position : self.position + 1]
 
-    def _register(self, slot: int, block: Block, at: int) -> _Value:
+    def _register(self, slot: int, block: BasicBlock, at: int) -> _Value:
         if slot in self.known:
             return self.known[slot]
         self.left -= 1
@@ -171,7 +171,7 @@ class _Tracer:
         self.known[slot] = value
         return value
 
-    def _computed(self, slot: int, block: Block, at: int) -> _Value:
+    def _computed(self, slot: int, block: BasicBlock, at: int) -> _Value:
         step = block.steps[at]
         if len(step.targets) != 1:
             raise _Unknown
@@ -190,7 +190,7 @@ class _Tracer:
             return self._result(step, block, at)
         raise _Unknown
 
-    def _loaded(self, step: MemoryAccess, block: Block, at: int) -> _Value:
+    def _loaded(self, step: MemoryAccess, block: BasicBlock, at: int) -> _Value:
         """Return a number that was read from memory and that is there still."""
         site = step.site
         if site.kind != "load" or site.space != "global" or site.width != 1:
@@ -200,7 +200,7 @@ class _Tracer:
             raise _Unknown
         return _plain(np.frombuffer(self.launch.memory.read(address, site.size), site.dtype))
 
-    def _result(self, step: Data, block: Block, at: int) -> _Value:
+    def _result(self, step: Data, block: BasicBlock, at: int) -> _Value:
         given = [
             self.operand(source, want, block, at)
             for source, want in zip(step.sources, step.operation.sources, strict=True)

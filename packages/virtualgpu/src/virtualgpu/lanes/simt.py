@@ -18,7 +18,7 @@ from virtualgpu.lanes import barriers, calls, clusters, warp_sync
 from virtualgpu.lanes.group import ALL, NONE, Group
 from virtualgpu.lanes.registers import NOTHING, Registers
 from virtualgpu.lanes.wave import Wave
-from virtualgpu.program.program import BEGAN, BLOCK_MARKS, FELL, RAN, TAKEN, Block
+from virtualgpu.program.program import BEGAN, BLOCK_MARKS, FELL, RAN, TAKEN, BasicBlock
 from virtualgpu.wording import many
 
 SPIN_LIMIT = 4  # idle rounds of a waiting loop before other lanes get their turn
@@ -124,7 +124,7 @@ def _spins(group: Group, head: int) -> bool:
     return group.spins > SPIN_LIMIT
 
 
-def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Group | None:
+def _branch(wave: Wave, group: Group, block: BasicBlock, predicate: np.ndarray) -> Group | None:
     """Send the lanes on; return the group where its lanes stay together, else None."""
     if told := wave.launch.listeners.branched:
         taken = group.spread(~predicate if block.negated else predicate)
@@ -162,7 +162,7 @@ def _branch(wave: Wave, group: Group, block: Block, predicate: np.ndarray) -> Gr
     return None
 
 
-def _guard(wave: Wave, group: Group, block: Block) -> Group | None:
+def _guard(wave: Wave, group: Group, block: BasicBlock) -> Group | None:
     """Let lanes skip an instruction under ``@p`` whose predicate is false."""
     assert block.guard is not None
     slot, negated = block.guard
@@ -182,7 +182,7 @@ def _guard(wave: Wave, group: Group, block: Block) -> Group | None:
 # -- endings of a block that put the group back ------------------------------------------------
 
 
-def _exit(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
+def _exit(wave: Wave, group: Group, block: BasicBlock, result: object) -> list[Group]:
     if group.full:
         wave.exited[:] = wave.threads
         wave.has_exited[:] = True
@@ -204,7 +204,7 @@ def _exit(wave: Wave, group: Group, block: Block, result: object) -> list[Group]
 
 
 def _barrier(
-    wave: Wave, group: Group, block: Block, operands: barriers.Operands | None
+    wave: Wave, group: Group, block: BasicBlock, operands: barriers.Operands | None
 ) -> list[Group]:
     return (
         clusters.at_barrier(wave, group)
@@ -213,7 +213,7 @@ def _barrier(
     )
 
 
-def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[Group]:
+def _indexed(wave: Wave, group: Group, block: BasicBlock, index: np.ndarray) -> list[Group]:
     if (index >= len(block.targets)).any():
         raise VirtualGPUError(
             f"brx.idx: index {int(index.max())} in a table of {many(len(block.targets), 'label')}",
@@ -228,7 +228,7 @@ def _indexed(wave: Wave, group: Group, block: Block, index: np.ndarray) -> list[
     ]
 
 
-def _trap(wave: Wave, group: Group, block: Block, result: object) -> list[Group]:
+def _trap(wave: Wave, group: Group, block: BasicBlock, result: object) -> list[Group]:
     raise TrapError(
         "the kernel executed `trap`: an assertion in it failed, or code was reached that its "
         "author meant never to be",
@@ -236,7 +236,7 @@ def _trap(wave: Wave, group: Group, block: Block, result: object) -> list[Group]
     )
 
 
-_LEAVE: dict[str, Callable[[Wave, Group, Block, Any], list[Group]]] = {
+_LEAVE: dict[str, Callable[[Wave, Group, BasicBlock, Any], list[Group]]] = {
     "exit": _exit,
     "barrier": _barrier,
     "indexed": _indexed,

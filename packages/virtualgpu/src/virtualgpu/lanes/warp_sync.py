@@ -13,7 +13,7 @@ import numpy as np
 from virtualgpu.lanes.group import Group, merge
 from virtualgpu.lanes.registers import Registers
 from virtualgpu.lanes.wave import Wave
-from virtualgpu.program.program import Block
+from virtualgpu.program.program import BasicBlock
 from virtualgpu.ptx.opcodes import BARRIERS, COLLECTIVES
 
 
@@ -38,7 +38,7 @@ def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) 
     return met[0] if len(met) == 1 else met
 
 
-def meet(wave: Wave, group: Group, block: Block) -> Group | None:
+def meet(wave: Wave, group: Group, block: BasicBlock) -> Group | None:
     """Wait until all lanes that a warp-synchronous instruction names have arrived.
 
     They may arrive at another instruction with the same qualifiers and mask: compilers copy the
@@ -87,7 +87,7 @@ def meet(wave: Wave, group: Group, block: Block) -> Group | None:
     return onward
 
 
-def _elsewhere(wave: Wave, block: Block) -> list[Group]:
+def _elsewhere(wave: Wave, block: BasicBlock) -> list[Group]:
     """Unpark and return the groups that wait at other instructions with the same qualifiers."""
     blocks, this = wave.launch.program.blocks, block.instructions[0]
     found = []
@@ -112,7 +112,7 @@ def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
     )
 
 
-def _tell(wave: Wave, going: list[Group], block: Block) -> None:
+def _tell(wave: Wave, going: list[Group], block: BasicBlock) -> None:
     """Tell observers once of all the lanes that met, before any of them goes on."""
     if not wave.launch.observers or not going:
         return
@@ -152,7 +152,7 @@ def _exchange_apart(going: list[Group]) -> None:
         )
 
 
-def _member_mask(group: Group, block: Block) -> np.ndarray:
+def _member_mask(group: Group, block: BasicBlock) -> np.ndarray:
     mask = block.warp_mask
     if not isinstance(mask, np.ndarray):
         assert mask is not None

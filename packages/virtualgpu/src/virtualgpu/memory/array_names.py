@@ -69,7 +69,7 @@ def registered(entry: str) -> tuple[ArrayParameter, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArrayPosition:
     """A registered array, and where an address is with respect to it.
 
     ``distance`` is 0 inside it. ``words`` are those of :func:`element`.
@@ -87,7 +87,7 @@ def element(launch: Any, address: int) -> str | None:
     return None if found is None else found.words
 
 
-def nearest(launch: Any, address: int) -> Place | None:
+def nearest(launch: Any, address: int) -> ArrayPosition | None:
     """Return the registered array that ``address`` is in or next to; None far from all."""
     if launch.memory.freed(address):
         return None
@@ -126,7 +126,7 @@ def _parameters(launch: Any) -> dict[int, int]:
     }
 
 
-def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> Place:
+def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> ArrayPosition:
     n, at, unit = array.dimensions, array.position, array.itemsize or 1
     start, *rest = (parameters[at + k] for k in range(1 + 2 * n + bool(array.itemsize)))
     signed = np.array(rest, np.uint64).view(np.int64).tolist()
@@ -148,7 +148,7 @@ def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> P
         words = f"{many(distance, 'byte')} before {array.name}"
     else:
         words = element_of(array.name, index, shape)
-    return Place(array, tuple(shape), distance, words)
+    return ArrayPosition(array, tuple(shape), distance, words)
 
 
 def element_of(name: str, index: Sequence[int], shape: Sequence[int]) -> str:

@@ -17,7 +17,7 @@ from virtualgpu.native.counting import Counting
 from virtualgpu.native.divergence import ParkedLanes
 from virtualgpu.native.flow import control_flow
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.flow.decode import Provided
+from virtualgpu.native.flow.decode import IntrinsicCall
 from virtualgpu.native.flow.livelock import Head
 from virtualgpu.native.state import State
 from virtualgpu.native.values import (
@@ -340,7 +340,7 @@ class Branches:
         )
         build.position_at_end(done)
 
-    def provided(self, place: Place, step: Provided, mask: ir.Value) -> None:
+    def provided(self, place: Place, step: IntrinsicCall, mask: ir.Value) -> None:
         """Call a function that the device provides.
 
         The lanes' arguments and results lie in the context, 64 bits each.

@@ -14,8 +14,8 @@ from llvmlite import ir
 from virtualgpu.compilers.building import each_bit, intrinsic
 from virtualgpu.memory import windows
 from virtualgpu.native import warp_operations as warp
-from virtualgpu.native.flow.decode import Copy
-from virtualgpu.native.operands import BOOL, U64, Registers
+from virtualgpu.native.flow.decode import PassedValues
+from virtualgpu.native.operands import BOOL, U64, LoweredRegisters
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import I1, I64, pointer_to, together, zero
 from virtualgpu.operations.expression import Value, adapt, opaque
@@ -27,7 +27,7 @@ F64 = np.dtype("f8")
 _SPACES = {"global", "shared", "local", "const", "param"}
 
 
-def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
+def emit(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     """Write one step that touches no memory; ``mask`` is the word of the lanes that run it."""
     if isinstance(step, Data):
         _data(registers, step)
@@ -36,13 +36,13 @@ def emit(registers: Registers, step: Step, mask: ir.Value) -> None:
     elif isinstance(step, Parameter):
         for slot, (value, dtype) in zip(step.targets, parameters(registers, step), strict=True):
             registers.write(slot, value, dtype)
-    elif isinstance(step, Copy):
+    elif isinstance(step, PassedValues):
         _copy(registers, step, mask)
     elif step.instruction.opcode in _EMIT:
         _EMIT[step.instruction.opcode](registers, step, mask)
 
 
-def _data(registers: Registers, step: Data) -> None:
+def _data(registers: LoweredRegisters, step: Data) -> None:
     operation = step.operation
     arguments = [
         registers.get(source, want)
@@ -67,7 +67,7 @@ def _data(registers: Registers, step: Data) -> None:
         registers.write(step.targets[-1], results[-1], BOOL)
 
 
-def _move(registers: Registers, step: Move) -> None:
+def _move(registers: LoweredRegisters, step: Move) -> None:
     """Copy, pack or unpack a vector as :meth:`Emitter.move` does."""
     want, parts = step.dtype, len(step.sources)
     whole = UNSIGNED[want.itemsize]
@@ -92,7 +92,7 @@ def _move(registers: Registers, step: Move) -> None:
         registers.write(step.targets[0], value, want)
 
 
-def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
+def _copy(registers: LoweredRegisters, step: PassedValues, mask: ir.Value) -> None:
     """Copy the values that a call or a return passes, as :mod:`virtualgpu.lanes.calls` does."""
     build, context, dtypes = registers.build, registers.context, registers.program.dtypes
     if step.passing.memory:
@@ -119,7 +119,7 @@ def _copy(registers: Registers, step: Copy, mask: ir.Value) -> None:
         registers.write(target, value, want)
 
 
-def parameters(registers: Registers, step: Parameter) -> Iterator[tuple[Value, np.dtype]]:
+def parameters(registers: LoweredRegisters, step: Parameter) -> Iterator[tuple[Value, np.dtype]]:
     """Yield the values that a step loads, and their types."""
     build, dtype = registers.build, step.dtype
     for i in range(len(step.targets)):
@@ -129,7 +129,7 @@ def parameters(registers: Registers, step: Parameter) -> Iterator[tuple[Value, n
         yield Value(build, node, kind(plain)), plain
 
 
-def _cvta(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _cvta(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], converted(step, registers.get(step.sources[0], U64)), U64)
 
 
@@ -146,14 +146,14 @@ def converted(step: Step, value: Value) -> Value:
     return moved
 
 
-def _isspacep(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _isspacep(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     space = step.instruction.modifiers[0].split(":")[0]
     test = windows.reaches(registers.get(step.sources[0], U64), space)
     registers.write(step.targets[0], test, BOOL)
 
 
 # Instructions that are no data: what they do, with the word of the lanes that run them.
-_EMIT: dict[str, Callable[[Registers, Step, ir.Value], None]] = {
+_EMIT: dict[str, Callable[[LoweredRegisters, Step, ir.Value], None]] = {
     "cvta": _cvta,
     "isspacep": _isspacep,
     **warp.EMIT,

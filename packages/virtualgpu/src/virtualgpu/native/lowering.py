@@ -26,7 +26,7 @@ from virtualgpu.native.counting import Counting
 from virtualgpu.native.divergence import ParkedLanes
 from virtualgpu.native.flow import block_order, control_flow, livelock, spin_loops
 from virtualgpu.native.flow.control_flow import Place, chosen, ends_others
-from virtualgpu.native.flow.decode import Provided, Stop, decode
+from virtualgpu.native.flow.decode import IntrinsicCall, Stop, decode
 from virtualgpu.native.memory.access import Accesses
 from virtualgpu.native.operands import BOOL, CLOCKS, U32, U64
 from virtualgpu.native.refusal import Refused
@@ -38,7 +38,7 @@ from virtualgpu.native.values import (
     mask_of_bits,
 )
 from virtualgpu.native.warp_function import WarpFunction
-from virtualgpu.native.watched.watching import Watching
+from virtualgpu.native.watched.watching import WatchEmitter
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import MemoryAccess
@@ -114,7 +114,7 @@ class Lowering:
             spin_loops.used_registers(places, steps),
         )
         self.watching = (
-            Watching(program, warp.context, steps, warp.barriers, self.branches.stop)
+            WatchEmitter(program, warp.context, steps, warp.barriers, self.branches.stop)
             if watches
             else None
         )
@@ -333,7 +333,7 @@ class Lowering:
             elif isinstance(step, Stop):
                 build.branch(self.branches.stop(-1 - place.index, mask))
                 build.position_at_end(self.build.append_basic_block("never"))
-            elif isinstance(step, Provided):
+            elif isinstance(step, IntrinsicCall):
                 self.branches.provided(place, step, mask)
             else:
                 data.emit(registers, step, mask)

@@ -76,7 +76,7 @@ def _adapted(value: Value, have: np.dtype, want: np.dtype) -> Value:
     return opaque(adapted) if adapted.kind == "f64" != value.kind else adapted
 
 
-class Registers:
+class LoweredRegisters:
     """A kernel's registers while its code is written.
 
     A register's home is a place on the stack, which LLVM's first pass turns into values, or in

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from llvmlite import ir
 
 from virtualgpu.native.context import LANES, LANES_AT, PHASE
-from virtualgpu.native.operands import HOME_ALIGN, Registers, stored
+from virtualgpu.native.operands import HOME_ALIGN, LoweredRegisters, stored
 from virtualgpu.native.values import I1, I32, I64
 from virtualgpu.operations.expression import bits_of
 from virtualgpu.operations.types import kind
@@ -24,7 +24,11 @@ class State:
     HEADER = 16  # bytes that every state begins with
 
     def __init__(
-        self, registers: Registers, pointer: ir.Value, live: Iterable[int], header: int = HEADER
+        self,
+        registers: LoweredRegisters,
+        pointer: ir.Value,
+        live: Iterable[int],
+        header: int = HEADER,
     ):
         self.registers, self.build, self.pointer = registers, registers.build, pointer
         self.offsets: dict[int, int] = {}

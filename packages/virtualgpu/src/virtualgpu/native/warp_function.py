@@ -8,7 +8,7 @@ from virtualgpu.native.affine.uniformity import Uniformity
 from virtualgpu.native.flow import control_flow
 from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.marks import Marks
-from virtualgpu.native.operands import Registers
+from virtualgpu.native.operands import LoweredRegisters
 from virtualgpu.native.values import I32, POINTER, Context
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import Step
@@ -71,7 +71,7 @@ class WarpFunction:
         slots = {slot for some in steps for step in some for slot in (*step.writes, *step.reads)}
         for place in places:
             slots |= place.live_in | place.live_out | place.block.reads
-        self.registers = Registers(
+        self.registers = LoweredRegisters(
             program, self.build, self.context, uniformity.varying, slots, self.first, zeros=parks
         )
         self.mask = self.build.alloca(I32)

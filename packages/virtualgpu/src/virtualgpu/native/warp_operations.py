@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from virtualgpu.compilers.building import intrinsic
 from virtualgpu.native.context import LANES, VALUES
-from virtualgpu.native.operands import BOOL, U32, Registers
+from virtualgpu.native.operands import BOOL, U32, LoweredRegisters
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import (
     I1,
@@ -31,11 +31,11 @@ from virtualgpu.operations.types import DTYPES, kind
 from virtualgpu.program.steps import Step
 
 
-def _activemask(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _activemask(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], Value(registers.build, mask, "u32"), U32)
 
 
-def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _vote(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     """Emit ``vote.sync``."""
     build = registers.build
     predicate = spread(registers.get(step.sources[0], BOOL))
@@ -52,7 +52,7 @@ def _vote(registers: Registers, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], Value(build, result, "pred"), BOOL)
 
 
-def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
+def sources(registers: LoweredRegisters, step: Step) -> tuple[Value, Value]:
     """Return the lane that each lane of ``shfl.sync`` reads, and True where it is in range.
 
     Types are s32 and pred, as in :func:`virtualgpu.lanes.warp_exchange.shuffle`.
@@ -77,7 +77,7 @@ def sources(registers: Registers, step: Step) -> tuple[Value, Value]:
     return select(inside, source, lane) & 31, inside
 
 
-def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _shuffle(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     """Emit a shuffle; an absent lane gives the poison pattern."""
     build = registers.build
     a = spread(registers.get(step.sources[0], U32))
@@ -98,7 +98,7 @@ def _shuffle(registers: Registers, step: Step, mask: ir.Value) -> None:
         registers.write(step.targets[1], inside, BOOL)
 
 
-def _reduce(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _reduce(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     """Emit ``redux.sync``."""
     build, modifiers = registers.build, step.instruction.modifiers
     dtype = DTYPES[modifiers[-1]]
@@ -115,7 +115,7 @@ def _reduce(registers: Registers, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], Value(build, node, kind(dtype)), dtype)
 
 
-def _elect(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _elect(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     """Emit ``elect.sync``, which the lowest lane wins."""
     build = registers.build
     leader = Value(build, build.cttz(mask, I1(1)), "u32")
@@ -125,7 +125,7 @@ def _elect(registers: Registers, step: Step, mask: ir.Value) -> None:
         registers.write(step.targets[1], lane == spread(leader), BOOL)
 
 
-def _match(registers: Registers, step: Step, mask: ir.Value) -> None:
+def _match(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     """Emit ``match.sync``: the lanes with the same value, and for ``all`` if every lane has it."""
     build, modifiers = registers.build, step.instruction.modifiers
     dtype = DTYPES[modifiers[-1]]
@@ -147,7 +147,7 @@ def _match(registers: Registers, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], Value(build, result, "u32"), U32)
 
 
-EMIT: dict[str, Callable[[Registers, Step, ir.Value], None]] = {
+EMIT: dict[str, Callable[[LoweredRegisters, Step, ir.Value], None]] = {
     "activemask": _activemask,
     "vote": _vote,
     "shfl": _shuffle,

@@ -34,7 +34,7 @@ def memory_kind(kind: str) -> str:
     return "u8" if kind == PRED else kind
 
 
-class Deferred:
+class LazyUfunc:
     """Ufunc that is compiled when it is asked for, or first called.
 
     A kernel names many operations (35 for one ``math.sin``) in blocks that hardly ever run. A call

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from virtualgpu.errors import UnsupportedInstruction
-from virtualgpu.operations.compiler import Deferred
+from virtualgpu.operations.compiler import LazyUfunc
 from virtualgpu.operations.expression import Results, select
 from virtualgpu.operations.types import DTYPES, kind
 
@@ -204,11 +204,11 @@ class Form:
 
     def function(
         self, body: Results, sources: Sequence[str], destinations: Sequence[str]
-    ) -> Deferred:
+    ) -> LazyUfunc:
         """Return an expression as a ufunc; types are PTX types."""
         # f16 operands reach a body as their bits; a ufunc takes the array's own dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
-        return Deferred(
+        return LazyUfunc(
             self.name,
             body,
             [kind_of(t) for t in sources],

@@ -19,7 +19,7 @@ from virtualgpu.program import forms, operand_types
 from virtualgpu.program.forms import form_of
 from virtualgpu.program.intrinsics import PROVIDED
 from virtualgpu.program.operand_types import mismatch
-from virtualgpu.program.program import Block, Program
+from virtualgpu.program.program import BasicBlock, Program
 from virtualgpu.program.site import Site, site_of
 from virtualgpu.program.speculation import predicates
 from virtualgpu.program.steps import (
@@ -50,7 +50,7 @@ _FORMED = {
 }
 
 
-def decode(program: Program, block: Block) -> None:
+def decode(program: Program, block: BasicBlock) -> None:
     """Set a block's ``steps``, and which registers it reads from those before it and writes.
 
     Raises
@@ -94,7 +94,7 @@ def decoding(program: Program, instruction: Instruction) -> Iterator[None]:
 
 
 class _Decoder:
-    def __init__(self, program: Program, block: Block, instruction: Instruction):
+    def __init__(self, program: Program, block: BasicBlock, instruction: Instruction):
         self.program, self.block, self.code = program, block, block.function
         self.instruction = instruction
 

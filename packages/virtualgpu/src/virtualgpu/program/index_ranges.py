@@ -15,7 +15,7 @@ from typing import Any
 from virtualgpu.operations.types import DTYPES
 from virtualgpu.program.index_arithmetic import INT32, INT64, INTEGERS, IndexArithmetic, signed
 from virtualgpu.program.liveness import successors
-from virtualgpu.program.program import Block, Program
+from virtualgpu.program.program import BasicBlock, Program
 from virtualgpu.program.speculation import writes
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Symbol
 from virtualgpu.ptx.module import Operand
@@ -65,7 +65,7 @@ class Indices:
         if key not in self.known:
             if len(self.known) >= KEPT:
                 self.known.clear()
-            self.known[key] = _Flow(self, grid, block, given).unproved()
+            self.known[key] = _RangeFlow(self, grid, block, given).unproved()
         return self.known[key]
 
 
@@ -90,7 +90,7 @@ def _parameter(program: Program, one: Instruction) -> int | None:
     return offset + where.offset + where.base.offset
 
 
-class _Flow:
+class _RangeFlow:
     """Ranges of all integer registers, by the blocks of the entry."""
 
     def __init__(self, indices: Indices, grid: Triple, block: Triple, given: dict[str, int]):
@@ -136,7 +136,7 @@ class _Flow:
                 pass
         return self.found
 
-    def _run(self, block: Block, state: State) -> Iterator[tuple[int, State]]:
+    def _run(self, block: BasicBlock, state: State) -> Iterator[tuple[int, State]]:
         """Yield the blocks that come next, each with the ranges there."""
         facts = _Facts(self)
         for one in block.instructions:
@@ -223,7 +223,7 @@ class _Flow:
 class _Facts:
     """Comparisons of one block whose operands are unchanged."""
 
-    def __init__(self, flow: _Flow):
+    def __init__(self, flow: _RangeFlow):
         self.flow = flow
         self.known: dict[str, tuple[Any, ...]] = {}
         self.copies: dict[str, str] = {}

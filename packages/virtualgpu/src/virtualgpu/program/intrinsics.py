@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Provided(NamedTuple):
+class IntrinsicSignature(NamedTuple):
     """Number of arguments and results of a function that the machine provides."""
 
     arguments: int
@@ -19,10 +19,10 @@ class Provided(NamedTuple):
 
 GRID_BARRIER = "cudaCGSynchronize"
 PROVIDED = {
-    "vprintf": Provided(2, 1),
-    "__assertfail": Provided(5, 0),
-    "malloc": Provided(1, 1),
-    "free": Provided(1, 0),
-    "cudaCGGetIntrinsicHandle": Provided(1, 1),
-    GRID_BARRIER: Provided(2, 1),
+    "vprintf": IntrinsicSignature(2, 1),
+    "__assertfail": IntrinsicSignature(5, 0),
+    "malloc": IntrinsicSignature(1, 1),
+    "free": IntrinsicSignature(1, 0),
+    "cudaCGGetIntrinsicHandle": IntrinsicSignature(1, 1),
+    GRID_BARRIER: IntrinsicSignature(2, 1),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from virtualgpu.program.program import Block, FunctionCode, Program
+    from virtualgpu.program.program import BasicBlock, FunctionCode, Program
 
 
 def solve(program: Program) -> None:
@@ -14,7 +14,7 @@ def solve(program: Program) -> None:
         _solve(code)
 
 
-def successors(block: Block) -> tuple[int, ...]:
+def successors(block: BasicBlock) -> tuple[int, ...]:
     """Return the blocks that may come next."""
     after: tuple[int, ...] = (block.index + 1,)
     onward: tuple[int, ...]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from virtualgpu.program.liveness import successors
-from virtualgpu.program.program import Block, FunctionCode, Program
+from virtualgpu.program.program import BasicBlock, FunctionCode, Program
 from virtualgpu.ptx import Address, Instruction, Register, Symbol, Vector
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import has_result, traits
@@ -78,7 +78,9 @@ def heads(program: Program) -> dict[int, Loop]:
     return found
 
 
-def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: bool) -> Loop | None:
+def _loop(
+    program: Program, code: FunctionCode, blocks: list[BasicBlock], timely: bool
+) -> Loop | None:
     called = _called(program, blocks)
     if called is None:  # what it calls may see anything
         body = [step.instruction for block in blocks for step in block.steps]
@@ -125,7 +127,7 @@ def _loop(program: Program, code: FunctionCode, blocks: list[Block], timely: boo
 # -- calls ---------------------------------------------------------------------------------------
 
 
-def _called(program: Program, blocks: list[Block]) -> list[FunctionCode] | None:
+def _called(program: Program, blocks: list[BasicBlock]) -> list[FunctionCode] | None:
     """Return the functions that blocks call, directly or indirectly.
 
     None where they are unknown, or where one receives memory.
@@ -149,7 +151,7 @@ def _called(program: Program, blocks: list[Block]) -> list[FunctionCode] | None:
     return found
 
 
-def _handed(program: Program, block: Block) -> list[tuple[int, int]]:
+def _handed(program: Program, block: BasicBlock) -> list[tuple[int, int]]:
     """Return the pairs of registers between which a call passes arguments and results."""
     site = block.call if block.kind == "call" else None
     if site is None or site.target is None:

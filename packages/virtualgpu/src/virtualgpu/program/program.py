@@ -54,7 +54,7 @@ class CallSite:
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class BasicBlock:
     """Instructions that run without a choice, and what comes after them.
 
     ``kind`` is one of next, branch, indexed, exit, return, call, barrier, trap. ``run(group)``
@@ -99,7 +99,7 @@ class FunctionCode:
     slots: dict[str, int] = field(default_factory=dict)
     frame: dict[str, int] = field(default_factory=dict)  # variable → byte offset
     frame_size: int = 0
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[BasicBlock] = field(default_factory=list)
 
     @property
     def entry(self) -> int:
@@ -143,7 +143,7 @@ class Program:
         self.display = module.display_name(entry)
         self.dtypes: list[np.dtype] = []
         self.functions: dict[str, FunctionCode] = {}
-        self.blocks: list[Block] = []
+        self.blocks: list[BasicBlock] = []
         self.work = 0  # what the interpreter has done for it so far (Launch.spend)
         # Of the last launch on the interpreter: grid, block, parameters, work.
         self.latest: tuple[object, object, bytes, int] = None, None, b"", 0
@@ -310,16 +310,16 @@ class Program:
         number[len(body)] = first + len(starts)
         for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
             instructions = body[start:end]
-            block = Block(len(self.blocks), code, instructions)
+            block = BasicBlock(len(self.blocks), code, instructions)
             block.marks = tuple(line for at, line in function.marks if start <= at < end)
             self._ending(code, block, number)
             self.blocks.append(block)
             code.blocks.append(block)
-        tail = Block(len(self.blocks), code, [], "exit" if function.is_entry else "return")
+        tail = BasicBlock(len(self.blocks), code, [], "exit" if function.is_entry else "return")
         self.blocks.append(tail)
         code.blocks.append(tail)
 
-    def _ending(self, code: FunctionCode, block: Block, number: dict[int, int]) -> None:
+    def _ending(self, code: FunctionCode, block: BasicBlock, number: dict[int, int]) -> None:
         function = code.function
 
         def place(name: str) -> int:

@@ -27,7 +27,7 @@ import numpy as np
 from virtualgpu.program.liveness import successors
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.one_value import stores_one_value
-from virtualgpu.program.program import Block, FunctionCode, Program
+from virtualgpu.program.program import BasicBlock, FunctionCode, Program
 from virtualgpu.program.steps import Barrier, Call, Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
 from virtualgpu.ptx.module import Operand
@@ -97,7 +97,7 @@ def _find(program: Program) -> VolatileUses:
     ]
     if not any(step.site.kind == "store" for _, _, step in accesses):
         return uses
-    flows = {id(code): _Flow(program, code) for code in program.functions.values()}
+    flows = {id(code): _ValueFlow(program, code) for code in program.functions.values()}
     loads = [one for one in accesses if one[2].site.kind == "load"]
     waited = {
         flows[id(code)].place(step)
@@ -117,7 +117,7 @@ def _find(program: Program) -> VolatileUses:
     return uses
 
 
-class _Flow:
+class _ValueFlow:
     """Values of one function, from register to register."""
 
     def __init__(self, program: Program, code: FunctionCode):
@@ -176,7 +176,7 @@ class _Flow:
             }
         )
 
-    def waits(self, block: Block, load: MemoryAccess) -> bool:
+    def waits(self, block: BasicBlock, load: MemoryAccess) -> bool:
         """Return True if ``load`` ends a loop in which no memory is written."""
         loop = next((loop for loop in self.waiting if block.index in loop), None)
         if loop is None:
@@ -184,7 +184,7 @@ class _Flow:
         decided = self._reached(load)[0]
         return any(self._guard(one) & decided for one in self.code.blocks if one.index in loop)
 
-    def _guard(self, block: Block) -> set[int]:
+    def _guard(self, block: BasicBlock) -> set[int]:
         names = [] if block.guard is None else [block.guard[0]]
         if block.kind == "branch" and block.last is not None and block.last.guard is not None:
             names.append(self.code.slots.get(block.last.guard[0].name, -1))

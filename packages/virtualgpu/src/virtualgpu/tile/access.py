@@ -10,8 +10,8 @@ from virtualgpu.errors import (
     MisalignedAddressError,
 )
 from virtualgpu.memory.mapping import BASE
-from virtualgpu.tile.body import Operation
-from virtualgpu.tile.events import Block
+from virtualgpu.tile.body import TileOperation
+from virtualgpu.tile.events import WatchedBlock
 from virtualgpu.tile.types import Element, decoded, encoded, rounded, unsigned
 from virtualgpu.tile.views import PADDINGS, Window
 from virtualgpu.wording import many
@@ -20,7 +20,9 @@ from virtualgpu.wording import many
 _UNSPECIFIED = 0xFE
 
 
-def demand(block: Block, operation: Operation, addresses: np.ndarray, element: Element) -> None:
+def demand(
+    block: WatchedBlock, operation: TileOperation, addresses: np.ndarray, element: Element
+) -> None:
     """Check that every address holds an element.
 
     Raises MemoryAccessError, MisalignedAddressError.
@@ -51,13 +53,13 @@ def demand(block: Block, operation: Operation, addresses: np.ndarray, element: E
         )
 
 
-def verb(operation: Operation) -> str:
+def verb(operation: TileOperation) -> str:
     """Return ``load``, ``store`` or ``atomic``, for messages."""
     return operation.name.partition("_")[0]
 
 
 def gather(
-    block: Block, operation: Operation, addresses: np.ndarray, element: Element
+    block: WatchedBlock, operation: TileOperation, addresses: np.ndarray, element: Element
 ) -> np.ndarray:
     """Return the elements at ``addresses`` (int64, any shape)."""
     demand(block, operation, addresses, element)
@@ -65,7 +67,11 @@ def gather(
 
 
 def scatter(
-    block: Block, operation: Operation, addresses: np.ndarray, values: np.ndarray, element: Element
+    block: WatchedBlock,
+    operation: TileOperation,
+    addresses: np.ndarray,
+    values: np.ndarray,
+    element: Element,
 ) -> None:
     """Store ``values``; of several at one address the last one stays, and observers are told."""
     demand(block, operation, addresses, element)
@@ -78,7 +84,7 @@ def scatter(
             block.collided(operation, addresses[lost])
 
 
-def _memory(block: Block, element: Element) -> np.ndarray:
+def _memory(block: WatchedBlock, element: Element) -> np.ndarray:
     """View all of the device's memory as elements; BASE is a multiple of every size."""
     return block.launch.memory.mapping.raw.view(element.stored)
 
@@ -97,7 +103,7 @@ def fill(element: Element, shape: tuple[int, ...], padding: str | None) -> np.nd
 # -- tiles of views ------------------------------------------------------------------------------
 
 
-def load_window(block: Block, operation: Operation, window: Window) -> np.ndarray:
+def load_window(block: WatchedBlock, operation: TileOperation, window: Window) -> np.ndarray:
     """Load a tile, padded where it lies outside the array."""
     view = window.tiled.type
     element = view.tensor.element
@@ -116,7 +122,9 @@ def load_window(block: Block, operation: Operation, window: Window) -> np.ndarra
     return result
 
 
-def store_window(block: Block, operation: Operation, window: Window, tile: np.ndarray) -> None:
+def store_window(
+    block: WatchedBlock, operation: TileOperation, window: Window, tile: np.ndarray
+) -> None:
     """Store the part of a tile that lies inside the array."""
     element = window.tiled.type.tensor.element
     inside = window.inside
@@ -131,7 +139,7 @@ def store_window(block: Block, operation: Operation, window: Window, tile: np.nd
     scatter(block, operation, addresses, tile, element)
 
 
-def _strided(block: Block, operation: Operation, window: Window) -> np.ndarray:
+def _strided(block: WatchedBlock, operation: TileOperation, window: Window) -> np.ndarray:
     """Return a view of the tile's elements that shares the device's memory."""
     array = window.tiled.array
     element = array.type.element
@@ -180,8 +188,8 @@ def updated(mode: str, old: np.ndarray, by: np.ndarray, element: Element) -> np.
 
 
 def atomic(
-    block: Block,
-    operation: Operation,
+    block: WatchedBlock,
+    operation: TileOperation,
     addresses: np.ndarray,
     values: np.ndarray,
     element: Element,

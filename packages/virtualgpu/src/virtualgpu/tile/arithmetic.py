@@ -15,7 +15,7 @@ import numpy as np
 
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.operations.table import lookup
-from virtualgpu.tile.body import Operation
+from virtualgpu.tile.body import TileOperation
 from virtualgpu.tile.types import decoded, encoded, rounded, unsigned
 
 ELEMENTWISE: dict[str, Callable[..., np.ndarray]] = {}
@@ -42,7 +42,7 @@ def _flushed(array: np.ndarray) -> np.ndarray:
 def _float(function: Callable[..., np.ndarray]):
     """Wrap a function of floats: it flushes where asked to and rounds into the format."""
 
-    def run(operation: Operation, *tiles: np.ndarray) -> np.ndarray:
+    def run(operation: TileOperation, *tiles: np.ndarray) -> np.ndarray:
         element = operation.results[0].element
         if "ftz" in operation.flags:
             tiles = tuple(map(_flushed, tiles))
@@ -66,7 +66,7 @@ def _directed(name: str, plain: Callable[..., np.ndarray]):
     """Return an operation that rounds in any direction, by the machine's own arithmetic."""
     nearest = _float(plain)
 
-    def run(operation: Operation, *tiles: np.ndarray) -> np.ndarray:
+    def run(operation: TileOperation, *tiles: np.ndarray) -> np.ndarray:
         mode, element = operation.attributes.get("rounding"), operation.results[0].element
         if mode in _NEAREST:
             return nearest(operation, *tiles)
@@ -135,7 +135,7 @@ for _name, _plain in (
 
 
 @_does("maxf", "minf")
-def _extreme(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _extreme(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if "ftz" in operation.flags:
         a, b = _flushed(a), _flushed(b)
     if operation.name == "maxf":
@@ -154,7 +154,7 @@ _COMPARES = {
 
 
 @_does("cmpf")
-def _compare(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _compare(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     said = _COMPARES[operation.attributes["predicate"]](a, b)
     neither = np.isnan(a) | np.isnan(b)
     return said | neither if operation.attributes["ordering"] == "unordered" else said & ~neither
@@ -163,13 +163,13 @@ def _compare(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 # -- integers ------------------------------------------------------------------------------------
 
 
-def _meant(operation: Operation, *tiles: np.ndarray, name: str = "sign") -> list[np.ndarray]:
+def _meant(operation: TileOperation, *tiles: np.ndarray, name: str = "sign") -> list[np.ndarray]:
     """View tiles as signed or unsigned, as the operation's attribute says."""
     return list(tiles if operation.attributes[name] == "signed" else map(unsigned, tiles))
 
 
 def _integer(function: Callable[..., np.ndarray], *, as_bool: Callable[..., np.ndarray]):
-    def run(operation: Operation, *tiles: np.ndarray) -> np.ndarray:
+    def run(operation: TileOperation, *tiles: np.ndarray) -> np.ndarray:
         return (as_bool if tiles[0].dtype == bool else function)(*tiles)
 
     return run
@@ -191,7 +191,7 @@ for _name, _plain, _bool in (
 
 
 @_does("maxi", "mini")
-def _extreme_integer(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _extreme_integer(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     function = np.maximum if operation.name == "maxi" else np.minimum
     return _back(function(*_meant(operation, a, b)), a)
 
@@ -203,14 +203,14 @@ def _back(result: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 
 @_does("cmpi")
-def _compare_integers(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _compare_integers(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype == bool and operation.attributes["sign"] == "signed":
         a, b = -a.astype(np.int8), -b.astype(np.int8)  # the one bit is the sign
     return _COMPARES[operation.attributes["predicate"]](*_meant(operation, a, b))
 
 
 @_does("divi", "remi")
-def _divide(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _divide(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Divide, or take the remainder; by zero as PTX's div and rem do.
 
     The quotient by zero has all bits set, and the remainder is the dividend.
@@ -233,7 +233,7 @@ def _divide(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @_does("shli", "shri")
-def _shift(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _shift(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Shift; by the width or more, only zeros or sign bits are left (PTX's shl and shr)."""
     if a.dtype == bool:
         return a & ~b
@@ -251,7 +251,7 @@ def _shift(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @_does("mulhii")
-def _high(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _high(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     bits = a.dtype.itemsize * 8
     if a.dtype == bool:
         return np.zeros_like(a)
@@ -270,7 +270,7 @@ def _high(operation: Operation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @_does("exti", "trunci")
-def _resize(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _resize(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     to = operation.results[0].element
     if a.dtype == bool:
         wide = a.astype(to.dtype)
@@ -283,7 +283,7 @@ def _resize(operation: Operation, a: np.ndarray) -> np.ndarray:
 
 
 @_does("ftof")
-def _refloat(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _refloat(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     to, mode = operation.results[0].element, operation.attributes["rounding"]
     nearest = rounded(a, to)
     if mode in _NEAREST:
@@ -310,7 +310,7 @@ def _refloat(operation: Operation, a: np.ndarray) -> np.ndarray:
 
 
 @_does("itof")
-def _to_float(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _to_float(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     to = operation.results[0].element
     if a.dtype == bool:
         a = a.astype(np.int8)
@@ -326,7 +326,7 @@ def _to_float(operation: Operation, a: np.ndarray) -> np.ndarray:
 
 
 @_does("ftoi")
-def _to_integer(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _to_integer(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     """Convert to integers: towards zero, saturating, NaN to 0 (PTX's cvt)."""
     to = operation.results[0].element
     if to.name == "i1":
@@ -347,7 +347,7 @@ def _bits(array: np.ndarray, element) -> np.ndarray:
 
 
 @_does("bitcast")
-def _bitcast(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _bitcast(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     here, there = operation.types[0].element, operation.results[0].element
     return decoded(_bits(a, here).reshape(np.shape(a)).view(there.stored), there).astype(
         there.dtype, copy=False
@@ -355,29 +355,29 @@ def _bitcast(operation: Operation, a: np.ndarray) -> np.ndarray:
 
 
 @_does("pack")
-def _pack(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _pack(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     return _bits(a, operation.types[0].element).view(np.int8)
 
 
 @_does("unpack")
-def _unpack(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _unpack(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     there = operation.results[0].element
     return decoded(np.ascontiguousarray(a).view(there.stored), there)
 
 
 @_does("int_to_ptr", "ptr_to_int", "ptr_to_ptr", "assume")
-def _as_it_is(operation: Operation, a: np.ndarray) -> np.ndarray:
+def _as_it_is(operation: TileOperation, a: np.ndarray) -> np.ndarray:
     return np.asarray(a).astype(operation.results[0].element.dtype)
 
 
 @_does("offset")
-def _offset(operation: Operation, pointers: np.ndarray, by: np.ndarray) -> np.ndarray:
+def _offset(operation: TileOperation, pointers: np.ndarray, by: np.ndarray) -> np.ndarray:
     return pointers + by.astype(np.int64) * operation.types[0].element.pointee.size
 
 
 @_does("select")
 def _select(
-    operation: Operation, condition: np.ndarray, yes: np.ndarray, no: np.ndarray
+    operation: TileOperation, condition: np.ndarray, yes: np.ndarray, no: np.ndarray
 ) -> np.ndarray:
     return np.where(condition, yes, no)
 
@@ -386,7 +386,7 @@ def _select(
 
 
 @_does("mmaf")
-def _product(operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def _product(operation: TileOperation, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Return a matrix product.
 
     Products are exact and sums are kept in float32, float64 for f64. A GPU adds in its own order,
@@ -398,7 +398,7 @@ def _product(operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray) 
 
 @_does("mmai")
 def _integer_product(
-    operation: Operation, a: np.ndarray, b: np.ndarray, c: np.ndarray
+    operation: TileOperation, a: np.ndarray, b: np.ndarray, c: np.ndarray
 ) -> np.ndarray:
     (a,), (b,) = _meant(operation, a, name="left"), _meant(operation, b, name="right")
     if a.shape[-1] <= 1 << 20:  # of 8 bits each, sums are exact in float64, which BLAS multiplies

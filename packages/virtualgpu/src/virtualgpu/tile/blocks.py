@@ -15,8 +15,8 @@ import numpy as np
 
 from virtualgpu.errors import Location, TrapError, VirtualGPUError
 from virtualgpu.tile import access, arithmetic, reductions, shapes, views
-from virtualgpu.tile.body import Operation, Region
-from virtualgpu.tile.events import Launch
+from virtualgpu.tile.body import Region, TileOperation
+from virtualgpu.tile.events import WatchedTileLaunch
 from virtualgpu.tile.types import Element
 from virtualgpu.wording import many
 
@@ -24,13 +24,13 @@ _FORMAT = re.compile(r"%([-+ #0]*)(\d{0,4})(\.\d{1,3})?(?:hh|h|ll|l|z|j|t)?([a-z
 PRINTED = 4096  # elements of a tile that are printed
 
 
-class Block:
+class TileBlock:
     """A block of a launch.
 
     ``index`` is its place in the grid, ``number`` its number among the blocks that run.
     """
 
-    def __init__(self, launch: Launch, number: int):
+    def __init__(self, launch: WatchedTileLaunch, number: int):
         self.launch, self.number = launch, number
         self.index = launch.block_index(number)
         self.values: list[Any] = [None] * launch.kernel_code.values
@@ -39,7 +39,7 @@ class Block:
         self.window: views.Window | None = None  # through which it reaches memory
         self.memory: list[int] = []  # of its allocas
 
-    def location(self, operation: Operation | None) -> Location:
+    def location(self, operation: TileOperation | None) -> Location:
         source = operation.source if operation is not None else None
         return Location(
             self.launch.kernel,
@@ -49,7 +49,7 @@ class Block:
         )
 
     def touched(
-        self, kind: str, operation: Operation, addresses: np.ndarray, element: Element
+        self, kind: str, operation: TileOperation, addresses: np.ndarray, element: Element
     ) -> None:
         """Report to watchers a ``load``, ``store`` or ``atomic`` of elements."""
         order = operation.attributes["order"]
@@ -58,14 +58,14 @@ class Block:
         for watcher in self.launch.watchers:
             watcher.accessed(self, kind, operation, addresses.reshape(-1), element.size, order)
 
-    def collided(self, operation: Operation, addresses: np.ndarray) -> None:
+    def collided(self, operation: TileOperation, addresses: np.ndarray) -> None:
         """Report to watchers that one store had several values for these addresses."""
         for watcher in self.launch.watchers:
             watcher.collided(self, operation, addresses)
 
     def unspecified(
         self,
-        operation: Operation,
+        operation: TileOperation,
         tile: np.ndarray,
         valid: np.ndarray,
         window: views.Window | None = None,
@@ -74,7 +74,7 @@ class Block:
         for watcher in self.launch.watchers:
             watcher.loaded(self, operation, tile, valid, window)
 
-    def stores(self, operation: Operation, tile: np.ndarray, valid: np.ndarray | None) -> None:
+    def stores(self, operation: TileOperation, tile: np.ndarray, valid: np.ndarray | None) -> None:
         for watcher in self.launch.watchers:
             watcher.storing(self, operation, tile, valid)
 
@@ -132,14 +132,14 @@ class Block:
                     watcher.computed(self, operation)
         return "return", []
 
-    def put(self, operation: Operation, results: list) -> None:
+    def put(self, operation: TileOperation, results: list) -> None:
         self.values[operation.at : operation.at + len(results)] = results
 
 
 # -- control flow --------------------------------------------------------------------------------
 
 
-def _if(block: Block, operation: Operation, given: list):
+def _if(block: TileBlock, operation: TileOperation, given: list):
     taken = operation.regions[0 if bool(given[0]) else 1]
     how, handed = yield from block.region(taken)
     if how != "yield":
@@ -148,7 +148,7 @@ def _if(block: Block, operation: Operation, given: list):
     return None
 
 
-def _for(block: Block, operation: Operation, given: list):
+def _for(block: TileBlock, operation: TileOperation, given: list):
     lower, upper, step = (int(one) for one in given[:3])
     dtype = operation.types[0].element.dtype
     if "unsigned" in operation.flags:
@@ -171,7 +171,7 @@ def _for(block: Block, operation: Operation, given: list):
     return None
 
 
-def _loop(block: Block, operation: Operation, given: list):
+def _loop(block: TileBlock, operation: TileOperation, given: list):
     region, carried = operation.regions[0], given
     while True:
         block.values[region.at : region.at + len(carried)] = carried
@@ -185,7 +185,7 @@ def _loop(block: Block, operation: Operation, given: list):
     return None
 
 
-def _rest(block: Block):
+def _rest(block: TileBlock):
     """Let other blocks run after an iteration that looked at what they do."""
     if block.waits:
         block.waits = False
@@ -198,14 +198,14 @@ CONTROL: dict[str, Callable] = {"if": _if, "for": _for, "loop": _loop}
 # -- memory and the grid -------------------------------------------------------------------------
 
 
-def _masked(operation: Operation, given: list) -> tuple[np.ndarray, np.ndarray | None]:
+def _masked(operation: TileOperation, given: list) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the addresses, and a mask of those that count (None: all)."""
     places = dict(zip(operation.operands, given, strict=True))
     pointers = np.asarray(given[0])
     return pointers, places.get(operation.named.get("mask", -1))
 
 
-def _load(block: Block, operation: Operation, given: list) -> list:
+def _load(block: TileBlock, operation: TileOperation, given: list) -> list:
     element, (pointers, mask) = operation.results[0].element, _masked(operation, given)
     block.window = None
     if mask is None:
@@ -222,7 +222,7 @@ def _load(block: Block, operation: Operation, given: list) -> list:
     return [result, None]
 
 
-def _store(block: Block, operation: Operation, given: list) -> list:
+def _store(block: TileBlock, operation: TileOperation, given: list) -> list:
     element, (pointers, mask) = operation.types[1].element, _masked(operation, given)
     value, block.window = np.asarray(given[1]), None
     block.stores(operation, value, mask)
@@ -233,7 +233,7 @@ def _store(block: Block, operation: Operation, given: list) -> list:
     return [None]
 
 
-def _atomic(block: Block, operation: Operation, given: list) -> list:
+def _atomic(block: TileBlock, operation: TileOperation, given: list) -> list:
     element, (pointers, mask) = operation.results[0].element, _masked(operation, given)
     value, compare = np.asarray(given[-1 - len(operation.flags)]), None
     block.window = None
@@ -256,7 +256,7 @@ def _atomic(block: Block, operation: Operation, given: list) -> list:
     return [result, None]
 
 
-def _window(block: Block, operation: Operation) -> views.Window:
+def _window(block: TileBlock, operation: TileOperation) -> views.Window:
     tiled = block.values[operation.named["view"]]
     made = views.window(tiled, [block.values[one] for one in operation.named["indices"]])
     promised = operation.attributes.get("inbounds", ())
@@ -276,7 +276,7 @@ def _window(block: Block, operation: Operation) -> views.Window:
     return made
 
 
-def _load_view(block: Block, operation: Operation, given: list) -> list:
+def _load_view(block: TileBlock, operation: TileOperation, given: list) -> list:
     made = _window(block, operation)
     result = access.load_window(block, operation, made)
     if made.tiled.type.padding is None and block.watched and not made.inside:
@@ -284,7 +284,7 @@ def _load_view(block: Block, operation: Operation, given: list) -> list:
     return [result, None]
 
 
-def _store_view(block: Block, operation: Operation, given: list) -> list:
+def _store_view(block: TileBlock, operation: TileOperation, given: list) -> list:
     made, tile = _window(block, operation), np.asarray(given[0])
     if block.watched:
         block.stores(operation, tile, made.valid())
@@ -292,7 +292,7 @@ def _store_view(block: Block, operation: Operation, given: list) -> list:
     return [None]
 
 
-def _reduce_view(block: Block, operation: Operation, given: list) -> list:
+def _reduce_view(block: TileBlock, operation: TileOperation, given: list) -> list:
     made, value = _window(block, operation), np.asarray(block.values[operation.named["value"]])
     valid = made.valid()
     block.stores(operation, value, valid)
@@ -302,7 +302,7 @@ def _reduce_view(block: Block, operation: Operation, given: list) -> list:
     return [None]
 
 
-def _make_tensor(block: Block, operation: Operation, given: list) -> list:
+def _make_tensor(block: TileBlock, operation: TileOperation, given: list) -> list:
     tensor = operation.results[0]
     values, named = block.values, operation.named
     sizes = iter([int(values[one]) for one in named["shape"]])
@@ -317,7 +317,7 @@ def _make_tensor(block: Block, operation: Operation, given: list) -> list:
     ]
 
 
-def _sizes(block: Block, operation: Operation, given: list) -> list:
+def _sizes(block: TileBlock, operation: TileOperation, given: list) -> list:
     found = given[0].shape if isinstance(given[0], views.Array) else given[0].counts()
     return [
         np.asarray(size).astype(one.element.dtype)
@@ -325,18 +325,18 @@ def _sizes(block: Block, operation: Operation, given: list) -> list:
     ]
 
 
-def _alloca(block: Block, operation: Operation, given: list) -> list:
+def _alloca(block: TileBlock, operation: TileOperation, given: list) -> list:
     size = operation.attributes["count"] * operation.results[0].element.pointee.size
     address = block.launch.memory.allocate(max(size, 1))
     block.memory.append(address)
     return [np.asarray(address, np.int64)]
 
 
-def _global(block: Block, operation: Operation, given: list) -> list:
+def _global(block: TileBlock, operation: TileOperation, given: list) -> list:
     return [np.asarray(block.launch.module.address(operation.attributes["name"]), np.int64)]
 
 
-def _assert(block: Block, operation: Operation, given: list) -> list:
+def _assert(block: TileBlock, operation: TileOperation, given: list) -> list:
     if not np.all(given[0]):
         raise TrapError(
             f"assertion failed: {operation.attributes['message']}", block.location(operation)
@@ -344,7 +344,7 @@ def _assert(block: Block, operation: Operation, given: list) -> list:
     return []
 
 
-def _print(block: Block, operation: Operation, given: list) -> list:
+def _print(block: TileBlock, operation: TileOperation, given: list) -> list:
     values = iter(given[: len(operation.named["values"])])
 
     def one(found: re.Match) -> str:
@@ -377,11 +377,11 @@ def _scalars(values) -> list:
     return [np.asarray(one, np.int32) for one in values]
 
 
-def _nothing(block: Block, operation: Operation, given: list) -> list:
+def _nothing(block: TileBlock, operation: TileOperation, given: list) -> list:
     return [None] * len(operation.results)
 
 
-MEMORY: dict[str, Callable[[Block, Operation, list], list]] = {
+MEMORY: dict[str, Callable[[TileBlock, TileOperation, list], list]] = {
     "load_ptr_tko": _load,
     "store_ptr_tko": _store,
     "atomic_rmw_tko": _atomic,
@@ -416,7 +416,7 @@ MEMORY: dict[str, Callable[[Block, Operation, list], list]] = {
 }
 
 
-def bind(operation: Operation) -> None:
+def bind(operation: TileOperation) -> None:
     """Look up what carries an operation out, for all its runs."""
     if operation.name == "constant":
         tile = arithmetic.constant(operation.attributes["value"], operation.results[0])

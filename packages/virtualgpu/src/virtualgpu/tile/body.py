@@ -14,20 +14,20 @@ from typing import Any
 from virtualgpu.errors import UnsupportedInstruction
 from virtualgpu.ptx import SourceLine
 from virtualgpu.tile import debug, types
-from virtualgpu.tile.bytecode import Cursor, TileModule
-from virtualgpu.tile.opcodes import ENUMERATIONS, LACKING, OPCODES, Opcode
+from virtualgpu.tile.bytecode import BytecodeSections, Cursor
+from virtualgpu.tile.opcodes import ENUMERATIONS, LACKING, OPCODES, TileOpcode
 
 DEEPEST = 64  # regions inside one another
 MOST_VALUES = 1 << 20
 
 
 @dataclass
-class Operation:
+class TileOperation:
     """One operation of a kernel.
 
     Attributes
     ----------
-    opcode : Opcode
+    opcode : TileOpcode
     offset : int
         Of its first byte in the bytecode.
     results : tuple of types
@@ -43,7 +43,7 @@ class Operation:
     source : SourceLine or None
     """
 
-    opcode: Opcode
+    opcode: TileOpcode
     offset: int
     results: tuple
     at: int
@@ -70,7 +70,7 @@ class Region:
 
     arguments: tuple
     at: int
-    operations: list[Operation]
+    operations: list[TileOperation]
 
     def lines(self) -> Iterator[SourceLine | None]:
         """Yield the line of each operation, of inner regions too."""
@@ -81,14 +81,14 @@ class Region:
 
 
 @dataclass
-class Kernel:
+class TileKernel:
     """An entry of a module: its name, the types of its parameters, and its operations.
 
     Launches add the lines of operations that run to ``ran``, where lines are measured.
     """
 
     name: str
-    parameters: tuple[types.Tile, ...]
+    parameters: tuple[types.TileType, ...]
     body: Region
     values: int  # how many are alive at most
     source: SourceLine | None
@@ -96,13 +96,15 @@ class Kernel:
     delivered: object = None  # what of it coverage.py has by now
 
 
-def kernels(module: TileModule, verify: Callable[[Operation], None]) -> dict[str, Kernel]:
+def kernels(
+    module: BytecodeSections, verify: Callable[[TileOperation], None]
+) -> dict[str, TileKernel]:
     """Return the entries of a module by name; ``verify`` is asked about each operation.
 
     Raises BytecodeError, UnsupportedInstruction.
     """
     cursor = module.cursor("functions", "the section of functions")
-    lines = debug.Lines(module)
+    lines = debug.DebugLines(module)
     found = {}
     for _ in range(cursor.count(4)):
         start, name = cursor.at, module.string(cursor)
@@ -111,7 +113,7 @@ def kernels(module: TileModule, verify: Callable[[Operation], None]) -> dict[str
             not isinstance(signature, types.Signature)
             or signature.results
             or not all(
-                isinstance(one, types.Tile) and not one.shape for one in signature.parameters
+                isinstance(one, types.TileType) and not one.shape for one in signature.parameters
             )
         ):
             raise cursor.fail(
@@ -133,7 +135,7 @@ def kernels(module: TileModule, verify: Callable[[Operation], None]) -> dict[str
             module, Cursor(module.raw, first, cursor.at, f"kernel {name}"), lines.of(number), verify
         )
         body = reader.function(signature.parameters)
-        found[name] = Kernel(name, signature.parameters, body, reader.most, reader.source)
+        found[name] = TileKernel(name, signature.parameters, body, reader.most, reader.source)
     return found
 
 
@@ -142,10 +144,10 @@ class _Reader:
 
     def __init__(
         self,
-        module: TileModule,
+        module: BytecodeSections,
         cursor: Cursor,
         lines: list[SourceLine | None],
-        verify: Callable[[Operation], None],
+        verify: Callable[[TileOperation], None],
     ):
         self.module, self.cursor, self.verify = module, cursor, verify
         self.source = lines[0] if lines else None
@@ -162,14 +164,14 @@ class _Reader:
         self._ended(operations, self.cursor.at, ("return",))
         return Region(parameters, 0, operations)
 
-    def _ended(self, operations: list[Operation], at: int, ways: tuple[str, ...]) -> None:
+    def _ended(self, operations: list[TileOperation], at: int, ways: tuple[str, ...]) -> None:
         for one in operations[:-1]:
             if one.name in ("return", "break", "continue", "yield"):
                 raise self.cursor.fail(f"operations follow {one.name}", one.offset)
         if not operations or operations[-1].name not in ways:
             raise self.cursor.fail(f"a region does not end by {' or '.join(ways)}", at)
 
-    def operation(self, depth: int) -> Operation:
+    def operation(self, depth: int) -> TileOperation:
         cursor, module = self.cursor, self.module
         start, cursor.what = cursor.at, "an operation"
         code = cursor.number()
@@ -197,7 +199,7 @@ class _Reader:
             if one.since <= module.version and (not one.optional or one.name in flags)
         }
         named, operands = self.operands(opcode, flags)
-        made = Operation(
+        made = TileOperation(
             opcode, start, results, len(self.values), operands, named, attributes, flags, source
         )
         made.types = tuple(self.values[one] for one in operands)
@@ -232,7 +234,7 @@ class _Reader:
         self._ended(operations, start, ("yield", "continue", "break", "return"))
         return Region(arguments, before, operations)
 
-    def flags(self, opcode: Opcode) -> frozenset[str]:
+    def flags(self, opcode: TileOpcode) -> frozenset[str]:
         if not opcode.flags or self.module.version < opcode.flags_since:
             return frozenset()
         start, bits = self.cursor.at, self.cursor.number()
@@ -241,7 +243,7 @@ class _Reader:
         return frozenset(name for bit, name in enumerate(opcode.flags) if bits >> bit & 1)
 
     def operands(
-        self, opcode: Opcode, flags: frozenset[str]
+        self, opcode: TileOpcode, flags: frozenset[str]
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         cursor, left = self.cursor, 0
         named: dict[str, Any] = {}
@@ -281,17 +283,17 @@ class _Reader:
 # -- attributes ----------------------------------------------------------------------------------
 
 
-def _array(module: TileModule, cursor: Cursor, depth: int = 0) -> list:
+def _array(module: BytecodeSections, cursor: Cursor, depth: int = 0) -> list:
     return [_tagged(module, cursor, depth + 1) for _ in range(cursor.count())]
 
 
-def _dictionary(module: TileModule, cursor: Cursor, depth: int = 0) -> dict[str, Any]:
+def _dictionary(module: BytecodeSections, cursor: Cursor, depth: int = 0) -> dict[str, Any]:
     return {
         module.string(cursor): _tagged(module, cursor, depth + 1) for _ in range(cursor.count(2))
     }
 
 
-def _tagged(module: TileModule, cursor: Cursor, depth: int) -> Any:
+def _tagged(module: BytecodeSections, cursor: Cursor, depth: int) -> Any:
     """Read a tagged attribute; a number comes as ``(type, its bits)``."""
     start, tag = cursor.at, cursor.byte()
     if depth > DEEPEST:
@@ -320,7 +322,7 @@ def _tagged(module: TileModule, cursor: Cursor, depth: int) -> Any:
     raise cursor.fail(f"the tag {tag} of an attribute is not known", start)
 
 
-_ATTRIBUTES: dict[str, Callable[[TileModule, Cursor], Any]] = {
+_ATTRIBUTES: dict[str, Callable[[BytecodeSections, Cursor], Any]] = {
     "int": lambda module, cursor: cursor.number(),
     "bool": lambda module, cursor: bool(cursor.byte()),
     "string": lambda module, cursor: module.string(cursor),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from virtualgpu.errors import BytecodeError, UnsupportedInstruction
 from virtualgpu.tile import types
-from virtualgpu.tile.types import Tile
+from virtualgpu.tile.types import TileType
 
 MAGIC = b"\x7fTileIR\x00"
 VERSIONS = ((13, 1), (13, 2), (13, 3), (13, 4))
@@ -84,7 +84,7 @@ def damaged(offset: int, what: str, why: str) -> BytecodeError:
 
 
 @dataclass
-class TileModule:
+class BytecodeSections:
     """The sections of one bytecode; places are offsets into ``raw``."""
 
     raw: bytes
@@ -93,7 +93,7 @@ class TileModule:
     strings: list[str]
     types: list
     constants: list[bytes]
-    globals: dict[str, tuple[Tile, bytes]]
+    globals: dict[str, tuple[TileType, bytes]]
 
     def string(self, cursor: Cursor) -> str:
         return _at(self.strings, cursor, "string")
@@ -104,9 +104,9 @@ class TileModule:
     def constant(self, cursor: Cursor) -> bytes:
         return _at(self.constants, cursor, "constant")
 
-    def tile(self, cursor: Cursor) -> Tile:
+    def tile(self, cursor: Cursor) -> TileType:
         start, found = cursor.at, self.type(cursor)
-        if not isinstance(found, Tile):
+        if not isinstance(found, TileType):
             raise cursor.fail(f"the type is {found}, not a tile's", start)
         return found
 
@@ -121,7 +121,7 @@ def _at(table: list, cursor: Cursor, what: str):
     return table[index]
 
 
-def read(raw: bytes) -> TileModule:
+def read(raw: bytes) -> BytecodeSections:
     """Return the sections of a bytecode. Raises BytecodeError, UnsupportedInstruction."""
     cursor = Cursor(raw, 0, len(raw), "the header")
     if cursor.take(len(MAGIC)) != MAGIC:
@@ -132,7 +132,7 @@ def read(raw: bytes) -> TileModule:
         shown = f"{version[0]}.{version[1]}" + (f".{tag}" if tag else "")
         raise cursor.fail(f"version {shown} of the bytecode is not known; 13.1 to 13.4 are", 8)
     places = _sections(cursor)
-    module = TileModule(raw, version, places, [], [], [], {})
+    module = BytecodeSections(raw, version, places, [], [], [], {})
     for needed in ("strings", "types", "functions"):
         if needed not in places:
             raise cursor.fail(f"there is no section of {needed}")
@@ -149,7 +149,7 @@ def read(raw: bytes) -> TileModule:
     return module
 
 
-def _items(module: TileModule, name: str, width: int) -> list[tuple[int, int]]:
+def _items(module: BytecodeSections, name: str, width: int) -> list[tuple[int, int]]:
     cursor = module.cursor(name, f"the section of {name}")
     return table(cursor, width, cursor.at)
 
@@ -232,7 +232,7 @@ def spans(cursor: Cursor, starts: list[int], room: int) -> list[tuple[int, int]]
     return found
 
 
-def _globals(module: TileModule) -> None:
+def _globals(module: BytecodeSections) -> None:
     cursor = module.cursor("globals", "the section of globals")
     for _ in range(cursor.count(4)):
         name, tile, data = module.string(cursor), module.tile(cursor), module.constant(cursor)
@@ -246,7 +246,7 @@ def _globals(module: TileModule) -> None:
 # -- types ---------------------------------------------------------------------------------------
 
 
-def _type(module: TileModule, cursor: Cursor):
+def _type(module: BytecodeSections, cursor: Cursor):
     start, tag = cursor.at, cursor.number()
     if tag in types.ELEMENTS:
         return types.ELEMENTS[tag]
@@ -263,7 +263,7 @@ def _type(module: TileModule, cursor: Cursor):
         return types.pointer(_known(module, cursor, types.Element))
     if tag == 13:
         element = _known(module, cursor, types.Element)
-        return types.Tile(element, _sizes(cursor, cursor.integers(8), start))
+        return types.TileType(element, _sizes(cursor, cursor.integers(8), start))
     if tag == 14:
         return _tensor(module, cursor, start)
     if tag in (15, 20, 21):
@@ -281,7 +281,7 @@ def _attribute(cursor: Cursor, flags: int, ends: bool = False) -> None:
         raise cursor.fail(f"flags {flags:#x} of a type are not known")
 
 
-def _known(module: TileModule, cursor: Cursor, kind: type):
+def _known(module: BytecodeSections, cursor: Cursor, kind: type):
     start, found = cursor.at, module.type(cursor)
     if not isinstance(found, kind):
         raise cursor.fail(f"{kind.__name__.lower()} is wanted, not {found}", start)
@@ -301,7 +301,7 @@ def _sizes(cursor: Cursor, sizes: list[int], start: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _tensor(module: TileModule, cursor: Cursor, start: int) -> types.Tensor:
+def _tensor(module: BytecodeSections, cursor: Cursor, start: int) -> types.TensorType:
     if module.version >= (13, 4):
         _attribute(cursor, cursor.number())
     element = _known(module, cursor, types.Element)
@@ -316,16 +316,16 @@ def _tensor(module: TileModule, cursor: Cursor, start: int) -> types.Tensor:
     def sizes(given: list[int]) -> tuple[int | None, ...]:
         return tuple(None if one == DYNAMIC else one for one in given)
 
-    return types.Tensor(element, sizes(shape), sizes(strides))
+    return types.TensorType(element, sizes(shape), sizes(strides))
 
 
-def _view(module: TileModule, cursor: Cursor, tag: int, start: int) -> types.View:
+def _view(module: BytecodeSections, cursor: Cursor, tag: int, start: int) -> types.ViewType:
     unified = module.version >= (13, 3)
     flags = cursor.number() if unified else 0
     shape = _sizes(cursor, cursor.integers(4), start)
     # The dense dimensions of gathered rows are told where they begin, in elements.
     steps = tuple(cursor.integers(4)) if tag == 21 else shape if tag == 15 else (1,) * len(shape)
-    tensor = _known(module, cursor, types.Tensor)
+    tensor = _known(module, cursor, types.TensorType)
     sparse = cursor.number() if tag == 20 else None
     dims = tuple(range(len(shape))) if tag == 20 else tuple(cursor.integers(4))
     if not unified:
@@ -347,4 +347,4 @@ def _view(module: TileModule, cursor: Cursor, tag: int, start: int) -> types.Vie
     ):
         raise cursor.fail(f"a view of tiles {shape} by {steps} along {dims} of {tensor}", start)
     kind = {15: "partition", 20: "gather_scatter", 21: "strided"}[tag]
-    return types.View(kind, shape, tensor, dims, steps, padding, sparse)
+    return types.ViewType(kind, shape, tensor, dims, steps, padding, sparse)

@@ -19,9 +19,9 @@ import numpy as np
 from virtualgpu.errors import Location, VirtualGPUError
 from virtualgpu.findings import Finding
 from virtualgpu.lanes.events import Observer
-from virtualgpu.tile.body import Operation
-from virtualgpu.tile.events import Block, Launch
-from virtualgpu.tile.shadow import Races
+from virtualgpu.tile.body import TileOperation
+from virtualgpu.tile.events import WatchedBlock, WatchedTileLaunch
+from virtualgpu.tile.shadow import TileRaces
 from virtualgpu.tile.unspecified import Origin, Unspecified
 from virtualgpu.tile.views import Window, shown
 from virtualgpu.watch.checking import Recorder
@@ -38,24 +38,24 @@ class TileCheck:
     def __init__(self, recorder: Recorder):
         self.recorder, self.report = recorder, recorder.report
 
-    def started(self, launch: Launch) -> None:
+    def started(self, launch: WatchedTileLaunch) -> None:
         self.recorder.launch_started(launch)
         self.launch, self.memory = launch, launch.memory
-        self.races, self.unspecified = Races(), Unspecified()
+        self.races, self.unspecified = TileRaces(), Unspecified()
         self.found: dict[tuple, list] = {}
 
-    def failed(self, launch: Launch, error: VirtualGPUError) -> None:
+    def failed(self, launch: WatchedTileLaunch, error: VirtualGPUError) -> None:
         self.recorder.failed(launch, error)
 
-    def finished(self, launch: Launch) -> None:
+    def finished(self, launch: WatchedTileLaunch) -> None:
         self.report.findings += [replace(one, count=count) for one, count in self.found.values()]
         self.found = {}
 
     def add(
         self,
         kind: str,
-        block: Block,
-        operation: Operation,
+        block: WatchedBlock,
+        operation: TileOperation,
         message: str,
         other: Location | None = None,
         key: object = None,
@@ -85,9 +85,9 @@ class TileCheck:
 
     def accessed(
         self,
-        block: Block,
+        block: WatchedBlock,
         kind: str,
-        operation: Operation,
+        operation: TileOperation,
         addresses: np.ndarray,
         size: int,
         order: str,
@@ -109,9 +109,9 @@ class TileCheck:
 
     def _in_array(
         self,
-        block: Block,
+        block: WatchedBlock,
         kind: str,
-        operation: Operation,
+        operation: TileOperation,
         extent: tuple[int, int],
         addresses: np.ndarray,
         size: int,
@@ -136,15 +136,15 @@ class TileCheck:
 
     def _race(
         self,
-        block: Block,
+        block: WatchedBlock,
         kind: str,
-        operation: Operation,
+        operation: TileOperation,
         address: int,
         size: int,
         extent: tuple[int, int],
         what: str,
         number: int,
-        other: Operation,
+        other: TileOperation,
     ) -> None:
         does = {"load": "loads", "store": "stores to", "atomic": "updates by an atomic"}[kind]
         did = {"stores": "stores to", "loads": "loads"}[what]
@@ -166,7 +166,9 @@ class TileCheck:
             (what, other.offset),
         )
 
-    def collided(self, block: Block, operation: Operation, addresses: np.ndarray) -> None:
+    def collided(
+        self, block: WatchedBlock, operation: TileOperation, addresses: np.ndarray
+    ) -> None:
         """Report an element for which one store has several values."""
         address, size = int(addresses[0]), operation.types[1].element.size
         extent = self.memory.extent(address)
@@ -182,7 +184,7 @@ class TileCheck:
         )
 
     def _unwritten(
-        self, block: Block, operation: Operation, address: int, extent: tuple[int, int]
+        self, block: WatchedBlock, operation: TileOperation, address: int, extent: tuple[int, int]
     ) -> None:
         size = operation.results[0].element.size
         self.add(
@@ -194,7 +196,9 @@ class TileCheck:
             "launch (cupy.zeros, a copy from the host), or store before the load",
         )
 
-    def _element(self, block: Block, address: int, size: int, extent: tuple[int, int]) -> str:
+    def _element(
+        self, block: WatchedBlock, address: int, size: int, extent: tuple[int, int]
+    ) -> str:
         """Return ``element (3, 7) of an array of shape (4, 8)``, or its number without a view."""
         window: Window | None = block.window
         if window is not None and (at := window.index(address)) is not None:
@@ -202,7 +206,7 @@ class TileCheck:
         offset = address - extent[0]
         return f"element {offset // size} of an array of {(extent[1] - extent[0]) // size}"
 
-    def windowed(self, block: Block, operation: Operation, window: Window) -> None:
+    def windowed(self, block: WatchedBlock, operation: TileOperation, window: Window) -> None:
         """Check an access to a tile through a view."""
         array = window.tiled.array
         for place, count in enumerate(window.tiled.counts()):
@@ -224,8 +228,8 @@ class TileCheck:
 
     def loaded(
         self,
-        block: Block,
-        operation: Operation,
+        block: WatchedBlock,
+        operation: TileOperation,
         tile: np.ndarray,
         valid: np.ndarray,
         window: Window | None,
@@ -240,11 +244,15 @@ class TileCheck:
             )
         self.unspecified.add(tile, ~valid, Origin(operation, words))
 
-    def computed(self, block: Block, operation: Operation) -> None:
+    def computed(self, block: WatchedBlock, operation: TileOperation) -> None:
         self.unspecified.computed(block, operation)
 
     def storing(
-        self, block: Block, operation: Operation, tile: np.ndarray, valid: np.ndarray | None
+        self,
+        block: WatchedBlock,
+        operation: TileOperation,
+        tile: np.ndarray,
+        valid: np.ndarray | None,
     ) -> None:
         """Check a store of a tile, where ``valid`` (None: everywhere)."""
         found = self.unspecified.of(tile)

@@ -15,8 +15,8 @@ import numpy as np
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.lanes.events import Observer
 from virtualgpu.tile.access import verb
-from virtualgpu.tile.body import Operation
-from virtualgpu.tile.events import Block, Launch
+from virtualgpu.tile.body import TileOperation
+from virtualgpu.tile.events import WatchedBlock, WatchedTileLaunch
 from virtualgpu.tile.views import Window
 from virtualgpu.watch.counters import Counters, add_access
 from virtualgpu.watch.profiling import LaunchProfile, Profile, Profiler
@@ -128,7 +128,7 @@ class TileCounts:
     def __init__(self, profile: Profile):
         self.profile = profile
 
-    def started(self, launch: Launch) -> None:
+    def started(self, launch: WatchedTileLaunch) -> None:
         self.lines: dict[tuple, Counters] = {}
         self.bytes = np.zeros((launch.blocks, 2), np.int64)
         self.sectors = np.zeros((launch.blocks, 2), np.int64)
@@ -141,9 +141,9 @@ class TileCounts:
 
     def accessed(
         self,
-        block: Block,
+        block: WatchedBlock,
         kind: str,
-        operation: Operation,
+        operation: TileOperation,
         addresses: np.ndarray,
         size: int,
         order: str,
@@ -194,7 +194,7 @@ class TileCounts:
                 seen[extent[0]][offsets + byte] = True
             left = left[~here]
 
-    def windowed(self, block: Block, operation: Operation, window: Window) -> None:
+    def windowed(self, block: WatchedBlock, operation: TileOperation, window: Window) -> None:
         array, dims = window.tiled.array, window.tiled.type.dims
         if not window.dense:
             return
@@ -224,15 +224,15 @@ class TileCounts:
     def storing(self, *_: object) -> None:
         pass
 
-    def computed(self, block: Block, operation: Operation) -> None:
+    def computed(self, block: WatchedBlock, operation: TileOperation) -> None:
         if operation.opcode.types == ":mma":
             name = operation.types[0].element.name
             self.products[name] = self.products.get(name, 0) + 1
 
-    def failed(self, launch: Launch, error: VirtualGPUError) -> None:
+    def failed(self, launch: WatchedTileLaunch, error: VirtualGPUError) -> None:
         self.failure = True
 
-    def finished(self, launch: Launch) -> None:
+    def finished(self, launch: WatchedTileLaunch) -> None:
         total = Counters()
         for counters in self.lines.values():
             total.add(counters)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from virtualgpu.ptx import SourceLine
-from virtualgpu.tile.bytecode import Cursor, TileModule, spans, table
+from virtualgpu.tile.bytecode import BytecodeSections, Cursor, spans, table
 
 _FILE, _BLOCK, _LINE, _SUBPROGRAM, _CALL = 2, 3, 4, 5, 6
 
 
-class Lines:
+class DebugLines:
     """The lines of a module's functions."""
 
-    def __init__(self, module: TileModule):
+    def __init__(self, module: BytecodeSections):
         self.module = module
         self.items: list[tuple[int, int]] = []
         self.functions: list[list[int]] = []

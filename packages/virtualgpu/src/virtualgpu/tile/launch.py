@@ -26,8 +26,8 @@ from virtualgpu.launch.sampling import Sample
 from virtualgpu.logs import logger
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.tile import access, events
-from virtualgpu.tile.blocks import Block
-from virtualgpu.tile.body import Operation
+from virtualgpu.tile.blocks import TileBlock
+from virtualgpu.tile.body import TileOperation
 from virtualgpu.tile.module import TileModule
 from virtualgpu.wording import many
 
@@ -120,7 +120,7 @@ class TileLaunch:
     def _run(self) -> None:
         waiting: deque[Iterator[None]] = deque()
         for number in range(self.blocks):
-            one = Block(self, number).run()
+            one = TileBlock(self, number).run()
             if self._advance(one):
                 waiting.append(one)
             while len(waiting) >= RESIDENT:
@@ -139,7 +139,7 @@ class TileLaunch:
         self.ended += not waits
         return waits
 
-    def count(self, block: events.Block, operation: Operation) -> None:
+    def count(self, block: events.WatchedBlock, operation: TileOperation) -> None:
         """Count one more operation. Raises BudgetExceeded."""
         self.operations += 1
         if (ran := self.kernel_code.ran) is not None:

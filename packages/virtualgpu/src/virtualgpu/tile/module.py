@@ -7,7 +7,7 @@ import numpy as np
 from virtualgpu.errors import LaunchError
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.tile.blocks import bind
-from virtualgpu.tile.body import Kernel, Operation, kernels
+from virtualgpu.tile.body import TileKernel, TileOperation, kernels
 from virtualgpu.tile.bytecode import read
 from virtualgpu.tile.verify import verify
 
@@ -28,7 +28,7 @@ class TileModule:
         self.kernels = kernels(self._module, _settle)
         self._addresses: dict[str, int] = {}
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> TileKernel:
         """Return a kernel by its name. Raises LaunchError with the existing names."""
         if name not in self.kernels:
             raise LaunchError(
@@ -52,6 +52,6 @@ class TileModule:
             self._memory.free(self._addresses.popitem()[1])
 
 
-def _settle(operation: Operation) -> None:
+def _settle(operation: TileOperation) -> None:
     verify(operation)
     bind(operation)

@@ -163,7 +163,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Opcode:
+class TileOpcode:
     """One row of the table."""
 
     code: int
@@ -184,7 +184,7 @@ def _since(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _row(line: str) -> Opcode:
+def _row(line: str) -> TileOpcode:
     head, flags, attributes, operands, regions, kinds = (part.strip() for part in line.split("|"))
     code, name, results = head.split()
     words = flags.split()
@@ -202,7 +202,7 @@ def _row(line: str) -> Opcode:
         Field(one.strip("*?"), optional=one.endswith("?"), is_list=one[0] == "*")
         for one in names[together:]
     )
-    return Opcode(
+    return TileOpcode(
         int(code),
         name,
         -1 if results == "*" else int(results.rstrip("*")),

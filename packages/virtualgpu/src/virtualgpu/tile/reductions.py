@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from virtualgpu.tile import arithmetic
-from virtualgpu.tile.body import Operation, Region
-from virtualgpu.tile.events import Block
+from virtualgpu.tile.body import Region, TileOperation
+from virtualgpu.tile.events import WatchedBlock
 
 
 def _combined(
-    block: Block, region: Region, current: list[np.ndarray], before: list[np.ndarray]
+    block: WatchedBlock, region: Region, current: list[np.ndarray], before: list[np.ndarray]
 ) -> list[np.ndarray]:
     """Return the region's values for arrays of arguments.
 
@@ -39,7 +39,9 @@ def _combined(
     return [np.broadcast_to(value(one), shape) for one in region.operations[-1].operands]
 
 
-def reduced(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list[np.ndarray]:
+def reduced(
+    block: WatchedBlock, operation: TileOperation, tiles: list[np.ndarray]
+) -> list[np.ndarray]:
     axis, region = operation.attributes["dim"], operation.regions[0]
     left = [np.moveaxis(tile, axis, 0) for tile in tiles]
     while (many := len(left[0])) > 1:
@@ -54,7 +56,9 @@ def reduced(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list
     return [one[0] for one in left]
 
 
-def scanned(block: Block, operation: Operation, tiles: list[np.ndarray]) -> list[np.ndarray]:
+def scanned(
+    block: WatchedBlock, operation: TileOperation, tiles: list[np.ndarray]
+) -> list[np.ndarray]:
     """Combine each element with those before it, in ``log2`` steps (Hillis and Steele 1986)."""
     axis, region = operation.attributes["dim"], operation.regions[0]
     back = -1 if operation.attributes["reverse"] else 1

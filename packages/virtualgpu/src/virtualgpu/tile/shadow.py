@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from virtualgpu.memory.sparse import repeated, zeros
-from virtualgpu.tile.body import Operation
+from virtualgpu.tile.body import TileOperation
 
 
 class Clocks:
@@ -71,7 +71,7 @@ class Touches:
         )
 
 
-class Shadow:
+class TileShadow:
     """One allocation: the block that stored to each granule, and two that loaded it."""
 
     def __init__(self, nbytes: int, granule: int):
@@ -90,16 +90,16 @@ class Shadow:
         return first if many == 1 else (first[:, None] + np.arange(many)).reshape(-1)
 
 
-class Races:
+class TileRaces:
     """Accesses of different blocks to one element that nothing orders."""
 
     def __init__(self) -> None:
         self.clocks = Clocks()
-        self.operations: list[Operation] = []
+        self.operations: list[TileOperation] = []
         self._numbers: dict[int, int] = {}  # of an operation, by its offset
-        self._shadows: dict[int, Shadow] = {}
+        self._shadows: dict[int, TileShadow] = {}
 
-    def number(self, operation: Operation) -> int:
+    def number(self, operation: TileOperation) -> int:
         found = self._numbers.get(operation.offset)
         if found is None:
             found = self._numbers[operation.offset] = len(self.operations)
@@ -110,7 +110,7 @@ class Races:
         self,
         block: int,
         kind: str,
-        operation: Operation,
+        operation: TileOperation,
         extent: tuple[int, int],
         addresses: np.ndarray,
         size: int,
@@ -127,7 +127,7 @@ class Races:
             self.clocks.met(block, addresses, order)
         shadow = self._shadows.get(start)
         if shadow is None or shadow.nbytes != end - start:
-            shadow = self._shadows[start] = Shadow(end - start, size)
+            shadow = self._shadows[start] = TileShadow(end - start, size)
         places = shadow.places(addresses - start, size)
         found = self._conflicts(block, strong, shadow.stored, "stores", places, shadow, start)
         count, number = self.clocks.now(block), self.number(operation)
@@ -152,7 +152,7 @@ class Races:
         others: Touches,
         what: str,
         places: np.ndarray,
-        shadow: Shadow,
+        shadow: TileShadow,
         start: int,
     ) -> list[tuple[int, str, int, Any]]:
         who = others.block[places]

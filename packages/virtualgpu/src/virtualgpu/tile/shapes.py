@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from virtualgpu.errors import VirtualGPUError
-from virtualgpu.tile.body import Operation
+from virtualgpu.tile.body import TileOperation
 
 SHAPES: dict[str, Callable[..., np.ndarray]] = {}
 
@@ -18,39 +18,39 @@ def _does(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 @_does
-def iota(operation: Operation) -> np.ndarray:
+def iota(operation: TileOperation) -> np.ndarray:
     tile = operation.results[0]
     return np.arange(tile.shape[0]).astype(tile.element.dtype)
 
 
 @_does
-def broadcast(operation: Operation, source: np.ndarray) -> np.ndarray:
+def broadcast(operation: TileOperation, source: np.ndarray) -> np.ndarray:
     return np.broadcast_to(source, operation.results[0].shape)
 
 
 @_does
-def reshape(operation: Operation, source: np.ndarray) -> np.ndarray:
+def reshape(operation: TileOperation, source: np.ndarray) -> np.ndarray:
     return np.reshape(source, operation.results[0].shape)
 
 
 @_does
-def permute(operation: Operation, source: np.ndarray) -> np.ndarray:
+def permute(operation: TileOperation, source: np.ndarray) -> np.ndarray:
     return np.transpose(source, operation.attributes["permutation"])
 
 
 @_does
-def cat(operation: Operation, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def cat(operation: TileOperation, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.concatenate([left, right], operation.attributes["dim"])
 
 
 @_does
-def extract(operation: Operation, source: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+def extract(operation: TileOperation, source: np.ndarray, *indices: np.ndarray) -> np.ndarray:
     return source[_part(operation, source, operation.results[0].shape, indices)]
 
 
 @_does
 def insert(
-    operation: Operation, source: np.ndarray, destination: np.ndarray, *indices: np.ndarray
+    operation: TileOperation, source: np.ndarray, destination: np.ndarray, *indices: np.ndarray
 ) -> np.ndarray:
     result = np.array(destination)
     result[_part(operation, destination, source.shape, indices)] = source
@@ -58,7 +58,7 @@ def insert(
 
 
 def _part(
-    operation: Operation, whole: np.ndarray, shape: tuple[int, ...], indices
+    operation: TileOperation, whole: np.ndarray, shape: tuple[int, ...], indices
 ) -> tuple[slice, ...]:
     parts = []
     for dimension, (index, size) in enumerate(zip(map(int, indices), shape, strict=True)):

@@ -54,7 +54,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Tile:
+class TileType:
     """The type of a tile; a scalar has shape ()."""
 
     element: Element
@@ -65,7 +65,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorType:
     """The type of a view of a whole array; None where a size or stride is an operand."""
 
     element: Element
@@ -78,7 +78,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class View:
+class ViewType:
     """The type of a view that is loaded and stored tile by tile.
 
     ``kind`` is ``partition``, ``strided`` or ``gather_scatter``; tile dimension ``d`` lies along
@@ -88,7 +88,7 @@ class View:
 
     kind: str
     shape: tuple[int, ...]
-    tensor: Tensor
+    tensor: TensorType
     dims: tuple[int, ...]
     steps: tuple[int, ...]
     padding: str | None

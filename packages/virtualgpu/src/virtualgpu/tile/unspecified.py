@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from virtualgpu.tile.arithmetic import ELEMENTWISE
-from virtualgpu.tile.body import Operation
-from virtualgpu.tile.events import Block
+from virtualgpu.tile.body import TileOperation
+from virtualgpu.tile.events import WatchedBlock
 from virtualgpu.tile.shapes import SHAPES
 
 
@@ -22,7 +22,7 @@ from virtualgpu.tile.shapes import SHAPES
 class Origin:
     """Origin of unspecified elements: an operation, and what lies outside, in words."""
 
-    operation: Operation
+    operation: TileOperation
     words: str
 
 
@@ -41,7 +41,7 @@ class Unspecified:
         found = self._masks.get(id(tile))
         return found[1:] if found else None
 
-    def computed(self, block: Block, operation: Operation) -> None:
+    def computed(self, block: WatchedBlock, operation: TileOperation) -> None:
         """Record that an operation's results depend on what its operands depend on."""
         if not self._masks:
             return
@@ -63,7 +63,7 @@ class Unspecified:
             self.add(block.values[place], made, origin)
 
 
-def _masks(operation: Operation, given: list, masks: list[np.ndarray]) -> np.ndarray | None:
+def _masks(operation: TileOperation, given: list, masks: list[np.ndarray]) -> np.ndarray | None:
     """Return masks of the result elements that depend on unspecified ones.
 
     None for results that are no tile.

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from virtualgpu.tile.body import Operation
+from virtualgpu.tile.body import TileOperation
 from virtualgpu.tile.bytecode import MOST_ELEMENTS, damaged
-from virtualgpu.tile.types import NAMED, Element, Tensor, Tile, Token, View
+from virtualgpu.tile.types import NAMED, Element, TensorType, TileType, Token, ViewType
 from virtualgpu.wording import many
 
-_rules: dict[str, Callable[[Operation], bool | str]] = {}
-_I32 = Tile(NAMED["i32"], ())
+_rules: dict[str, Callable[[TileOperation], bool | str]] = {}
+_I32 = TileType(NAMED["i32"], ())
 
 
-def verify(operation: Operation) -> None:
+def verify(operation: TileOperation) -> None:
     """Check the types of an operation. Raises BytecodeError where they do not fit."""
     kinds = operation.opcode.types
     if kinds.startswith(":"):
@@ -29,7 +29,7 @@ def verify(operation: Operation) -> None:
         raise refused(operation, said or "the types do not fit")
 
 
-def refused(operation: Operation, why: str):
+def refused(operation: TileOperation, why: str):
     def shown(found) -> str:
         return ", ".join(map(str, found)) or "nothing"
 
@@ -52,9 +52,9 @@ def _fit(kinds: list[str], found: list) -> bool:
     """Return True if types are of the kinds of a row of the table (see :mod:`.opcodes`)."""
     if len(kinds) != len(found):
         return False
-    same: dict[str, Tile] = {}
+    same: dict[str, TileType] = {}
     for kind, one in zip(kinds, found, strict=True):
-        if not isinstance(one, Tile) or one.shape != found[0].shape:
+        if not isinstance(one, TileType) or one.shape != found[0].shape:
             return False
         if not _is(kind[0], one.element):
             return False
@@ -76,19 +76,19 @@ def _is(kind: str, element: Element) -> bool:
 
 
 def _scalar(found, kind: str = "i") -> bool:
-    return isinstance(found, Tile) and not found.shape and _is(kind, found.element)
+    return isinstance(found, TileType) and not found.shape and _is(kind, found.element)
 
 
-def _tiles(operation: Operation, taken: int, given: int = 1) -> bool:
+def _tiles(operation: TileOperation, taken: int, given: int = 1) -> bool:
     """Return True if an operation has so many tile operands and tile results."""
     return (
         len(operation.types) == taken
         and len(operation.results) == given
-        and all(isinstance(one, Tile) for one in (*operation.types, *operation.results))
+        and all(isinstance(one, TileType) for one in (*operation.types, *operation.results))
     )
 
 
-def _same_element(operation: Operation) -> bool:
+def _same_element(operation: TileOperation) -> bool:
     return len({one.element for one in (*operation.types, *operation.results)}) == 1
 
 
@@ -96,12 +96,12 @@ def _same_element(operation: Operation) -> bool:
 
 
 @_rule("same")
-def _same(operation: Operation) -> bool:
+def _same(operation: TileOperation) -> bool:
     return len(operation.types) == 1 and operation.results == operation.types
 
 
 @_rule("bitcast")
-def _bitcast(operation: Operation) -> bool:
+def _bitcast(operation: TileOperation) -> bool:
     if not _tiles(operation, 1):
         return False
     source, result = operation.types[0], operation.results[0]
@@ -113,7 +113,7 @@ def _bitcast(operation: Operation) -> bool:
 
 
 @_rule("constant")
-def _constant(operation: Operation) -> bool | str:
+def _constant(operation: TileOperation) -> bool | str:
     if not _tiles(operation, 0) or operation.results[0].element.kind == "p":
         return False
     tile, data = operation.results[0], operation.attributes["value"]
@@ -124,7 +124,7 @@ def _constant(operation: Operation) -> bool | str:
 
 
 @_rule("iota")
-def _iota(operation: Operation) -> bool:
+def _iota(operation: TileOperation) -> bool:
     return (
         _tiles(operation, 0)
         and len(operation.results[0].shape) == 1
@@ -133,17 +133,17 @@ def _iota(operation: Operation) -> bool:
 
 
 @_rule("scalars")
-def _scalars(operation: Operation) -> bool:
+def _scalars(operation: TileOperation) -> bool:
     return all(one == _I32 for one in operation.results)
 
 
 @_rule("tokens")
-def _tokens(operation: Operation) -> bool:
+def _tokens(operation: TileOperation) -> bool:
     return all(isinstance(one, Token) for one in (*operation.types, *operation.results))
 
 
 @_rule("global", "alloca")
-def _pointer(operation: Operation) -> bool | str:
+def _pointer(operation: TileOperation) -> bool | str:
     if not _tiles(operation, 0) or not _scalar(operation.results[0], "p"):
         return False
     count, align = (operation.attributes.get(name, 1) for name in ("count", "alignment"))
@@ -156,7 +156,7 @@ def _pointer(operation: Operation) -> bool | str:
 
 
 @_rule("broadcast")
-def _broadcast(operation: Operation) -> bool:
+def _broadcast(operation: TileOperation) -> bool:
     if not _tiles(operation, 1) or not _same_element(operation):
         return False
     source, result = operation.types[0].shape, operation.results[0].shape
@@ -166,7 +166,7 @@ def _broadcast(operation: Operation) -> bool:
 
 
 @_rule("reshape")
-def _reshape(operation: Operation) -> bool:
+def _reshape(operation: TileOperation) -> bool:
     return (
         _tiles(operation, 1)
         and _same_element(operation)
@@ -175,7 +175,7 @@ def _reshape(operation: Operation) -> bool:
 
 
 @_rule("permute")
-def _permute(operation: Operation) -> bool:
+def _permute(operation: TileOperation) -> bool:
     if not _tiles(operation, 1) or not _same_element(operation):
         return False
     order, source = operation.attributes["permutation"], operation.types[0].shape
@@ -185,7 +185,7 @@ def _permute(operation: Operation) -> bool:
 
 
 @_rule("cat")
-def _cat(operation: Operation) -> bool:
+def _cat(operation: TileOperation) -> bool:
     if not _tiles(operation, 2) or not _same_element(operation):
         return False
     (left, right), result = (one.shape for one in operation.types), operation.results[0].shape
@@ -197,14 +197,14 @@ def _cat(operation: Operation) -> bool:
 
 
 @_rule("extract", "insert")
-def _extract(operation: Operation) -> bool:
+def _extract(operation: TileOperation) -> bool:
     many = 2 if operation.name == "insert" else 1
     whole = operation.types[many - 1] if len(operation.types) >= many else None
     part = operation.types[0] if many == 2 else operation.results[0]
     tiles = (*operation.types[:many], *operation.results)
     if (
         whole is None
-        or not all(isinstance(one, Tile) for one in tiles)
+        or not all(isinstance(one, TileType) for one in tiles)
         or len({one.element for one in tiles}) != 1
     ):
         return False
@@ -218,7 +218,7 @@ def _extract(operation: Operation) -> bool:
 
 
 @_rule("pack")
-def _pack(operation: Operation) -> bool:
+def _pack(operation: TileOperation) -> bool:
     if not _tiles(operation, 1):
         return False
     source, result = operation.types[0], operation.results[0]
@@ -233,7 +233,7 @@ def _pack(operation: Operation) -> bool:
 
 
 @_rule("mma")
-def _mma(operation: Operation) -> bool:
+def _mma(operation: TileOperation) -> bool:
     if not _tiles(operation, 3) or operation.results[0] != operation.types[2]:
         return False
     left, right, sums = operation.types
@@ -252,13 +252,13 @@ def _mma(operation: Operation) -> bool:
 
 
 @_rule("fold")
-def _fold(operation: Operation) -> bool | str:
+def _fold(operation: TileOperation) -> bool | str:
     tiles, results = operation.types, operation.results
     many, dim = len(tiles), operation.attributes["dim"]
     if (
         not tiles
         or len(results) != many
-        or not all(isinstance(one, Tile) for one in (*tiles, *results))
+        or not all(isinstance(one, TileType) for one in (*tiles, *results))
     ):
         return False
     shape = tiles[0].shape
@@ -266,7 +266,7 @@ def _fold(operation: Operation) -> bool | str:
         return False
     after = shape if operation.name == "scan" else shape[:dim] + shape[dim + 1 :]
     body = operation.regions[0]
-    scalars = tuple(Tile(one.element, ()) for one in tiles for _ in (0, 1))
+    scalars = tuple(TileType(one.element, ()) for one in tiles for _ in (0, 1))
     last = body.operations[-1]
     return (
         all(
@@ -290,7 +290,9 @@ _PURE = frozenset(
 # -- memory --------------------------------------------------------------------------------------
 
 
-def _rest(operation: Operation, after: int, mask: Tile, padding: Tile | None = None) -> bool:
+def _rest(
+    operation: TileOperation, after: int, mask: TileType, padding: TileType | None = None
+) -> bool:
     """Check the optional operands behind the first: a mask, a padding, a token."""
     wanted: list = []
     for name, kind in (("mask", mask), ("padding", padding), ("token", Token())):
@@ -299,59 +301,59 @@ def _rest(operation: Operation, after: int, mask: Tile, padding: Tile | None = N
     return list(operation.types[after:]) == wanted
 
 
-def _strong(operation: Operation) -> bool | str:
+def _strong(operation: TileOperation) -> bool | str:
     order, scope = operation.attributes["order"], operation.attributes.get("scope")
     return (order == "weak") == (scope is None) or f"order {order} with scope {scope}"
 
 
 @_rule("load")
-def _load(operation: Operation) -> bool | str:
+def _load(operation: TileOperation) -> bool | str:
     pointers, result = operation.types[0], operation.results[0]
     if not (
-        isinstance(pointers, Tile)
-        and isinstance(result, Tile)
+        isinstance(pointers, TileType)
+        and isinstance(result, TileType)
         and pointers.element.pointee == result.element
         and pointers.shape == result.shape
         and operation.results[1] == Token()
     ):
         return False
-    return _rest(operation, 1, Tile(NAMED["i1"], result.shape), result) and _strong(operation)
+    return _rest(operation, 1, TileType(NAMED["i1"], result.shape), result) and _strong(operation)
 
 
 @_rule("store")
-def _store(operation: Operation) -> bool | str:
+def _store(operation: TileOperation) -> bool | str:
     pointers, value = operation.types[:2]
     if not (
-        isinstance(pointers, Tile)
-        and isinstance(value, Tile)
+        isinstance(pointers, TileType)
+        and isinstance(value, TileType)
         and pointers.element.pointee == value.element
         and pointers.shape == value.shape
         and operation.results == (Token(),)
     ):
         return False
-    return _rest(operation, 2, Tile(NAMED["i1"], value.shape)) and _strong(operation)
+    return _rest(operation, 2, TileType(NAMED["i1"], value.shape)) and _strong(operation)
 
 
 @_rule("atomic")
-def _atomic(operation: Operation) -> bool | str:
+def _atomic(operation: TileOperation) -> bool | str:
     many = 3 if operation.name == "atomic_cas_tko" else 2
     pointers, *values = operation.types[:many]
     result = operation.results[0]
     if not (
-        isinstance(pointers, Tile)
-        and isinstance(result, Tile)
+        isinstance(pointers, TileType)
+        and isinstance(result, TileType)
         and pointers.element.pointee == result.element
         and pointers.shape == result.shape
         and all(one == result for one in values)
         and operation.results[1] == Token()
     ):
         return False
-    return _rest(operation, many, Tile(NAMED["i1"], result.shape)) and _computes(
+    return _rest(operation, many, TileType(NAMED["i1"], result.shape)) and _computes(
         operation, result.element
     )
 
 
-def _computes(operation: Operation, element: Element) -> bool | str:
+def _computes(operation: TileOperation, element: Element) -> bool | str:
     mode = operation.attributes.get("mode", "xchg")
     wanted = "f" if mode == "addf" else "fi" if mode == "xchg" else "i"
     return (element.kind in wanted and element.name != "i1") or (
@@ -360,10 +362,10 @@ def _computes(operation: Operation, element: Element) -> bool | str:
 
 
 @_rule("make_tensor")
-def _make_tensor(operation: Operation) -> bool:
+def _make_tensor(operation: TileOperation) -> bool:
     tensor, named = operation.results[0], operation.named
     if (
-        not isinstance(tensor, Tensor)
+        not isinstance(tensor, TensorType)
         or not _scalar(operation.types[0], "p")
         or (operation.types[0].element.pointee != tensor.element)
     ):
@@ -376,32 +378,32 @@ def _make_tensor(operation: Operation) -> bool:
 
 
 @_rule("make_view")
-def _make_view(operation: Operation) -> bool:
+def _make_view(operation: TileOperation) -> bool:
     view = operation.results[0]
     return (
-        isinstance(view, View)
+        isinstance(view, ViewType)
         and operation.types == (view.tensor,)
         and view.kind == operation.name.removeprefix("make_").removesuffix("_view")
     )
 
 
 @_rule("view")
-def _view(operation: Operation) -> bool | str:
+def _view(operation: TileOperation) -> bool | str:
     named, types = operation.named, dict(zip(operation.operands, operation.types, strict=True))
     view = types[named["view"]]
-    if not isinstance(view, View) or len(named["indices"]) != len(view.shape):
+    if not isinstance(view, ViewType) or len(named["indices"]) != len(view.shape):
         return False
     for place, index in enumerate(named["indices"]):
         found = types[index]
         if (
-            not isinstance(found, Tile)
+            not isinstance(found, TileType)
             or found.element.kind != "i"
             or found.shape != ((view.shape[place],) if place == view.sparse else ())
         ):
             return False
     loads = operation.name == "load_view_tko"
     tile = operation.results[0] if loads else types[named["value"]]
-    if tile != Tile(view.tensor.element, view.shape) or operation.results[loads:] != (Token(),):
+    if tile != TileType(view.tensor.element, view.shape) or operation.results[loads:] != (Token(),):
         return False
     if "token" in named and types[named["token"]] != Token():
         return False
@@ -413,19 +415,19 @@ def _view(operation: Operation) -> bool | str:
 
 
 @_rule("sizes")
-def _sizes(operation: Operation) -> bool:
+def _sizes(operation: TileOperation) -> bool:
     view = operation.types[0]
     return (
-        isinstance(view, Tensor if operation.name == "get_tensor_shape" else View)
+        isinstance(view, TensorType if operation.name == "get_tensor_shape" else ViewType)
         and len(operation.results) == len(view.shape)
         and all(map(_scalar, operation.results))
     )
 
 
 @_rule("print")
-def _print(operation: Operation) -> bool:
+def _print(operation: TileOperation) -> bool:
     values = operation.types[: len(operation.named["values"])]
-    return all(isinstance(one, Tile) for one in values) and all(
+    return all(isinstance(one, TileType) for one in values) and all(
         one == Token() for one in (*operation.results, *operation.types[len(values) :])
     )
 
@@ -434,11 +436,11 @@ def _print(operation: Operation) -> bool:
 
 
 @_rule("leave")
-def _leave(operation: Operation) -> bool:
+def _leave(operation: TileOperation) -> bool:
     return not operation.results  # its values are those of the operation around it
 
 
-def _leaving(operation: Operation, ways: dict[str, tuple]) -> bool | str:
+def _leaving(operation: TileOperation, ways: dict[str, tuple]) -> bool | str:
     """Check that every exit of the regions yields values of these types."""
 
     def look(region) -> bool:
@@ -453,7 +455,7 @@ def _leaving(operation: Operation, ways: dict[str, tuple]) -> bool | str:
     return all(map(look, operation.regions)) or "a way out of it hands over other values"
 
 
-def _leaving_if(operation: Operation, ways: dict[str, tuple]):
+def _leaving_if(operation: TileOperation, ways: dict[str, tuple]):
     for region in operation.regions:
         yield all(one.types == ways[one.name] for one in region.operations if one.name in ways)
         for one in region.operations:
@@ -461,12 +463,12 @@ def _leaving_if(operation: Operation, ways: dict[str, tuple]):
                 yield from _leaving_if(one, ways)
 
 
-def _ends(operation: Operation, *ways: str) -> bool:
+def _ends(operation: TileOperation, *ways: str) -> bool:
     return all(region.operations[-1].name in ways for region in operation.regions)
 
 
 @_rule("if")
-def _if(operation: Operation) -> bool | str:
+def _if(operation: TileOperation) -> bool | str:
     return (
         _scalar(operation.types[0], "b")
         and not any(region.arguments for region in operation.regions)
@@ -475,7 +477,7 @@ def _if(operation: Operation) -> bool | str:
 
 
 @_rule("for")
-def _for(operation: Operation) -> bool | str:
+def _for(operation: TileOperation) -> bool | str:
     lower, upper, step, *values = operation.types
     return (
         _scalar(lower)
@@ -488,7 +490,7 @@ def _for(operation: Operation) -> bool | str:
 
 
 @_rule("loop")
-def _loop(operation: Operation) -> bool | str:
+def _loop(operation: TileOperation) -> bool | str:
     return (
         operation.regions[0].arguments == operation.types
         and _ends(operation, "continue", "break", "return")

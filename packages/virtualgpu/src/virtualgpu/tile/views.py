@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from virtualgpu.tile.types import Tensor, View
+from virtualgpu.tile.types import TensorType, ViewType
 
 PADDINGS = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
 
@@ -15,7 +15,7 @@ PADDINGS = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "ne
 class Array:
     """A tensor view at run time: where its first element is, sizes and strides in elements."""
 
-    type: Tensor
+    type: TensorType
     base: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -25,7 +25,7 @@ class Array:
 class Tiled:
     """A view that is loaded and stored tile by tile."""
 
-    type: View
+    type: ViewType
     array: Array
 
     def counts(self) -> list[int]:

@@ -60,7 +60,7 @@ class Profile:
         return "\n\n".join(map(str, self.launches)) or "no kernel was launched inside profile()"
 
 
-class _Block:
+class _BlockCount:
     """Execution count of a basic block."""
 
     __slots__ = ("instructions", "lanes", "warps")
@@ -107,7 +107,7 @@ class Profiler(Observer):
     def launch_started(self, launch) -> None:
         self.launch = launch
         self.counters = Counters()
-        self.blocks: dict[int, _Block] = {}
+        self.blocks: dict[int, _BlockCount] = {}
         self.accesses: dict[tuple, _Accesses] = {}
         self.shares = Shares()
         self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
@@ -148,7 +148,7 @@ class Profiler(Observer):
         )
         self.blocks, self.accesses, self.hot, self._places = {}, {}, {}, None
 
-    def _issued(self, block: _Block) -> None:
+    def _issued(self, block: _BlockCount) -> None:
         """Count the instructions of a block for so many warps, and lanes of them."""
         known = self.launch.program.kinds
         kinds = known.get(id(block.instructions))
@@ -206,10 +206,10 @@ class Profiler(Observer):
 
     # -- events --------------------------------------------------------------------------------
 
-    def _block(self, instructions) -> _Block:
+    def _block(self, instructions) -> _BlockCount:
         block = self.blocks.get(id(instructions))
         if block is None:
-            block = self.blocks[id(instructions)] = _Block(instructions)
+            block = self.blocks[id(instructions)] = _BlockCount(instructions)
         return block
 
     def executed(self, group, instructions) -> None:

@@ -17,7 +17,7 @@ from gpucourse.grading.oracle import grader
 from gpucourse.grading.oracle.devices import new_device
 from gpucourse.grading.testing.watching import watched
 from virtualgpu.api import (
-    Deferred,
+    LazyUfunc,
     MachineArray,
     keep_no_code_on_disk,
     numba_hooks,  # noqa: F401
@@ -68,7 +68,7 @@ def warm_up() -> None:
         for name in names:
             opcode, *modifiers = name.split(".")
             function = operation(opcode, tuple(modifiers), operands, 1).function
-            if isinstance(function, Deferred):  # others are NumPy's own
+            if isinstance(function, LazyUfunc):  # others are NumPy's own
                 function.compile()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpucourse.views.launch.memory import _choose
-from gpucourse.views.launch.runs import Launch, Observed, Place, traced
+from gpucourse.views.launch.runs import ArrayArgument, Launch, Observed, traced
 from gpucourse.views.launch.timeline import ranges
 from gpucourse.views.page import (
     ORANGE,
@@ -87,7 +87,7 @@ def tree(
     return _view(observed, nodes, widest, "shared memory" if place is None else place.name)
 
 
-def _nodes(observed: Observed, place: Place | None, dtype: object) -> Iterator[Node]:
+def _nodes(observed: Observed, place: ArrayArgument | None, dtype: object) -> Iterator[Node]:
     """Yield every value that was written to the array, in the order of writing.
 
     An input that is only read counts as written before the launch.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpucourse.views.launch.runs import Launch, Observed, Place, traced
+from gpucourse.views.launch.runs import ArrayArgument, Launch, Observed, traced
 from gpucourse.views.launch.timeline import ranges, warp_starts
 from gpucourse.views.page import (
     FILLS,
@@ -103,7 +103,7 @@ def memory(
     return _view(observed, found, place.name, lambda r: sectors(r, place), steps, title)
 
 
-def requests(observed: Observed, place: Place | None) -> Iterator[Request]:
+def requests(observed: Observed, place: ArrayArgument | None) -> Iterator[Request]:
     """Yield the requests to one array, warp by warp (shared memory where ``place`` is None)."""
     in_block = int(np.prod(observed.block))
     for step in observed.trace.accesses("shared" if place is None else "global"):
@@ -125,7 +125,7 @@ def requests(observed: Observed, place: Place | None) -> Iterator[Request]:
             )
 
 
-def _choose(places: list[Place], array: str | int | None) -> Place:
+def _choose(places: list[ArrayArgument], array: str | int | None) -> ArrayArgument:
     if not places:
         raise ValueError(
             'the kernel has no array among its arguments: for shared memory give array="shared"'
@@ -205,7 +205,7 @@ def _who(request: Request) -> str:
 _PER_ROW, _SECTOR_WIDTH, _CELL, _GAP = 4, 102, 17, 6
 
 
-def sectors(request: Request, place: Place) -> tuple[str, str]:
+def sectors(request: Request, place: ArrayArgument) -> tuple[str, str]:
     """Draw the whole sectors that a request touches, and describe them."""
     item = min(place.dtype.itemsize, SECTOR)
     base = place.address % SECTOR  # arrays start at a sector; views of them need not
@@ -241,7 +241,9 @@ def sectors(request: Request, place: Place) -> tuple[str, str]:
     return svg(_PER_ROW * (_SECTOR_WIDTH + _GAP), height, parts, alt), words
 
 
-def _sector(sector: int, x: float, y: float, item: int, base: int, held: dict, place: Place):
+def _sector(
+    sector: int, x: float, y: float, item: int, base: int, held: dict, place: ArrayArgument
+):
     per = SECTOR // item
     width = _SECTOR_WIDTH / per
     begin = sector * SECTOR - base

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpucourse.views.launch.runs import Launch, Observed, Place, traced
+from gpucourse.views.launch.runs import ArrayArgument, Launch, Observed, traced
 from virtualgpu import sources
 from virtualgpu.api import POISON, ThreadStep
 from virtualgpu.errors import BudgetExceeded
@@ -171,7 +171,7 @@ def _event(
     return RaceEvent(who, step.kind, step.line, code, value, passed[int(threads[0])])
 
 
-def _cell(run: Observed, place: Place | None, space: str, address: int, size: int) -> str:
+def _cell(run: Observed, place: ArrayArgument | None, space: str, address: int, size: int) -> str:
     """Return the name of a memory cell: ``total[0]`` or ``shared[3]``."""
     if place is not None:
         element = (address - place.address) // place.dtype.itemsize

@@ -33,7 +33,7 @@ Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArrayArgument:
     """An array argument on the device. ``strides`` in bytes; ``number`` counts arguments from 0."""
 
     name: str
@@ -109,14 +109,14 @@ class Observed:
     kernel: str
     grid: Triple
     block: Triple
-    places: list[Place] = field(default_factory=list)
+    places: list[ArrayArgument] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     profile: LaunchProfile | None = None
     trace: LaunchTrace | None = None
     error: VirtualGPUError | None = None
     after: list = field(default_factory=list)  # the arguments, as the kernel left them
 
-    def dtype(self, place: Place | None, size: int) -> np.dtype | None:
+    def dtype(self, place: ArrayArgument | None, size: int) -> np.dtype | None:
         """Return the dtype of an array's values.
 
         For shared memory it is that of the first array whose elements are ``size`` bytes wide.
@@ -381,7 +381,7 @@ def _copy_with_gaps(value: np.ndarray) -> object:
     )
 
 
-def _places(kernel: Any, copies: list) -> Iterator[Place]:
+def _places(kernel: Any, copies: list) -> Iterator[ArrayArgument]:
     names = parameter_names(kernel)
     for number, value in enumerate(copies):
         interface = getattr(value, "__cuda_array_interface__", None)
@@ -393,4 +393,6 @@ def _places(kernel: Any, copies: list) -> Iterator[Place]:
             strides = tuple(int(s) for s in np.cumprod((dtype.itemsize, *shape[:0:-1]))[::-1])
         name = names[number] if number < len(names) else f"argument {number}"
         with suppress(TypeError):  # an empty array has no address
-            yield Place(name, number, int(interface["data"][0]), shape, tuple(strides), dtype)
+            yield ArrayArgument(
+                name, number, int(interface["data"][0]), shape, tuple(strides), dtype
+            )

@@ -33,7 +33,7 @@ U64 = np.dtype("u8")
 
 
 @dataclass(slots=True, eq=False)
-class Deferred:
+class PendingEffects:
     """Pending effects of copies on barriers, until a thread waits: one element per lane."""
 
     lanes: np.ndarray
@@ -50,7 +50,7 @@ class Barriers:
     def __init__(self, wave: Wave):
         self.wave = wave
         self.live = np.zeros(len(wave.shared) // 8, bool)
-        self.deferred: list[Deferred] = []
+        self.deferred: list[PendingEffects] = []
 
 
 def of(wave: Wave) -> Barriers:
@@ -283,7 +283,7 @@ def defer(
         if (pending + counts > LARGEST).any():
             fault(site, group, 0, f"more than {LARGEST:,} arrivals at an mbarrier")
         _put(site, group, view, unique, pack(pending + counts, expected, some, phase))
-    barriers.deferred.append(Deferred(group.lanes, words, arrivals, nbytes, deliver, site))
+    barriers.deferred.append(PendingEffects(group.lanes, words, arrivals, nbytes, deliver, site))
 
 
 # -- their parts -----------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def _part(deliver: Callable[[np.ndarray], None], rest: np.ndarray) -> Callable[[
     return lambda chosen: deliver(rest[chosen])
 
 
-def _arrive_late(one: Deferred, chosen: np.ndarray, group: Group, view: np.ndarray) -> None:
+def _arrive_late(one: PendingEffects, chosen: np.ndarray, group: Group, view: np.ndarray) -> None:
     one.deliver(chosen)
     lanes, words = one.lanes[chosen], one.words[chosen]
     order = np.lexsort((lanes, words))

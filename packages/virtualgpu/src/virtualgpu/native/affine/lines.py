@@ -18,7 +18,7 @@ from virtualgpu.native.affine.analysis import THREAD, AffineAnalysis
 from virtualgpu.native.context import LANES
 from virtualgpu.native.data import converted, parameters
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.operands import U32, Registers
+from virtualgpu.native.operands import U32, LoweredRegisters
 from virtualgpu.native.values import I1, I32, IOTA, alike, constant_vector, pointer_to, splat, zero
 from virtualgpu.operations.expression import Value, adapt, llvm_type
 from virtualgpu.operations.types import UNSIGNED, kind
@@ -70,7 +70,7 @@ class Terms:
 class AffineRegisters(AffineAnalysis):
     """Storage of starts and flags of affine registers, and what follows from them in a place."""
 
-    def __init__(self, registers: Registers, places: list[Place], steps: list[list[Step]]):
+    def __init__(self, registers: LoweredRegisters, places: list[Place], steps: list[list[Step]]):
         super().__init__(registers.program, registers.varying, places, steps)
         self.registers, self.build = registers, registers.build
         self.rows = None if self.row_length == LANES else LANES // self.row_length

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from virtualgpu.native.flow import control_flow
 from virtualgpu.native.flow.control_flow import Place, chosen
-from virtualgpu.native.flow.decode import Copy, Provided
+from virtualgpu.native.flow.decode import IntrinsicCall, PassedValues
 from virtualgpu.native.operands import CLOCKS
 from virtualgpu.program.program import Program
 from virtualgpu.program.steps import Barrier, MemoryAccess, Parameter, Step
@@ -63,11 +63,11 @@ class Uniformity:
         return name in SPECIALS or name in CLOCKS
 
     def result_is_uniform(self, place: Place, step: Step) -> bool:
-        if isinstance(step, Parameter | Copy):
+        if isinstance(step, Parameter | PassedValues):
             return not step.reads & self.varying
         if isinstance(step, Barrier):
             return step.grid
-        if step.instruction.opcode in COLLECTIVES or isinstance(step, Provided):
+        if step.instruction.opcode in COLLECTIVES or isinstance(step, IntrinsicCall):
             return False
         # A thread's own memory, or an address that may lie there.
         if isinstance(step, MemoryAccess) and (

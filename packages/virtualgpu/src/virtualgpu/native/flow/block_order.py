@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from virtualgpu.native.flow import spin_loops
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.flow.decode import Provided
+from virtualgpu.native.flow.decode import IntrinsicCall
 from virtualgpu.program.site import Site
 from virtualgpu.program.steps import MemoryAccess, Step
 
@@ -26,7 +26,7 @@ def is_commutative(site: Site) -> bool:
 def is_ordered(places: list[Place], steps: list[list[Step]]) -> bool:
     """Return True if a kernel's blocks have to run in order."""
     used = spin_loops.used_registers(places, steps)
-    if any(isinstance(step, Provided) for some in steps for step in some):
+    if any(isinstance(step, IntrinsicCall) for some in steps for step in some):
         return True
     for step in (step for some in steps for step in some if isinstance(step, MemoryAccess)):
         if step.site.space in ("shared", "local"):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from virtualgpu.native.refusal import Refused
-from virtualgpu.program.program import Block, FunctionCode, Program
+from virtualgpu.program.program import BasicBlock, FunctionCode, Program
 from virtualgpu.ptx import Register, Symbol
 from virtualgpu.ptx.module import Operand
 
@@ -48,7 +48,7 @@ class Place:
     local memory the function's own variables begin.
     """
 
-    block: Block
+    block: BasicBlock
     stack: tuple[int, ...]
     frame: int
     index: int = -1
@@ -130,7 +130,7 @@ def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
     return after, targets
 
 
-def callees(program: Program, block: Block) -> list[FunctionCode]:
+def callees(program: Program, block: BasicBlock) -> list[FunctionCode]:
     """Return the functions that a call may enter.
 
     For a call through a register these are all functions that take as many arguments and whose

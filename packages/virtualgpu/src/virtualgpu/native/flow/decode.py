@@ -32,7 +32,7 @@ SILENT = ("control", "fence", "idle", "hint", "barrier")
 
 
 @dataclass(slots=True, kw_only=True)
-class Copy(Step):
+class PassedValues(Step):
     """Values that a call or a return passes."""
 
     passing: Passing
@@ -44,7 +44,7 @@ class Stop(Step):
 
 
 @dataclass(slots=True, kw_only=True)
-class Provided(Step):
+class IntrinsicCall(Step):
     """A call of a function that the device provides, or a read of its clock: :mod:`.intrinsics`."""
 
     function: str
@@ -63,7 +63,7 @@ def decode(program: Program, place: Place) -> list[Step]:
         assert call.last is not None
         handed = place.passing.registers
         steps.append(
-            Copy(
+            PassedValues(
                 instruction=call.last,
                 targets=tuple(handed),
                 passing=place.passing,
@@ -92,7 +92,9 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
     if isinstance(step, Move):
         (source, *_) = step.sources
         if isinstance(source, Register) and source.name in intrinsics.NAMES:
-            return Provided(instruction=instruction, targets=step.targets, function=source.name)
+            return IntrinsicCall(
+                instruction=instruction, targets=step.targets, function=source.name
+            )
         return replace(step)
     if isinstance(step, Data):
         if step.operation.body is None:
@@ -136,7 +138,7 @@ def _called(program: Program, step: Call) -> Step:
             dtype=program.dtypes[target],
         )
     if step.function in intrinsics.NAMES:
-        return Provided(
+        return IntrinsicCall(
             instruction=step.instruction,
             targets=step.targets,
             sources=step.sources,

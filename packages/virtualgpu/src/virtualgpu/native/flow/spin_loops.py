@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.flow.decode import Copy
+from virtualgpu.native.flow.decode import PassedValues
 from virtualgpu.program.loops import cycles
 from virtualgpu.program.steps import MemoryAccess, Step
 from virtualgpu.ptx import Register
@@ -96,7 +96,7 @@ class _Loop:
                 self._add(places[index], step)
 
     def _add(self, place: Place, step: Step) -> None:
-        if isinstance(step, Copy):
+        if isinstance(step, PassedValues):
             for slot, origin in step.passing.registers.items():
                 self.sources.setdefault(slot, set()).update(() if origin is None else (origin,))
             return

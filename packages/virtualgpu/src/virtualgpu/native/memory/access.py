@@ -31,7 +31,7 @@ from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.memory import access_helpers
 from virtualgpu.native.memory.address_forms import AddressGroup, address_groups
 from virtualgpu.native.memory.affine_access import AffineAccesses
-from virtualgpu.native.operands import Registers
+from virtualgpu.native.operands import LoweredRegisters
 from virtualgpu.native.values import (
     I32,
     I64,
@@ -41,7 +41,7 @@ from virtualgpu.native.values import (
     splat,
     spread,
 )
-from virtualgpu.native.watched.watching import Watching
+from virtualgpu.native.watched.watching import WatchEmitter
 from virtualgpu.operations.expression import Value
 from virtualgpu.program.site import Site
 from virtualgpu.program.steps import MemoryAccess, Step
@@ -56,14 +56,14 @@ class Accesses(AffineAccesses):
 
     def __init__(
         self,
-        registers: Registers,
+        registers: LoweredRegisters,
         context: Context,
         stop: Callable[[int, ir.Value], ir.Block],
         used: set[int],
     ):
         super().__init__(registers, context)
         self.stop, self.used = stop, used
-        self.counting: Counting | Watching | None = None
+        self.counting: Counting | WatchEmitter | None = None
         self.fetched: dict[int, list[ir.Value]] = {}  # results of loads, by the id of their step
 
     def start(
@@ -220,7 +220,7 @@ class Accesses(AffineAccesses):
 
     def _has_rows(self, step: MemoryAccess) -> bool:
         """Return True if forms other than LINE are written out."""
-        if isinstance(self.counting, Watching):
+        if isinstance(self.counting, WatchEmitter):
             return self.counting.has_rows(step)
         return self.counting is None and not self.groups[id(step)].brief
 
@@ -233,7 +233,7 @@ class Accesses(AffineAccesses):
         if form == LINE:
             for step, number in zip(run, numbers, strict=True):
                 counting.line(step, number, build.add(starts[0], I64(step.site.offset)))
-        elif isinstance(counting, Watching):
+        elif isinstance(counting, WatchEmitter):
             (counting.rows if form == ROWS else counting.same_rows)(run, numbers[0], starts)
 
     def _plain_ways(

@@ -15,7 +15,7 @@ from virtualgpu.native.affine.lines import AffineRegisters, Term
 from virtualgpu.native.context import LANES, LAST, site_at
 from virtualgpu.native.flow.control_flow import Place
 from virtualgpu.native.memory.address_forms import AddressGroup, Forms
-from virtualgpu.native.operands import U64, Registers
+from virtualgpu.native.operands import U64, LoweredRegisters
 from virtualgpu.native.values import (
     EVERYONE,
     I1,
@@ -38,7 +38,7 @@ LINE_BYTES = 64  # of the processor's cache
 class AffineAccesses:
     """Code generator for affine accesses, with the parts that other accesses share."""
 
-    def __init__(self, registers: Registers, context: Context):
+    def __init__(self, registers: LoweredRegisters, context: Context):
         self.registers, self.context, self.build = registers, context, context.build
         self.sites: list[tuple[MemoryAccess, Place]] = []
         self.numbers: dict[int, int] = {}

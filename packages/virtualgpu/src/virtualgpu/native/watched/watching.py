@@ -18,7 +18,7 @@ from virtualgpu.native import warp_operations
 from virtualgpu.native.context import site_at
 from virtualgpu.native.divergence import barrier_of
 from virtualgpu.native.flow.control_flow import Place
-from virtualgpu.native.operands import BOOL, U64, Registers
+from virtualgpu.native.operands import BOOL, U64, LoweredRegisters
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import (
     EVERYONE,
@@ -88,7 +88,7 @@ def _is_warp_barrier(instruction: Instruction) -> bool:
     return instruction.opcode in ("bar", "barrier") and "warp" in instruction.modifiers
 
 
-class Watching:
+class WatchEmitter:
     """Code generator for the watched accesses of one kernel.
 
     ``stop(number, mask)`` gives the block to jump to where something may be wrong.
@@ -199,7 +199,7 @@ class Watching:
             )
 
     def _exact(
-        self, comparison: Comparison, number: int, mask: ir.Value, registers: Registers
+        self, comparison: Comparison, number: int, mask: ir.Value, registers: LoweredRegisters
     ) -> None:
         """Compare an index with the exact one."""
         dtype = U64 if comparison.is_address else BOOL
@@ -217,7 +217,7 @@ class Watching:
         """Return a word with a bit for each lane where a predicate holds."""
         return bits_of_mask(self.build, spread(predicate).node)
 
-    def step(self, place: Place, step: Step, mask: ir.Value, registers: Registers) -> None:
+    def step(self, place: Place, step: Step, mask: ir.Value, registers: LoweredRegisters) -> None:
         """Check an instruction that is no access."""
         instruction, number = step.instruction, -1 - place.index
         if _is_warp_barrier(instruction):
