@@ -162,7 +162,15 @@ def agrees(found: dict, text: str) -> None:
         assert {line: taken.count(line) for line in ways} == ways
 
 
-@pytest.mark.parametrize("options", [(), ("--cov-branch",), ("--cov-branch", "-p", "xdist", "-n1")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        # The same lines and branches as from xdist's worker.
+        pytest.param(("--cov-branch",), marks=pytest.mark.rehearsal),
+        ("--cov-branch", "-p", "xdist", "-n1"),
+    ],
+)
 def test_lines_that_threads_reached_count(tmp_path: Path, options: tuple[str, ...]):
     ran = run(tmp_path, *PLUGINS, *options, files=FILES)
     assert ran.status == 0, ran.text
@@ -226,7 +234,9 @@ def test_coverage_run_measures_tiles(tmp_path: Path):
 
 
 def test_a_file_that_is_not_measured_stays_out(tmp_path: Path):
-    ran = run(tmp_path, *PLUGINS[:3], "--cov=test_kernels", "--cov-report=json", files=FILES)
+    ran = run(
+        tmp_path, *PLUGINS[:3], "--cov=test_kernels", "--cov-report=json", "-k", "tree", files=FILES
+    )
     assert ran.status == 0, ran.text
     assert list(json.loads((tmp_path / "coverage.json").read_text())["files"]) == [
         "test_kernels.py"

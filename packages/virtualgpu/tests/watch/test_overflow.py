@@ -27,8 +27,8 @@ FAULTS = {
     "a length": (
         "int s = 0; for (int t = 0; t < a * b; t++) s += x[t & 7]; x[i] = s;",
         "int",
-        (65_537, 65_536),
-        "That is 4,295,032,832",
+        (641, 6_700_417),
+        "That is 4,294,967,297",
     ),
     "a counter": (
         "if (i) return; for (unsigned t = 0; t < b; t += a) x[t & 7] += 1;",
