@@ -178,6 +178,26 @@ def test_subnormal_numbers_are_kept():
     np.testing.assert_array_equal(jaxpile.jit(lambda x: x + x)(x), x + x)
 
 
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["sqrt", "log", "abs", "square", "sin", "cos"])
+def test_complex_functions_of_special_parts_are_those_of_c99(name, dtype):
+    """As NumPy has them: XLA gives NaN for |inf + nan j|, and j for the root of -1 - 0j."""
+    # Of sines, where sin x times an infinite or unknown size is zero.
+    reals = SPECIAL[:2] if name in ("sin", "cos") else SPECIAL
+    x = np.array([complex(a, b) for a in reals for b in SPECIAL], dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x)
+        found = np.asarray(jaxpile.jit(getattr(jnp, name))(x))
+    for part in ("real", "imag"):
+        ours, theirs = getattr(found, part), getattr(expected, part)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+        told = ~np.isnan(theirs) & ~np.isnan(x.imag)
+        assert (np.signbit(ours) == np.signbit(theirs))[told].all()
+
+
 def test_the_root_of_an_infinite_imaginary_part_is_infinite():
     x = np.array([complex(a, b) for a in (0, 3, -np.inf, np.nan) for b in (np.inf, -np.inf)])
     found = np.asarray(jaxpile.jit(jnp.sqrt)(x.astype(np.complex64)))

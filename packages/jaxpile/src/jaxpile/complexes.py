@@ -120,9 +120,16 @@ def sqrt(z: Parts) -> Parts:
 
 def _circle(z: Parts, first: str, second: str) -> Parts:
     return (
-        do("mul", do(first, z[0]), do("libm", z[1], attr="cosh")),
-        do("mul", do(second, z[0]), do("libm", z[1], attr="sinh")),
+        _stretched(do(first, z[0]), do("libm", z[1], attr="cosh")),
+        _stretched(do(second, z[0]), do("libm", z[1], attr="sinh")),
     )
+
+
+def _stretched(part: Expr, factor: Expr) -> Expr:
+    """Return the product; zero where ``part`` is zero, whatever the factor (C99, G.6.2)."""
+    signed = do("copysign", number(part, 1), factor)
+    factor = do("select", test("eq", part, number(part, 0)), signed, factor)
+    return do("mul", part, factor)
 
 
 def sin(z: Parts) -> Parts:
