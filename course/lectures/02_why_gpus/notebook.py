@@ -174,8 +174,9 @@ for pendulums in (1, 32, 33, 64):
 numbers = [1, 8, 16, 24, 32, 33, 40, 48, 56, 64]
 counts = []
 for pendulums in numbers:
+    d_angles = cuda.to_device(np.linspace(0.2, 1.0, pendulums))
     with virtualgpu.profile() as profile:
-        swing_each[2, 32](cuda.to_device(np.linspace(0.2, 1.0, pendulums)), 100, cuda.device_array(pendulums))
+        swing_each[2, 32](d_angles, 100, cuda.device_array(pendulums))
     counts.append(profile.counters.warp_instructions)
 figure, axes = canvas(8, 2.4)
 axes.plot(numbers, counts, "o-", color=COLOURS[5])

@@ -272,7 +272,8 @@ print("JAX gives the same times:", np.allclose(wall_in_jax(a, b, c), times))
 # %% id="jax-then"
 slower = jax.grad(lambda b: wall_in_jax(a[0], b, c[0]))(b[0])
 step = 1e-6
-by_difference = (time_to_wall(a[0], b[0] + step, c[0]) - time_to_wall(a[0], b[0] - step, c[0])) / (2 * step)
+later, sooner = time_to_wall(a[0], b[0] + step, c[0]), time_to_wall(a[0], b[0] - step, c[0])
+by_difference = (later - sooner) / (2 * step)
 print(f"derivative of the first time with respect to b: {slower:.4f}, by differences {by_difference:.4f}")
 
 # %% [markdown] id="times-predict" tags=["predict"]

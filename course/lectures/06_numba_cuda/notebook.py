@@ -539,7 +539,8 @@ def largest(row, out):
 
 
 random = np.random.default_rng(5)
-px, py = random.normal(0, 10, (2, 1024, 8)).astype(np.float32)  # GeV, made up: 1,024 events of 8 particles
+# 1,024 made-up events of 8 particles [GeV]
+px, py = random.normal(0, 10, (2, 1024, 8)).astype(np.float32)
 d_pt = transverse(cuda.to_device(px), cuda.to_device(py))  # stays on the device
 d_largest = largest(d_pt, out=cuda.device_array(1024, np.float32))
 print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(axis=1)), "  both on the device:",
