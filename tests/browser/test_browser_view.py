@@ -159,11 +159,12 @@ def open_beside_files(tab: Tab) -> Locator:
     return files
 
 
-def test_a_window_that_becomes_narrow_gives_its_room_to_the_notebook(tab: Tab) -> None:
+def test_a_window_made_narrow_folds_the_list_until_it_is_wide(tab: Tab) -> None:
     files = open_beside_files(tab)
     tab.page.set_viewport_size({"width": 820, "height": 800})
     expect(files).to_be_hidden()
     tab.page.set_viewport_size({"width": 1280, "height": 800})
+    expect(files).to_be_visible()
 
 
 def test_a_narrow_window_gives_its_room_to_a_restored_notebook(tab: Tab) -> None:

@@ -80,7 +80,7 @@ function goToSection(app, path, fragment) {
 
 // Beside the list of files a window of 820 pixels leaves 430 to a notebook, which cuts its code: the
 // list folds as a notebook is opened there (its icon at the left brings it back), as JupyterLab has
-// restored the layout of the last time, and as the window becomes narrow.
+// restored the layout of the last time, and as the window becomes narrow; it returns in a wide one.
 const NARROW = "(max-width: 999px)";
 const opened = new WeakSet();
 
@@ -88,8 +88,18 @@ function isNotebook(widget) {
   return Boolean(widget?.context?.path.endsWith(".ipynb"));
 }
 
+let folded = false;
+
 function makeRoom(shell) {
-  if (isNotebook(shell.currentWidget) && window.matchMedia(NARROW).matches) shell.collapseLeft?.();
+  if (!isNotebook(shell.currentWidget) || !window.matchMedia(NARROW).matches) return;
+  folded ||= !shell.leftCollapsed;
+  shell.collapseLeft?.();
+}
+
+function followWidth(shell, narrow) {
+  if (narrow) makeRoom(shell);
+  else if (folded && shell.leftCollapsed) shell.expandLeft?.();
+  if (!narrow) folded = false;
 }
 
 function makeRoomOnce(shell, widget) {
@@ -110,7 +120,9 @@ function activate(app) {
     makeRoomOnce(shell, newValue);
   });
   app.restored?.then(() => makeRoom(app.shell));
-  window.matchMedia(NARROW).addEventListener("change", () => makeRoom(app.shell));
+  window.matchMedia(NARROW).addEventListener("change", ({ matches }) => {
+    followWidth(app.shell, matches);
+  });
   // A click in an output gives the notebook the focus; here the button keeps it.
   window.addEventListener("click", (event) => {
     const button = event.target.closest?.(".gpuc-steps > .scale > label")?.control;
