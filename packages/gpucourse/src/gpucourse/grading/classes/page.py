@@ -35,10 +35,11 @@ HEAD = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
+:root {{ color-scheme: light dark }}
 body {{ font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
 table {{ border-collapse: collapse; width: 100% }}
 th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid #ccc; max-width: 30rem; overflow-wrap: break-word }}
+  border-bottom: 1px solid #8888; max-width: 30rem; overflow-wrap: break-word }}
 </style></head><body>
 <h1>{title}</h1>
 """

@@ -18,11 +18,13 @@ BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 INSTEAD = "# (hidden tests ran here)"
 # nbgrader's comment on an answer that is as it was released.
 UNTOUCHED = "No response."
-# nbgrader's own list of links says less.
+# nbgrader's own list of links says less. Its page lays tables of Markdown out without space between
+# columns: "step" and "you write" are one word there.
 _STYLE = (
     "#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
     ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"
     ".gpuc-results td:nth-child(-n+2){white-space:nowrap}"
+    ".text_cell_render td,.text_cell_render th{padding:.15em .8em .15em 0;vertical-align:top}"
 )
 
 
