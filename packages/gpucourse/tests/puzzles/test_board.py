@@ -87,12 +87,16 @@ def test_a_folder_that_cannot_be_written_stops_no_check(tmp_path: Path):
     assert board.enter("l/add", Entry("x", 10), place).fewest.code == "x"
 
 
-def test_the_board_shows_bytes_and_leaves_the_time_open(monkeypatch, path: Path):
+def test_the_board_has_a_column_of_times_only_where_one_was_measured(monkeypatch, path: Path):
     monkeypatch.setattr(board, "place", lambda: path)
     board.enter("l/add", Entry("x", 1234), path, ours=1000)
-    text = board.view("l", [PUZZLE]).text
-    assert "1 of 1 solved" in text and "1,234 (ours 1,000)" in text and " ms" not in text
+    without = board.view("l", [PUZZLE])
+    assert "1 of 1 solved" in without.text and "1,234 (ours 1,000)" in without.text
+    assert " ms" not in without.text and without.markup.count("<th>") == 2
     assert json.loads(path.read_text())["l/add"]["shortest"] is None
+    board.enter("l/add", Entry("y", 20_000, 1.5, "A GPU"), path)
+    timed = board.view("l", [PUZZLE])
+    assert "1.5 ms, A GPU  two kernels: why?" in timed.text and timed.markup.count("<th>") == 4
 
 
 def test_the_solution_s_bytes_stay_where_a_check_does_not_count_them(monkeypatch, path: Path):

@@ -125,25 +125,33 @@ def _is_timed(one: Entry) -> bool:
 def view(lesson: str, puzzles: Iterable[Puzzle]) -> View:
     """Return the board of a lesson."""
     board = read()
+    every = list(puzzles)
+    won = [board.get(f"{lesson}/{puzzle.name}") for puzzle in every]
+    timed = any(winners is not None and winners.shortest for winners in won)
     lines, cells = [], []
-    solved = 0
-    for puzzle in puzzles:
-        winners = board.get(f"{lesson}/{puzzle.name}")
-        solved += winners is not None
-        row = _row(winners)
-        lines.append(f"  {puzzle.name:24}{row[0]:>16}{row[1]:>16}  {row[2]}")
+    for puzzle, winners in zip(every, won, strict=True):
+        row = _row(winners)[: 3 if timed else 1]
+        lines.append(f"  {puzzle.name:24}" + "".join(f"{cell:>16}" for cell in row[:2]))
+        lines[-1] += "".join(f"  {cell}" for cell in row[2:])
         cells.append(
             f"<tr><td>{escape(puzzle.heading)}</td>"
             + "".join(f"<td>{escape(cell)}</td>" for cell in row)
             + "</tr>"
         )
-    total = len(cells)
+    solved, total = len(won) - won.count(None), len(won)
     title = _("The board: {solved} of {total} solved").format(solved=solved, total=total)
-    said = _(
-        "Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's; where "
-        "there is none, the column stays empty. Both are kept on this machine only."
+    said = (
+        _(
+            "Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's. Both "
+            "are kept on this machine only."
+        )
+        if timed
+        else _(
+            "Bytes are counted on the virtual GPU, in one size for all, and kept on this machine "
+            "only. On a GPU, the board has your shortest times too."
+        )
     )
-    heads = (_("puzzle"), _("fewest bytes"), _("shortest time"), "")
+    heads = (_("puzzle"), _("fewest bytes"), *((_("shortest time"), "") if timed else ()))
     table = (
         "<table><tr>"
         + "".join(f"<th>{one}</th>" for one in heads)
