@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from pathlib import Path
+
+from warm_python import run_module
 
 
 def run(names: str, path: Path) -> str:
-    command = [sys.executable, "-m", "virtualgpu", "run", "--standins", names, path]
-    done = subprocess.run(command, capture_output=True, text=True)
+    arguments = ["run", "--standins", names, str(path)]
+    done = run_module("virtualgpu", arguments, path.parent, os.environ)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
