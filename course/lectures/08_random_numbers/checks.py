@@ -204,7 +204,7 @@ def chi_square(chi_square_z):
             require(
                 not np.isclose(got, abs(right)) or right >= 0,
                 f"{case}, z is {number(got)}; it should be negative",
-                look="counts that are too even are told by the sign",
+                look="a negative sign tells you that counts are too even",
             )
             require(
                 np.isclose(got, right),

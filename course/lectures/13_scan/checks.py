@@ -137,7 +137,7 @@ def scan(function):
         counters.global_loads <= 4 * n and counters.busiest_accesses <= 64,
         f"right, but for {many(n, 'value')} {many(counters.global_loads, 'number')} are loaded, "
         f"{many(counters.busiest_accesses, 'access', 'accesses')} by one thread",
-        look="each thread adds one number to one element: the scan of the totals knows it",
+        look="each thread adds one number to one element, which the scan of the totals has",
     )
     require(
         len(profile.launches) >= 3,

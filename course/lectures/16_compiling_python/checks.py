@@ -101,11 +101,11 @@ def vectorize(kepler):
         return  # compiled for another target, which keeps no function of Python
     easy, hard = (lines_run(as_python(kepler), *orbit) for orbit in ((math.pi, 0.0), (0.02, 0.99)))
     look = "`while`: go on until a step is smaller than 1e-12, and no longer"
-    require(easy < hard, f"right, but the Earth takes as many rounds as a comet: {many(easy, 'line')} of "
+    require(easy < hard, f"right, but the Earth takes as many iterations as a comet: {many(easy, 'line')} of "
             "Python each", look=look)
     times = (0.02, 0.5, 1.0, 2.0, 3.0)
     require(len({lines_run(as_python(kepler), M, 0.99) for M in times}) > 1,
-            f"right, but a comet takes as many rounds wherever it is: {many(hard, 'line')} of Python "
+            f"right, but a comet takes as many iterations wherever it is: {many(hard, 'line')} of Python "
             "each", look=look)
 
 

@@ -115,7 +115,7 @@ def of_the_time_alone(M):
     return M
 
 
-@wrong("vectorize", "a comet takes as many rounds wherever it is")
+@wrong("vectorize", "a comet takes as many iterations wherever it is")
 @vectorize
 def as_many_as_the_orbit_is_long(M, e):
     E = math.pi
@@ -212,7 +212,7 @@ def adds_them_up(masses):
     return jnp.sum(jnp.where(masses > 60, 1.02 * masses, masses))
 
 
-@wrong("vectorize", "the Earth takes as many rounds as a comet")
+@wrong("vectorize", "the Earth takes as many iterations as a comet")
 @vectorize
 def two_hundred_rounds_for_everybody(M, e):
     E = math.pi

@@ -46,7 +46,7 @@ def descend(function):
         called: list = []
         after = function(_counting(called, middle), tree, rate)
         require(len(called) <= 2, f"the loss of {name} was computed {many(len(called), 'time')}",
-                look="jax.grad gives all slopes from one call, without differences")
+                look="jax.grad gives all derivatives from one call, without differences")
         _require_tree(after, jax.tree.map(lambda x, r=rate, m=middle: x - r * (x - m), before),
                       f"of {name} and with a rate of {rate:.3f}",
                       "each leaf less the rate times its slope: downhill, so minus")
@@ -54,7 +54,7 @@ def descend(function):
             all(np.array_equal(a, b) for a, b in
                 zip(jax.tree.leaves(tree), jax.tree.leaves(before), strict=True)),
             f"of {name}, the parameters themselves were changed",
-            look="make a new tree by jax.tree.map: who called may need the old one",
+            look="make a new tree with jax.tree.map, because the caller may need the old one",
         )
 
 
@@ -344,8 +344,8 @@ def _require_slopes(fade: Callable, t: Any, decay: Any, g: Any, case: str) -> No
         _require_near(np.asarray(slope), np.asarray(expected), np.abs(size),
                       f"{case}, with a g that is drawn at random", look, f"the slope by {name}")
     names = primitives(lambda t, decay, g: jax.vjp(fade, t, decay)[1](g), t, decay, g)
-    require(not EXPONENTIALS & names.keys(), "the slopes are right, but JAX works an exponential "
-            "out a second time", look="`forward` keeps what the kernel made: kept has faded in it")
+    require(not EXPONENTIALS & names.keys(), "the derivatives are right, but JAX computes an "
+            "exponential a second time", look="let `forward` put faded, which the kernel made, into kept")
 
 
 def _require_near(found: np.ndarray, right: np.ndarray, size: Any, case: str, look: str,
@@ -372,7 +372,7 @@ def _require_kernels(fade: Callable) -> None:
     with virtualgpu.profile() as profile:
         jax.block_until_ready(slopes(t, decay))
     require(len(profile.launches) >= max(calls, 1),
-            f"right, but forwards and back make {many(calls, 'call')} of the host and "
+            f"right, but the forward and the backward pass make {many(calls, 'call')} of the host and "
             f"{many(len(profile.launches), 'launch', 'launches')}", look=IN_THE_KERNEL)
     for one in profile.launches:
         look = "as many threads as elements: the size of t sets the number of blocks"

@@ -214,12 +214,12 @@ own("slope by t is .*-faded / decay times g", "t is kept for faded")(
     swap("kept = t, decay, faded", "kept = t, decay, t"))
 own("slope by t is .*-faded / decay times g", "worked out again without its sign")(
     swap("t, decay, faded = kept", "t, decay, _ = kept\n    faded = by_kernel(-t, decay)"))
-own("works an exponential out a second time.*kept has faded", "forgotten and worked out by JAX")(
+own("computes an exponential a second time.*faded.*into kept", "forgotten and worked out by JAX")(
     swap("kept = t, decay, faded", "kept = t, decay"),
     swap("t, decay, faded = kept", "t, decay = kept\n    faded = jnp.exp(-t / decay)"))
-own("works an exponential out a second time", "JAX's derivative of the formula")(
+own("computes an exponential a second time", "JAX's derivative of the formula")(
     swap("-g * faded / decay", "jax.vjp(lambda t, d: jnp.exp(-t / d), t, decay)[1](g)[0]"))
-own("works an exponential out a second time", "the kernel for the value alone")(
+own("computes an exponential a second time", "the kernel for the value alone")(
     swap("faded = fade(t, decay)", "faded = jnp.exp(-t / decay)"))
 own("the exponential is JAX's, not the kernel's", "no kernel at all")(
     swap("return by_kernel(t, decay)", "return jnp.exp(-t / decay)"))

@@ -258,7 +258,7 @@ def roofline(attainable):
         expected, why = (slope, "memory") if slope < peak else (peak, "arithmetic")
         require(
             math.isclose(best, expected, rel_tol=1e-9),
-            f"for {case}, {expected:g} flops a second can be had; yours are {best:g}",
+            f"for {case}, {expected:g} flops a second are possible; yours are {best:g}",
             look="how many operations does memory allow in a second, and how many the peak?",
         )
         require(

@@ -595,7 +595,7 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # H100](https://www.nvidia.com/en-us/data-center/h100/). The numbers for PCIe are by its standards, rounded. An fma
 # counts as two operations, and real programs stay below such numbers.
 #
-# ### Exercise: what can be had
+# ### Exercise: how fast it can be
 #
 # Write the function of the bound. For an intensity in flops per byte, a peak in flops per second and a bandwidth in
 # bytes per second, return the most flops per second that a program can reach, and what limits it, `"memory"` or

@@ -241,12 +241,12 @@ def right_jax(real, imag, limit):
 # --- roofline -----------------------------------------------------------------------------------
 
 
-@wrong("roofline", r"2.345e\+11 flops a second can be had; yours are 6.7e\+13")
+@wrong("roofline", r"2.345e\+11 flops a second are possible; yours are 6.7e\+13")
 def the_ceiling_alone(intensity, peak, bandwidth):
     return peak, "arithmetic"
 
 
-@wrong("roofline", r"6.7e\+13 flops a second can be had; yours are 3.35e\+15")
+@wrong("roofline", r"6.7e\+13 flops a second are possible; yours are 3.35e\+15")
 def the_slope_alone(intensity, peak, bandwidth):
     return intensity * bandwidth, "memory"
 

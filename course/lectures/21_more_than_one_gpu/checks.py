@@ -238,7 +238,7 @@ def _demand_little(mapped, values, most: int, look: str) -> None:
     # What a loop does stands before the entry, once for all of its turns.
     inner = re.search(rf"\b({'|'.join({kind for _, kind in found} or '-')})(-start)?\(",
                       text.partition("\nENTRY")[0])
-    require(not inner, "the answer is right, but it sends in a loop, and each turn sends again",
+    require(not inner, "the answer is right, but it sends in a loop, and each iteration sends again",
             look=look)
     require(size <= most, f"the answer is right, but each device gets {many(size, 'byte')} ({kinds}); "
                           f"{most:,} are enough", look=look)

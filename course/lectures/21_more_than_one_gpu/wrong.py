@@ -100,7 +100,7 @@ def thirty_numbers_on_each(mine):
     return mean, jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / count)
 
 
-@wrong("spread", "it sends in a loop, and each turn sends again")
+@wrong("spread", "it sends in a loop, and each iteration sends again")
 def number_by_number(mine):
     def total(values):
         start = jax.lax.psum(0.0 * values.sum(), "rows")
@@ -203,7 +203,7 @@ def no_frost(mine):
     return flow(jnp.pad(warm, ((0, 0), (1, 1))))
 
 
-@wrong("halo", "it sends in a loop, and each turn sends again.*not a strip")
+@wrong("halo", "it sends in a loop, and each iteration sends again.*not a strip")
 def sends_strips_row_by_row(mine):
     count = jax.lax.axis_size("rows")
 

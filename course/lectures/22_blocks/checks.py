@@ -334,7 +334,7 @@ def to_half(function):
         require(1024 <= largest <= 65_504, f"{name}: the largest half is {number(largest)}, not "
                 "between 1,024 and 65,504", look="what power of two is the largest value near?")
         require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {number(factor, 6)} is no power of two, "
-                "so that scaling rounds too", look="2.0 to the power of a whole number")
+                "so that scaling also rounds", look="2.0 to the power of a whole number")
         off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
         require(off.max() <= 2**-11, f"{name}: a value comes back changed by {off.max():.1%} of the "
                 "largest one", look="half * factor has to give the values back")
