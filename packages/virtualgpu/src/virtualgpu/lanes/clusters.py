@@ -148,18 +148,12 @@ def mapped(
             f"{size - 1} (cluster.num_blocks())",
             int(group.spread(address)[at]),
         )
+    why = (
+        "only addresses of shared memory have their like in another block: declare the variable "
+        "__shared__"
+    )
+    offset, _ = _shared(generic, instruction, group, address, why)
     base = _SHARED if generic else np.uint64(0)
-    offset, _, known = split(group, group.spread(address) - base)
-    if not known.all():
-        at = int(np.argmax(~known))
-        _refuse(
-            instruction,
-            group,
-            at,
-            "only addresses of shared memory have their like in "
-            "another block: declare the variable __shared__",
-            int(group.spread(address)[at]),
-        )
     return base + joined(group, offset, rank)
 
 
@@ -167,17 +161,8 @@ def rank_of(
     generic: bool, instruction: Instruction, group: Group, address: np.ndarray
 ) -> np.ndarray:
     """Execute ``getctarank``: return the rank of the block that owns each address, uint32."""
-    base = _SHARED if generic else np.uint64(0)
-    _, blocks, known = split(group, group.spread(address) - base)
-    if not known.all():
-        at = int(np.argmax(~known))
-        _refuse(
-            instruction,
-            group,
-            at,
-            "the address is in no block's shared memory",
-            int(group.spread(address)[at]),
-        )
+    why = "the address is in no block's shared memory"
+    _, blocks = _shared(generic, instruction, group, address, why)
     ranks: np.ndarray = (blocks % group.wave.launch.cluster_size).astype(np.uint32)
     return ranks
 
@@ -191,6 +176,18 @@ def is_shared(whole: bool, group: Group, address: np.ndarray) -> np.ndarray:
     _, blocks, known = split(group, address - _SHARED)
     result: np.ndarray = known if whole else known & (blocks == group.take(group.wave.block_of))
     return result
+
+
+def _shared(
+    generic: bool, instruction: Instruction, group: Group, address: np.ndarray, why: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each address's offset and block; refuse one that is not of shared memory."""
+    addresses = group.spread(address)
+    offset, blocks, known = split(group, addresses - _SHARED if generic else addresses)
+    if not known.all():
+        at = int(np.argmax(~known))
+        _refuse(instruction, group, at, why, int(addresses[at]))
+    return offset, blocks
 
 
 def _block(wave: Wave, block: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from virtualgpu.lanes import control, memory_access
+from virtualgpu.lanes import control, emit_access
 from virtualgpu.lanes.b128 import halves, join
 from virtualgpu.lanes.emitter import Emitter, Run
 from virtualgpu.lanes.group import Group
@@ -69,7 +69,7 @@ def emit(emitter: Emitter, step: Step) -> None:
     elif isinstance(step, Parameter):
         _parameter(emitter, step)
     elif isinstance(step, MemoryAccess):
-        memory_access.emit(emitter, step)
+        emit_access.emit(emitter, step)
     elif isinstance(step, Barrier):
         control.barrier(emitter, step)
     elif isinstance(step, Call):

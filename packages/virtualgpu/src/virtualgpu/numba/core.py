@@ -1,6 +1,8 @@
 """The parts of cuda.core that numba-cuda uses, without the driver that cuda.core asks for.
 
-Each class has the attributes and methods that numba-cuda 0.30 touches, no more.
+Each class has the attributes and methods that numba-cuda 0.30 touches, no more. The module cannot
+be called ``cuda_core``: numba-cuda's import hook takes every name with ``numba.cuda`` in it for its
+own.
 """
 
 from __future__ import annotations

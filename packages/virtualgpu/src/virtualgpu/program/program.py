@@ -164,7 +164,7 @@ class Program:
         self.retries: frozenset[int] | None = None  # see `program.compare_and_swap_loops`
         self.mixes: bool | None = None  # see `program.mixed_atomics`
         self.scalars: Any = None  # see `program.scalar_loads`
-        self.travels: Any = None  # see `program.travelling`
+        self.travels: Any = None  # see `program.copied_loads`
         self.volatile: Any = None  # see `program.volatile_uses`
         self.kinds: dict[int, Any] = {}
         # Of loads whose value is not always used, by the instruction's `id`: when it is.

@@ -22,7 +22,7 @@ from virtualgpu.compilers.llvm import pointer
 from virtualgpu.findings import Report
 from virtualgpu.lanes.events import Access
 from virtualgpu.languages import NUMBA, Language, language_of
-from virtualgpu.program.travelling import Travels
+from virtualgpu.program.copied_loads import Travels
 from virtualgpu.watch import written_loop
 from virtualgpu.watch.checking import Checker, at_line
 from virtualgpu.watch.race_messages import element

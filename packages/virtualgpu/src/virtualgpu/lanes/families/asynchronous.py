@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from virtualgpu.lanes.emit_access import address_of
 from virtualgpu.lanes.emitter import Emitter
 from virtualgpu.lanes.families import copies, mbarrier
-from virtualgpu.lanes.memory_access import address_of
 from virtualgpu.program.site import Site
 from virtualgpu.program.steps import Formed
 from virtualgpu.ptx import Immediate
