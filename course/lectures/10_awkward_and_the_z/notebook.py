@@ -594,13 +594,13 @@ count_hard[391, 128](d_muons, 20, d_counts)
 print("counts", d_counts[:8].copy_to_host())
 
 # %% [markdown] id="count-pass-why" tags=["why"]
-# It must know how many muons the threads before it have, and that is exactly what offsets are. This takes **two passes**, with a scan between them. The
-# first counts, the scan turns counts into offsets, and the second fills. `ak.combinations` works the same way inside.
+# It must know how many muons the threads before it have, and that is exactly what offsets are. This takes **two passes**, with a **scan** between them,
+# which is a running sum as `np.cumsum` makes it. The first pass counts, the scan turns counts into offsets, and the second fills. `ak.combinations` works the same way inside.
 
 # %% [markdown] id="scan-text"
-# This is the scan from "Scan: where does mine go?". Every block scans its own counts, the blocks' totals are scanned
-# the same way, and each block adds what those before it have. So 50,000 threads learn their places, and no number
-# leaves the device.
+# Every block scans its own counts, the blocks' totals are scanned the same way, and each block adds what those before
+# it have. So 50,000 threads learn their places, and no number leaves the device. You write such a scan yourself in
+# "Scan: where does mine go?".
 
 # %% id="scan"
 THREADS = 128
