@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jupyterlab_server.config import get_federated_extensions
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -53,6 +54,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
         "requirements/base.txt",
         "course/course.toml",
         "packages/gpucourse/src/gpucourse/__init__.py",
+        environments.LAB_EXTENSION / "static" / "remoteEntry.js",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(repository / name, tmp_path / name)
@@ -107,6 +109,23 @@ def test_each_generated_file_is_missed_when_it_changes(copy: Path) -> None:
         assert environments.stale(copy) == [name]
         assert environments.write(copy) == [name]
         assert path.read_text() == before
+
+
+def test_another_script_of_the_lab_extension_has_another_address(copy: Path) -> None:
+    """JupyterLab's server tells browsers that a script under one address never changes."""
+    folder = copy / environments.LAB_EXTENSION
+
+    def address() -> str:
+        (found,) = get_federated_extensions([str(folder.parent)]).values()
+        return found["jupyterlab"]["_build"]["load"]
+
+    before = address()
+    assert (folder / before.partition("?")[0]).is_file()
+    with (folder / "static" / "remoteEntry.js").open("a") as script:
+        script.write("// more\n")
+    package = (environments.LAB_EXTENSION / "package.json").as_posix()
+    assert environments.write(copy) == [package]
+    assert address() != before and environments.stale(copy) == []
 
 
 def test_binders_scripts_run_and_install_both_packages(repository: Path) -> None:

@@ -2,9 +2,9 @@
 
 Generated: ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
 ``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` where
-issues are opened, the marked blocks of ``README.md``, and the repository's address in
-``hub/repository``, ``CITATION.cff`` and ``publish.yml``. Nothing here needs the network, so a test
-can prove every file current.
+issues are opened, the marked blocks of ``README.md``, the name under which browsers load the
+JupyterLab extension, and the repository's address in ``hub/repository``, ``CITATION.cff`` and
+``publish.yml``. Nothing here needs the network, so a test can prove every file current.
 
     python -m gpucourse.publish.release.environments          # write them
     python -m gpucourse.publish.release.environments --check  # say which are stale, change nothing
@@ -13,6 +13,7 @@ can prove every file current.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -43,6 +44,7 @@ CONDA_NAMES: dict[str, str | None] = {
 }
 # conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
 CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
+LAB_EXTENSION = COURSE.parent / "share" / "labextensions" / "gpucourse"
 PUBLISH = ".github/workflows/publish.yml"
 INSTALLING = VIRTUALGPU.parent / "src" / "virtualgpu" / "installing.py"
 # Our packages in a command of a page, by name or by address, whatever stands between.
@@ -82,7 +84,19 @@ def expected(root: Path) -> dict[str, str]:
             r'(?m)(?<=^REPOSITORY = ")[^"]+', url, (root / INSTALLING).read_text(encoding="utf-8")
         ),
         **package_pages(root, url),
+        (LAB_EXTENSION / "package.json").as_posix(): lab_extension(root / LAB_EXTENSION),
     }
+
+
+def lab_extension(folder: Path) -> str:
+    """Return the extension's ``package.json`` with the digest of its script in the script's name.
+
+    JupyterLab's server has browsers keep the script for a year without asking again, so that
+    another script needs another name.
+    """
+    digest = hashlib.sha256((folder / "static" / "remoteEntry.js").read_bytes()).hexdigest()[:12]
+    text = (folder / "package.json").read_text(encoding="utf-8")
+    return re.sub(r'(?<="static/remoteEntry\.js)[^"]*', f"?{digest}", text)
 
 
 def with_commands(text: str, url: str) -> str:
