@@ -94,6 +94,88 @@ def test_what_a_handler_raises_comes_after_the_launch(door, rounds, tmp_path):
     ]
 
 
+BY_C = """
+import ctypes, signal
+import virtualgpu
+virtualgpu.activate(force=True)
+from virtualgpu.cuda.driver_api import API
+from virtualgpu.driver import entries
+
+def called(name, *arguments, codes):
+    kinds = [ctypes.c_size_t] * len(arguments)
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(entries.address(name))
+    codes.extend(map(function, *[[one] for one in arguments]))  # no Python runs before it is there
+
+place = ctypes.c_size_t()
+there = ctypes.addressof(place)
+class Late(Exception):
+    pass
+def late(number, frame):
+    raise Late
+signal.signal(signal.SIGUSR1, late)
+
+def interrupted(owner, method, name, *arguments):
+    \"\"\"Call a function whose work is done when the signal comes.\"\"\"
+    work = getattr(owner, method)
+    def once(*given):
+        setattr(owner, method, work)
+        done = work(*given)
+        signal.raise_signal(signal.SIGUSR1)
+        return done
+    setattr(owner, method, once)
+    try:
+        called(name, *arguments, codes=result)
+        for _ in range(100):
+            pass
+    except Late:
+        result.append("late")
+
+result = []
+called("cuCtxPushCurrent", 1, codes=result)
+called("cuCtxPushCurrent", 1, codes=result)
+interrupted(API, "_select", "cuCtxPopCurrent", there)
+result.append(len(API.contexts))
+interrupted(API, "_select", "cuCtxPushCurrent", 1)
+result.append(len(API.contexts))
+called("cuMemAlloc", there, 64, codes=result)
+interrupted(API.device, "free", "cuMemFree", place.value)
+"""
+
+
+def test_work_that_is_done_as_a_signal_comes_is_done_once():
+    done = in_fresh_python(BY_C)
+    assert done == [0, 0, 0, "late", 1, 0, "late", 2, 0, 0, "late"]
+
+
+LOST = """
+import signal, sys
+from virtualgpu.driver import interrupts
+class Late(Exception):
+    pass
+def late(number, frame):
+    raise Late
+signal.signal(signal.SIGUSR1, late)
+class Going:
+    def __del__(self):
+        signal.raise_signal(signal.SIGUSR1)
+lost, result = [], []
+sys.unraisablehook = lambda one: lost.append(repr(one.exc_value))
+try:
+    with interrupts.keeping_lost():
+        Going()
+        for _ in range(100):
+            pass
+    result.append("nothing came")
+except Late:
+    result.append("late")
+result.append(lost)
+"""
+
+
+def test_a_signal_as_an_object_goes_is_not_lost():
+    assert in_fresh_python(LOST) == ["late", []]
+
+
 COMPILING = """
 import signal, warnings
 import virtualgpu

@@ -84,6 +84,11 @@ class DriverAPI(InterprocessAPI):
             return int(number)
         return ATTRIBUTES.get(name, 0)  # what is not listed is not there: textures, pools, IPC
 
+    @property
+    def contexts(self) -> list[int]:
+        """Return this thread's contexts, the current one last: the list itself."""
+        return self._contexts.stack
+
     def cuCtxGetCurrent(self):
         stack = self._contexts.stack
         return binding.CUcontext(stack[-1] if stack else 0)

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from virtualgpu.devices.host_tensors import copies
-from virtualgpu.driver import kernels
+from virtualgpu.driver import interrupts, kernels
 from virtualgpu.driver.tensors import on_device
 from virtualgpu.installing import pip_install
 
@@ -48,7 +48,7 @@ def adapt(tile: ModuleType) -> None:
 
     @functools.wraps(launch_of_tile)
     def launch(*arguments, **named):
-        with copies() as address, kernels.deferring():
+        with interrupts.keeping_lost(), copies() as address, kernels.deferring():
             stream_grid_kernel, given = arguments[:3], arguments[3:]
             launch_of_tile(
                 *stream_grid_kernel,

@@ -79,6 +79,10 @@ _ALWAYS = (
 )
 
 
+# Done again after a signal, these may find that what they give back is gone already.
+_GIVES_BACK = ("Free", "Destroy", "Unload", "Release", "Unregister")
+
+
 def entry(signature: str) -> Callable[[Callable], Callable]:
     """Put a function into the table (see the module)."""
 
@@ -160,6 +164,8 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
         return 0
 
     def call(*arguments: Any) -> int:
+        contexts = API.contexts
+        before = [*contexts]
         try:
             return run(arguments)
         except BaseException as error:  # nothing may leave by way of C
@@ -167,7 +173,11 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
                 if isinstance(error, _OWN) or not interrupts.keep(error):
                     return _failed(name, error)
                 # A launch has ended; anything else takes microseconds, and C code may rely on it.
-                return 0 if "Launch" in name else call(*arguments)
+                if "Launch" in name:
+                    return 0
+                contexts[:] = before  # it may have been pushed or popped before the signal came
+                again = call(*arguments)
+                return 0 if any(word in name for word in _GIVES_BACK) else again
             except BaseException as second:  # a signal came just then
                 interrupts.keep(second)
                 return _failed(name, error)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
@@ -41,6 +42,29 @@ def raise_kept() -> None:
     """Raise a stored interrupt, if there is one, in the main thread."""
     if _kept and threading.current_thread() is threading.main_thread():
         raise _kept.pop() from None
+
+
+@contextmanager
+def keeping_lost() -> Iterator[None]:
+    """Keep what handlers raise inside functions that C calls as objects go (``DLPack``'s deleters).
+
+    Such a function has no caller to raise it to: Python gives it to ``sys.unraisablehook``.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_value is None or not keep(unraisable.exc_value):
+            before(unraisable)
+
+    called_by_c.add(hook.__code__)
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def calls() -> list[int]:
