@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpucourse.grading.classes.similarity import LEAST, Pair
 from gpucourse.grading.verdict import (
@@ -55,8 +55,8 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
             _table(
                 ("test", "all points", "most frequent reasons"),
                 [
-                    (name, f"{passed} of {count}", "\n".join(often))
-                    for name, passed, count, often in _tests(graded)
+                    (name, passed, "\n".join(f"{count} × {_short(text)}" for text, count in often))
+                    for name, passed, often in tests(graded)
                 ],
             ),
         ]
@@ -67,18 +67,17 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
     return "\n".join([*parts, "</body></html>", ""])
 
 
-def reasons(graded: Sequence[Verdict], test: str) -> Counter[str]:
-    """Count the reasons why ``test`` failed.
+def tests(graded: Sequence[Verdict]) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
+    """Yield each test, how many earned all its points, and its most frequent reasons with counts.
 
-    Errors that kept a whole file from running are not counted.
+    What kept a whole file from running is not counted.
     """
-    return Counter(
-        outcome.reason
-        for verdict in graded
-        if verdict.kind == GRADED
-        for outcome in verdict.tests
-        if outcome.test == test and outcome.reason
-    )
+    names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
+    for name in names:
+        found = [(v, o) for v in graded for o in v.tests if o.test == name]
+        reasons = Counter(o.reason for v, o in found if v.kind == GRADED and o.reason)
+        passed = sum(outcome.passed for _, outcome in found)
+        yield name, f"{passed} of {len(found)}", reasons.most_common(REASONS)
 
 
 def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
@@ -98,19 +97,6 @@ def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
             "machine: grade again."
         )
     return text
-
-
-def _tests(graded: Sequence[Verdict]) -> Iterable[tuple[str, int, int, list[str]]]:
-    names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
-    for name in names:
-        outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
-        often = reasons(graded, name)
-        yield (
-            name,
-            sum(outcome.passed for outcome in outcomes),
-            len(outcomes),
-            [f"{count} × {_short(reason)}" for reason, count in often.most_common(REASONS)],
-        )
 
 
 def _time(graded: Sequence[Verdict]) -> list[str]:
@@ -204,9 +190,14 @@ def _paragraph(text: str) -> str:
     return f"<p>{_text(text)}</p>"
 
 
-def _short(text: str) -> str:
+def shortened(text: str, most: int | None) -> str:
+    """Return a text in one line of at most `most` characters; None for all of it."""
     text = " ".join(text.split())
-    return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
+    return text if most is None or len(text) <= most else text[: most - 1] + "…"
+
+
+def _short(text: str) -> str:
+    return shortened(text, LENGTH)
 
 
 def _text(text: str, most: int = 0) -> str:

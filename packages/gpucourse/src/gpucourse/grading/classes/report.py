@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpucourse.grading.classes.page import page, reasons
+from gpucourse.grading.classes.page import page, shortened, tests
 from gpucourse.grading.classes.similarity import Pair
 from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
@@ -71,12 +71,9 @@ def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
     table.add_column("test")
     table.add_column("all points", justify="right")
     table.add_column("most frequent reason")
-    names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
-    for name in names:
-        outcomes = [o for verdict in graded for o in verdict.tests if o.test == name]
-        usual = next((reason for reason, _ in reasons(graded, name).most_common(1)), "")
-        passed = sum(outcome.passed for outcome in outcomes)
-        table.add_row(escape(name), f"{passed} of {len(outcomes)}", escape(shortened(usual, most)))
+    for name, passed, often in tests(graded):
+        usual = often[0][0] if often else ""
+        table.add_row(escape(name), passed, escape(shortened(usual, most)))
     return table
 
 
@@ -98,11 +95,6 @@ def own_reason(verdict: Verdict) -> str:
     if empty:
         told.append(f"{many(empty, 'test')} without an answer yet")
     return "; ".join(told)
-
-
-def shortened(text: str, most: int | None = REASON_LENGTH) -> str:
-    text = " ".join(text.split())
-    return text if most is None or len(text) <= most else text[: most - 1] + "…"
 
 
 def write(
@@ -128,7 +120,7 @@ def write(
 
 def as_csv(verdicts: Sequence[Verdict]) -> str:
     """Return one row for each notebook: student, kind, points, points of each test, reason."""
-    tests = list(dict.fromkeys(o.test for verdict in verdicts for o in verdict.tests))
+    names = list(dict.fromkeys(o.test for verdict in verdicts for o in verdict.tests))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -138,7 +130,7 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
             "kind",
             "score",
             "max_score",
-            *tests,
+            *names,
             "reason",
             "isolation",
             "device",
@@ -154,7 +146,7 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
                 verdict.notebook,
                 verdict.kind,
                 *score,
-                *(earned.get(test, "") for test in tests),
+                *(earned.get(test, "") for test in names),
                 plain(own_reason(verdict)),
                 verdict.isolation,
                 verdict.device,
