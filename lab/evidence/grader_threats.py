@@ -37,6 +37,7 @@ from gpucourse.grading.sandbox.file_system import needed_paths
 from gpucourse.grading.sandbox.levels import Sandbox
 from gpucourse.grading.verdict import digest
 from gpucourse.system.programs import search_path
+from gpucourse.wording import shortened
 from lab.benchmarks import report
 from lab.benchmarks.support import REPOSITORY
 from threats import Attempt, Course
@@ -263,7 +264,7 @@ def table(rows: list[dict]) -> str:
     lines = ["| | what the submission tries | this grader | stock nbgrader |", "|--:|---|---|---|"]
     for row in rows:
         mine, theirs = row["ours"], row["stock"]
-        reason = f": {shorten(mine['reason'])}" if mine["reason"] else ""
+        reason = f": {shortened(mine['reason'], 90)}" if mine["reason"] else ""
         points = "no grade" if mine["points"] is None else f"{mine['points']:g} of 5"
         lines.append(
             f"| {row['row']} | {escape(row['tries'])} | {points}"
@@ -281,10 +282,6 @@ def told(row: dict, theirs: dict) -> str:
     if points is not None and points > row["deserves"]:
         text = f"**{text}**"
     return ", ".join([text, *theirs["notes"]])
-
-
-def shorten(text: str, length: int = 90) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def escape(text: str) -> str:

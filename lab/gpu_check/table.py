@@ -11,6 +11,7 @@ import json
 import sys
 from pathlib import Path
 
+from gpucourse.wording import shortened
 from lab.gpu_check.command import RESULT
 from lab.gpu_check.lesson_run import find_root
 from lab.gpu_check.parts import NO_TIME, rows_of
@@ -162,8 +163,7 @@ def _pair(row: Row, name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    text = " ".join(text.replace("|", "\\|").split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return shortened(" ".join(text.replace("|", "\\|").split()), _LONGEST)
 
 
 def page(text: str, result: dict | None) -> str:

@@ -1,4 +1,4 @@
-"""English number and article agreement for messages."""
+"""English number and article agreement for messages, and their length."""
 
 from __future__ import annotations
 
@@ -56,3 +56,11 @@ def seconds(value: float, digits: int = 3) -> str:
         if abs(value) >= size:
             return f"{value / size:.{digits}g} {unit}"
     return f"{value / 1e-9:.{digits}g} ns"
+
+
+def shortened(text: str, most: int | None) -> str:
+    """Return a text of at most `most` characters, which ends in ``…`` if it was longer.
+
+    None leaves it as it is.
+    """
+    return text if most is None or len(text) <= most else text[: most - 1] + "…"

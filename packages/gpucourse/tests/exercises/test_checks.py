@@ -225,7 +225,8 @@ def test_checks_are_found_in_an_installed_package(tmp_path: Path):
     package = tmp_path / "site" / "gpucourse"
     for name in ("course", "exercises", "judging", "learner", "system"):
         shutil.copytree(PACKAGE / name, package / name)
-    shutil.copy(PACKAGE / "__init__.py", package)
+    for name in ("__init__.py", "wording.py"):
+        shutil.copy(PACKAGE / name, package)
     (package / "lessons" / LECTURE).mkdir(parents=True)
     course = write_course(tmp_path / "elsewhere")
     file = course / "course" / "lectures" / LECTURE / "checks.py"

@@ -51,6 +51,7 @@ from gpucourse.judging.orders import OF_A_LAUNCH
 from gpucourse.learner import records
 from gpucourse.system import language
 from gpucourse.system.language import _, catalogue
+from gpucourse.wording import shortened
 from virtualgpu.api import hurried, reroute
 
 Check = Callable[..., str | None]
@@ -207,8 +208,7 @@ class Lesson:
             message, look = describe_error(error)
         except BaseException as error:  # the learner's code may raise anything, and exit
             message, look = describe_error(error)
-        if len(message) > MOST_CHARACTERS:  # it has a value of the learner's in it
-            message = message[: MOST_CHARACTERS - 1] + "…"
+        message = shortened(message, MOST_CHARACTERS)  # it has a value of the learner's in it
         unseen = self._unfolded.get(name, 0) < len(exercise.hints)
         return Outcome(name, False, message, look, f'hint("{name}")' if unseen else None)
 

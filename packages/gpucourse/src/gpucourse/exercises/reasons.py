@@ -20,13 +20,14 @@ from typing import NamedTuple
 import gpustandins
 import virtualgpu
 from gpucourse.exercises.advice import advise
+from gpucourse.wording import shortened
 from virtualgpu import sources
 from virtualgpu.api import compiled_lines
 
 #: Of what is shown of an error, the line that tells how to see the rest among them.
 MOST_LINES = 12
 CUT = "…"
-_MOST_PLACES, _MOST_REASON, _LENGTH = 3, 7, 300
+_MOST_PLACES, _MOST_REASON, LENGTH = 3, 7, 300
 
 # Colours, where in memory a function and on the disk a module happens to be, Numba's own names for
 # values, and the place that it puts after its reason.
@@ -80,7 +81,7 @@ def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
     first = ": ".join([type(error).__name__, *lines[:1]])
     if len(lines) > most:
         lines[most - 1 :] = [CUT]
-    return [shortened(line) for line in [first, *lines[1:], *advised(error)]]
+    return [shortened(line, LENGTH) for line in [first, *lines[1:], *advised(error)]]
 
 
 def advised(error: BaseException) -> list[str]:
@@ -107,10 +108,6 @@ def reason(error: BaseException) -> str:
 def is_compilers(error: BaseException) -> bool:
     """Return True if Numba's compiler raises ``error`` about the code that it compiles."""
     return type(error).__module__.endswith("core.errors")
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
 
 
 def places(error: BaseException) -> list[LearnerLine]:

@@ -24,6 +24,7 @@ from numbers import Real
 from pathlib import Path
 
 from gpucourse.system.atomic import PRIVATE, write_atomically
+from gpucourse.wording import shortened
 
 GRADED = "graded"
 STUDENT_FAULT = "student_fault"
@@ -68,11 +69,6 @@ def as_text(text: str) -> str:
     return _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def shortened(text: str) -> str:
-    """Return at most ``LONGEST`` characters of `text`, because PTX may hold huge names."""
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
 def digest(*parts: str | bytes) -> str:
     """Return SHA-256 of `parts`, each preceded by its length to keep lists apart."""
     running = hashlib.sha256()
@@ -88,9 +84,9 @@ class _Recorded:
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, str):
-            value = as_text(value if name == "detail" else shortened(value))
+            value = as_text(value if name == "detail" else shortened(value, LONGEST))
         elif name == "notices" and isinstance(value, list):
-            value = [as_text(shortened(notice)) for notice in value]
+            value = [as_text(shortened(notice, LONGEST)) for notice in value]
         super().__setattr__(name, value)
 
 

@@ -22,7 +22,7 @@ from gpucourse.grading.verdict import (
     Verdict,
     as_text,
 )
-from gpucourse.wording import many
+from gpucourse.wording import many, shortened
 
 REASONS = 3  # of each test
 SLOWEST = 10
@@ -190,14 +190,8 @@ def _paragraph(text: str) -> str:
     return f"<p>{_text(text)}</p>"
 
 
-def shortened(text: str, most: int | None) -> str:
-    """Return a text in one line of at most `most` characters; None for all of it."""
-    text = " ".join(text.split())
-    return text if most is None or len(text) <= most else text[: most - 1] + "…"
-
-
 def _short(text: str) -> str:
-    return shortened(text, LENGTH)
+    return shortened(" ".join(text.split()), LENGTH)
 
 
 def _text(text: str, most: int = 0) -> str:

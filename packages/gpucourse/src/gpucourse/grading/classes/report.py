@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gpucourse.grading.classes.page import page, shortened, tests
+from gpucourse.grading.classes.page import page, tests
 from gpucourse.grading.classes.similarity import Pair
 from gpucourse.grading.oracle.confined import lacking
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdict
 from gpucourse.system.atomic import write_atomically
-from gpucourse.wording import many
+from gpucourse.wording import many, shortened
 
 # Of Okabe and Ito's palette.
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -73,13 +73,14 @@ def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
     table.add_column("most frequent reason")
     for name, passed, often in tests(graded):
         usual = often[0][0] if often else ""
-        table.add_row(escape(name), passed, escape(shortened(usual, most)))
+        table.add_row(escape(name), passed, escape(shortened(" ".join(usual.split()), most)))
     return table
 
 
 def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
     """Return a reason of at most `most` characters in one line; None for all of it."""
-    return shortened(own_reason(verdict) or next(iter(verdict.notices), ""), most)
+    told = own_reason(verdict) or next(iter(verdict.notices), "")
+    return shortened(" ".join(told.split()), most)
 
 
 def own_reason(verdict: Verdict) -> str:

@@ -31,12 +31,13 @@ from gpucourse.grading.testing import verbs
 from gpucourse.grading.verdict import (
     GRADED,
     INFRASTRUCTURE_FAULT,
+    LONGEST,
     STUDENT_FAULT,
     TestOutcome,
     Verdict,
     clamp,
-    shortened,
 )
+from gpucourse.wording import shortened
 from virtualgpu.api import VirtualDevice
 
 # They work with what a test hands them, which may be what a student's function returned.
@@ -207,7 +208,7 @@ def run_test(
     try:
         # The submission made the texts that are looked for in it.
         with clock.limit(REASON_SECONDS):
-            outcome.reason = judge.student.heard.told(shortened(outcome.reason))
+            outcome.reason = judge.student.heard.told(shortened(outcome.reason, LONGEST))
     except OutOfTestTime:
         outcome.reason = NOT_HELD
     outcome.near = judge.near

@@ -29,7 +29,7 @@ from gpucourse.grading.submission.assignment import SETUP, SOLUTION, Assignment,
 from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.testing.withheld import COURSES_OWN
 from gpucourse.judging.exchange import Exchange
-from gpucourse.wording import a_or_an
+from gpucourse.wording import a_or_an, shortened
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
 # Where a message may not be repeated.
@@ -470,4 +470,4 @@ def _clean(text: str, length: int) -> str:
     text = CONTROL.sub("", text[: 20 * length])
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     text = "\n".join(lines[:6])
-    return text if len(text) <= length else text[: length - 1] + "…"
+    return shortened(text, length)

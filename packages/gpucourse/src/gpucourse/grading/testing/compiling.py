@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from gpucourse.exercises.reasons import is_compilers, places, shortened, told
+from gpucourse.exercises.reasons import LENGTH, is_compilers, places, told
+from gpucourse.wording import shortened
 
 
 def gist(error: Exception) -> str:
     """Return the learner's line that cannot be compiled, the reason and the remedy."""
-    return shortened(": ".join([*map(str, places(error)[-1:]), " ".join(told(error))]))
+    text = ": ".join([*map(str, places(error)[-1:]), " ".join(told(error))])
+    return shortened(text, LENGTH)
 
 
 def is_compile_error(error: Exception) -> bool:
