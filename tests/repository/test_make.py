@@ -223,4 +223,4 @@ def test_a_starter_is_graded_as_readme_shows(repository: Path) -> None:
     )
     assert done.returncode == 1, done.stderr  # graded, and not all points
     assert re.search(r"01_fill_a_histogram: 0 of \d+ points", done.stdout), done.stdout
-    assert "3 points more are for a person to give: reflection" in done.stdout
+    assert "3 more points are given by a person: reflection" in done.stdout

@@ -156,7 +156,7 @@ def in_one_buffer_for_all(gpu, chunks, results):
         streams[k % 3].copy_out(place, result)
 
 
-@wrong("pipeline", r"copy_in needs memory of the device there: gpu.buffer")
+@wrong("pipeline", r"copy_in needs device memory there: gpu.buffer")
 def in_memory_of_the_host(gpu, chunks, results):
     streams = [gpu.stream() for _ in range(3)]
     for k, (chunk, result) in enumerate(zip(chunks, results, strict=True)):

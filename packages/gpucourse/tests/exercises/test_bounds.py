@@ -163,7 +163,7 @@ def test_of_a_megabyte_the_beginning_is_printed(heard, capsys):
     assert heard(prints).passed
     out = capsys.readouterr().out
     assert len(out) < 10_200
-    assert out.endswith("… 990,001 characters more were printed during this check\n")
+    assert out.endswith("… 990,001 more characters were printed during this check\n")
 
 
 @pytest.mark.parametrize(

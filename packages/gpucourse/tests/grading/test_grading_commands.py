@@ -81,7 +81,7 @@ def test_a_wrong_answer_in_a_renamed_notebook(checkout, console):
 def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch):
     other = write_submission(checkout / "projects" / "other.ipynb", [])
     assert grade_notebook.grade(other, console) == grade_notebook.NOT_GRADED
-    assert "none of the projects: toy" in console.export_text()
+    assert "not one of the projects: toy" in console.export_text()
     broken = checkout / "projects" / "broken.ipynb"
     broken.write_text("{")
     assert grade_notebook.grade(broken, console) == grade_notebook.NOT_GRADED
@@ -189,7 +189,7 @@ def test_a_quick_demo_is_a_small_class_of_the_first_project(checkout, console, t
 
 def test_the_demo_clears_no_folder_of_anybody_elses(checkout, console, tmp_path):
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match="not of the demo's making"):
+    with pytest.raises(FileExistsError, match="not made by the demo"):
         demo.run(tmp_path, console, [checkout])
     assert (tmp_path / "thesis.tex").exists()
 

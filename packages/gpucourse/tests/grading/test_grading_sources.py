@@ -73,7 +73,7 @@ def test_the_text_is_compiled_elsewhere_and_launched_here(reason_of):
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        ("7", "is no text"),
+        ("7", "is not a string"),
         (kernel(POINTERS, INDEX + "out[i] = 3 * x[i];"), "outside its arrays"),
         (
             kernel(POINTERS, INDEX + "if (i < 40) { out[i] = 3 * x[i]; ((double *)x)[i] = 0; }"),

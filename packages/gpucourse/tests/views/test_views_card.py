@@ -229,7 +229,7 @@ def test_lines_of_device_functions_stand_below():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((kernels.copy[1, 32], X, X), "brackets on already"),
+        ((kernels.copy[1, 32], X, X), "already has its brackets"),
         ((None, 1, 32), "not kernel\\[grid, block\\]"),
         ((lambda x: x, 1, 32, X), "put @cuda.jit above its def"),
         ((42, 1, 32, X), "an? int, not a kernel"),

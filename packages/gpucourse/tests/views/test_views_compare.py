@@ -97,7 +97,7 @@ def test_recorded_times_are_shown_with_their_machine(tmp_path):
     assert "2 µs" in view.text
     assert "Recorded on NVIDIA H200, 2026-01-02; numba-cuda 0.30.4." in view.text
     assert "No times of a GPU" not in view.text
-    with pytest.raises(RuntimeError, match="on a machine with a GPU only"):
+    with pytest.raises(RuntimeError, match="only on a machine with a GPU"):
         view.save(tmp_path / "mine.json")
 
 

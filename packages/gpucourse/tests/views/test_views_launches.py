@@ -296,7 +296,7 @@ def test_a_large_launch_is_replayed_in_the_default_order():
 
 @pytest.mark.parametrize("view", [timeline, memory, tree, race])
 def test_forgotten_brackets_are_told_by_every_view(view):
-    with pytest.raises(TypeError, match="brackets on already"):
+    with pytest.raises(TypeError, match="already has its brackets"):
         view(kernels.copy[1, 32], X, X)
     with pytest.raises(TypeError, match="the grid"):
         view(kernels.copy, X, X)

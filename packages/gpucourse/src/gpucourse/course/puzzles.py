@@ -266,7 +266,7 @@ def read_puzzle(path: Path) -> Puzzle:
                 for one in table.get(kind, ())
             ]
         if not all(one.says for one in table["wrong"]):
-            raise PuzzleError("a wrong answer needs what the check says of it")
+            raise PuzzleError("a wrong answer needs the text with which the check answers it")
         if asked:
             raise PuzzleError(f"[predict] has {', '.join(asked)}")
         if unknown := table.keys() - {one.name for one in fields(Puzzle)}:

@@ -52,8 +52,8 @@ def dimuons(events: int | None = None, seed: int = 1, **options: Any) -> ak.Arra
     if options or seed != 1:
         asked = ", ".join(["seed"] * (seed != 1) + list(options))
         raise ValueError(
-            f"dimuons() without a number of events reads the bundled sample, which has no {asked} "
-            f"to choose; say how many to generate, for example dimuons(10_000, {asked}=...)"
+            f"dimuons() without a number of events reads the bundled sample, which has no "
+            f"choice of {asked}; say how many to generate, for example dimuons(10_000, {asked}=...)"
         )
     from gpucourse.data import bundled  # here, so that `python -m` may run it as a program
 

@@ -230,7 +230,7 @@ def _check_space(directory: Path, needed: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise FetchError(
-            f"{directory} has {free / 1e9:.1f} GB free, and {needed / 1e9:.1f} GB are to come.  "
+            f"{directory} has {free / 1e9:.1f} GB free, but {needed / 1e9:.1f} GB are needed. "
             "Make room, or choose another directory."
         )
 

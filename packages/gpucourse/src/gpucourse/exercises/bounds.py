@@ -108,7 +108,7 @@ def printing_little() -> Iterator[None]:
             yield
     finally:
         if (more := out.printed - CHARACTERS) > 0:
-            said = _("… {more:,} characters more were printed during this check")
+            said = _("… {more:,} more characters were printed during this check")
             print("\n" + said.format(more=more))
 
 

@@ -93,7 +93,7 @@ def require_no_launch(kernel: object) -> None:
     """Require that a kernel comes without brackets: the check chooses the launch."""
     require(
         type(kernel).__name__ != "_LaunchConfiguration",
-        _("this is a kernel with its brackets, and the check chooses blocks and threads itself"),
+        _("this kernel already has its brackets, but the check chooses blocks and threads itself"),
         look=_("`{name}`, its name alone").format(
             name=getattr(getattr(kernel, "dispatcher", None), "__name__", "kernel")
         ),
@@ -138,7 +138,7 @@ def watched(
     require(
         not order_matters(launch, after, seeds, _same, orderless),
         _("the answer changes with the order in which the threads run"),
-        look=_("what must have happened before this line runs, and what makes sure of it?"),
+        look=_("what must have happened before this line runs, and what ensures that?"),
     )
     return after
 
@@ -182,11 +182,11 @@ def _in_a_check(found: Finding, atomics: bool) -> str:
     advice = found.advice
     if found.kind == "uninitialised" and "cuda.device_array" in advice:
         advice = _(
-            "an output comes as memory is, not as zeros: write its element before you read it, "
+            "an output array does not start as zeros: write its element before you read it, "
             "out[i] = … before out[i] += …"
         )
     elif found.kind == "race" and "atomic" in advice and not atomics:
-        advice = _("let each thread write an element of its own, and no other thread read it")
+        advice = _("let each thread write its own element, which no other thread reads")
     return found.message.removesuffix(found.advice) + advice if found.advice else found.message
 
 

@@ -52,7 +52,7 @@ def said(
         )
     first = f"{type(error).__name__}: {why}".splitlines()[0][:_LENGTH]
     if handed := [described(one) for one in answers if not callable(one)]:
-        return _("the check cannot use what it was handed: {what} ({why})").format(
+        return _("the check cannot use what you passed to it: {what} ({why})").format(
             what=", ".join(handed), why=first
         ), None
     codes = {code for one in answers if (code := _code(one))}

@@ -89,7 +89,7 @@ def launches_on_a_gpu() -> None:
         _now.say(
             _(
                 "… {name}: your answer is launched on the GPU, where this check cannot stop it. If "
-                "nothing more is said, a kernel never ends: Kernel › Restart Kernel…, and look at "
+                "nothing more appears, a kernel never ends: Kernel › Restart Kernel…, and look at "
                 "its loops"
             ).format(name=_now.name)
         )

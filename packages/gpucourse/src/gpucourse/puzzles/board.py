@@ -189,5 +189,5 @@ def parting(puzzle: Puzzle, winners: Winners) -> str:
             quickest=winners.shortest.bytes,  # type: ignore[union-attr]
         )
         + " "
-        + (puzzle.last or _("What does the quick one do less of, that bytes don't count?"))
+        + (puzzle.last or _("What does the quickest do less of that the bytes don't show?"))
     )

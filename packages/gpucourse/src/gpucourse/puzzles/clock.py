@@ -46,7 +46,7 @@ def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
             _("{case} on the GPU, {count:,} of the results in {name} are wrong").format(
                 case=case, count=len(wrong), name=name
             ),
-            look=_("what is another in this size than in the others?"),
+            look=_("what differs between this size and the others?"),
         )
     return statistics.median(times)
 

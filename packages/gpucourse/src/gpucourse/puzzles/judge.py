@@ -141,7 +141,7 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     require_no_launch(kernel)
     require(
         type(kernel) is CUDADispatcher,
-        _("this is of type {type}, not a kernel: a function under `@cuda.jit` is asked for").format(
+        _("this is of type {type}, not a kernel: give a function under `@cuda.jit`").format(
             type=type(kernel).__name__
         ),
         look=_("`@cuda.jit` above `def {name}`, its name without parentheses here").format(
@@ -376,8 +376,8 @@ def _demand_no_knowledge(
     require(
         mine.global_sectors >= _HONEST * counters.global_sectors,
         _(
-            "right, but it moves {mine:,} bytes for the numbers that are counted, "
-            "and {other:,} for others of the same size"
+            "right, but it moves {mine:,} bytes for the counted numbers, "
+            "and {other:,} for other numbers of the same size"
         ).format(mine=moved(mine), other=moved(counters)),
         look=_("does the kernel assume values that it has not read yet?"),
     )
@@ -397,7 +397,7 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
             _("the answer is right, but the work is not shared: {counted}").format(
                 counted=found.counted
             ),
-            look=_("a thread for each element: no loop over all of them in one thread"),
+            look=_("give each element a thread, instead of a loop over all elements in one thread"),
         )
 
 
@@ -405,14 +405,14 @@ def _demand_better(puzzle: Puzzle, ms: float | None, mine: int, library: int) ->
     """Require fewer bytes than the library's, or, on a GPU, less time."""
     if mine < library:
         return
-    message = _("right, but the library moves {library:,} bytes, and this {mine:,}").format(
+    message = _("right, but the library moves {library:,} bytes, and your kernel {mine:,}").format(
         library=library, mine=mine
     )
     library_ms = clock.library_ms(puzzle)
     if ms is not None and library_ms is not None:
         if ms < library_ms:
             return
-        message += _("; and it takes {library:.3g} ms, and this {mine:.3g}").format(
+        message += _("; it takes {library:.3g} ms, and your kernel {mine:.3g}").format(
             library=library_ms, mine=ms
         )
     require(

@@ -137,7 +137,7 @@ class Stream:
 
     def _demand_device(self, what: str, buffer: np.ndarray) -> None:
         if not any(np.shares_memory(buffer, one) for one in self.gpu.buffers):
-            raise ValueError(f"{what} needs memory of the device there: gpu.buffer(size) gives it")
+            raise ValueError(f"{what} needs device memory there: gpu.buffer(size) gives it")
 
     def synchronize(self) -> None:
         """Wait for all that was queued in this stream."""

@@ -204,7 +204,7 @@ class Demo:
         """Make the folder again with sources, configuration and submissions."""
         if self.folder.exists():
             if not (self.folder / MARKER).is_file():
-                raise FileExistsError(f"{self.folder} is not of the demo's making; move it away")
+                raise FileExistsError(f"{self.folder} was not made by the demo; move it away")
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
         (self.folder / MARKER).touch()

@@ -62,7 +62,7 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     by_hand = [cell for cell in assignment.solutions if cell.points]
     if by_hand and verdict.kind != INFRASTRUCTURE_FAULT:
         names = ", ".join(cell.grade_id for cell in by_hand)
-        more = _("{points:g} points more are for a person to give: {names}")
+        more = _("{points:g} more points are given by a person: {names}")
         console.print(
             more.format(points=sum(cell.points for cell in by_hand), names=names), markup=False
         )
@@ -159,6 +159,6 @@ def find_source(notebook: Path) -> Path:
         if belongs(cells, Assignment.load(path)):
             return path
     raise LookupError(
-        f"{notebook.name} is none of the projects: {', '.join(sorted(sources))}. Start from the "
+        f"{notebook.name} is not one of the projects: {', '.join(sorted(sources))}. Start from the "
         "notebook in projects/."
     )

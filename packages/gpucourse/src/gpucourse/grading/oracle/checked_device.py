@@ -109,7 +109,7 @@ class CheckedDevice(UntrustingDevice):
             after = self._gpu.play(launch, LAUNCH_SECONDS)
         except GPUFault as fault:
             raise InfrastructureFault(
-                f"the kernel '{launch.kernel}' runs on the virtual GPU and not on the GPU: {fault}"
+                f"the kernel '{launch.kernel}' runs on the virtual GPU but not on the GPU: {fault}"
             ) from None
         self._judge(launch, after)
         for piece, array in zip(launch.pieces, after, strict=True):

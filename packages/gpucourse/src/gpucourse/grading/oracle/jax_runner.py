@@ -130,5 +130,5 @@ class JaxRunner:
         except RecursionError:  # programs inside of programs, deeper than JSON is written
             reply, arrays = {}, []
         if "done" not in reply:
-            raise PropertyFailed(f"what JAX recorded of '{program.name}' cannot be run by itself")
+            raise PropertyFailed(f"JAX's record of '{program.name}' cannot be run by itself")
         return reply["done"], arrays

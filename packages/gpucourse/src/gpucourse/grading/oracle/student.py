@@ -211,7 +211,9 @@ class Student:
                 operation = operation_in(what)
                 what = f"the operation '{operation}'" if operation else ""
             what = what and f": {what}"
-            raise PropertyFailed(f"'{name}' uses what the grader cannot run by itself{what}")
+            raise PropertyFailed(
+                f"'{name}' uses an operation that the grader cannot run by itself{what}"
+            )
         return program_of(name, reply.get("done"), received)
 
     def compile(self, name: str, types: list[dict]) -> dict:
@@ -241,7 +243,7 @@ class Student:
             or not isinstance(done.get("entry"), str)
         ):
             self.close()
-            raise PropertyFailed(f"'{name}' did not come out of the compiler as a kernel")
+            raise PropertyFailed(f"'{name}' was not compiled to a kernel")
         if sum(map(len, texts)) > self.limits.ptx_bytes:
             raise PropertyFailed(f"the kernel '{name}' is larger than any kernel should be")
         return done

@@ -51,7 +51,9 @@ def share_of(name: str, ratio: float, bound: Bound) -> float:
     """
     full, none = bound if isinstance(bound, tuple) else (bound, bound)
     if not 1 <= full <= none:
-        raise ValueError(f"{name}: a bound is at least 1 and a pair of them rises, not {bound}")
+        raise ValueError(
+            f"{name}: a bound is at least 1, and a pair of bounds increases, unlike {bound}"
+        )
     if ratio <= full:
         return 1.0
     if ratio >= none:

@@ -120,7 +120,7 @@ def launch_source(
     __tracebackhide__ = True
     if not isinstance(source, str):
         raise PropertyFailed(
-            f"the source of the kernel '{kernel}' is no text", f"got {type(source).__name__}"
+            f"the source of the kernel '{kernel}' is not a string", f"got {type(source).__name__}"
         )
     demand_plain_arguments(f"launch_source(…, '{kernel}', …)", args, records=True)
     return current_judge().launch_source(

@@ -42,7 +42,7 @@ def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
                 Problem(
                     tree / line[3:],
                     None,
-                    "was changed by hand: commit it, or take the change back (git restore)",
+                    "was changed by hand: commit it, or undo the change (git restore)",
                 )
                 for line in changed
             ]

@@ -79,7 +79,7 @@ class Comparison(View):
         """
         if device().virtual:
             raise RuntimeError(
-                "times of a GPU can be recorded on a machine with a GPU only: the "
+                "times of a GPU can be recorded only on a machine with a GPU: the "
                 "virtual GPU measures none"
             )
         times = {r.name: r.seconds for r in self.results if r.seconds is not None and r.agrees}

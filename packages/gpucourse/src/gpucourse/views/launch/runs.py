@@ -80,7 +80,7 @@ class Launch:
             kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments, shared_bytes
         )
         if is_tiled(kernel) and made.block != (1, 1, 1):
-            raise TypeError("the block of a kernel over tiles is 1: nothing is said of threads")
+            raise TypeError("the block of a kernel over tiles is 1: it is written without threads")
         return made
 
     @property
@@ -202,12 +202,12 @@ def check_kernel(kernel: Any) -> str:
         return kernel._pyfunc.__name__
     if hasattr(kernel, "dispatcher") and _is_numba(kernel.dispatcher):
         raise TypeError(
-            "this kernel has its brackets on already: give the kernel, the grid and the block one "
+            "this kernel already has its brackets: give the kernel, the grid and the block one "
             "after the other, as in report(kernel, 4, 32, x)"
         )
     if kernel is None:
         raise TypeError(
-            "this is None, what a launch returns: give the kernel itself, not "
+            "this is None, which is what a launch returns: give the kernel itself, not "
             "kernel[grid, block](…)"
         )
     if callable(kernel) and hasattr(kernel, "__code__"):
