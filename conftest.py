@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -58,16 +58,6 @@ def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 # Compilers make many objects that are soon gone: to look at them 30 times as seldom takes 6 % off.
 gc.set_threshold(20_000, 20, 20)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage among 10,000 tests that stay: it takes each worker 1.5 s."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
