@@ -95,7 +95,8 @@ class Methods:
     def reshape(self, *shape, order="C", copy=None):
         """Return the same elements in another shape: a view where that is possible."""
         shape = shape[0] if len(shape) == 1 else shape
-        return named("reshape")(self, shape, order, copy=copy)
+        asked = {} if copy is None else {"copy": copy}  # NumPy has that argument from 2.1 on
+        return named("reshape")(self, shape, order, **asked)
 
     def transpose(self, *axes):
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
