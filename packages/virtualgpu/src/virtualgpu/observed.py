@@ -1,7 +1,7 @@
-"""``check()``, ``profile()`` and ``schedule()`` as users call them.
+"""Public context managers ``check()``, ``profile()`` and ``schedule()``.
 
-Launches inside them that would go to a real GPU go to the virtual one (:func:`reroute`), so that
-none of Numba's and of cuTile's passes unseen.
+Inside them, Numba and cuTile launches that would go to a real GPU go to the virtual GPU instead
+(:func:`reroute`), so that no launch is missed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Exceptions of signal handlers, told apart from those of the code that they interrupt.
+"""Distinction between exceptions of signal handlers and those of the code that they interrupt.
 
-Python runs a handler between two instructions of whatever the main thread does, so its exception
-comes out of that code: a timeout out of a compiler, for one. It is meant for the program.
+Python runs a handler between two bytecode instructions of the code that the main thread executes,
+so the handler's exception propagates from that code. For example, a timeout may propagate from a
+compiler, although the exception is meant for the program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Awkward Arrays in Numba's CUDA kernels: iteration, and what a kernel gets for an array.
+"""Awkward Arrays as arguments of Numba CUDA kernels: parameter layout and a fix for iteration.
 
 **Iteration**, with and without a GPU. numba-cuda takes only those registrations of a third library
 whose implementation says that it comes from outside Numba, and Numba's decorator ``iternext_impl``

@@ -1,4 +1,4 @@
-"""Devices and contexts.
+"""Devices and contexts of the driver API.
 
 CUDA Driver API, sections "Device Management", "Primary Context Management", "Context Management".
 """
@@ -13,7 +13,7 @@ from virtualgpu import devices
 from virtualgpu.cuda.driver_api import API, DriverFailure
 from virtualgpu.driver.entries import Result, entry, forward
 
-# Memory pools belong to this package alone: the other front ends have none.
+# Only this package has memory pools; the other front ends do not use them.
 _ATTRIBUTES = {binding.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: 1}
 _HEAP = binding.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE
 
@@ -96,9 +96,9 @@ def cuDevicePrimaryCtxGetState(number: int) -> tuple[int, int]:
 
 @entry(">z z")
 def cuGetExportTable(identifier: int) -> int:
-    """Raise an error: the tables that NVIDIA's libraries ask for are undocumented.
+    """Raise an error, because the tables that NVIDIA's libraries request are undocumented.
 
-    NVRTC works without them.
+    NVRTC works without these tables.
     """
     raise DriverFailure(Result.CUDA_ERROR_NOT_FOUND, "cuGetExportTable")
 
@@ -115,7 +115,7 @@ def cuCtxGetId(context: int) -> int:
 
 @entry(">i >i")
 def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
-    return 0, -5  # least and greatest, as on hardware; they change nothing
+    return 0, -5  # least and greatest, as on hardware; priorities have no effect
 
 
 @entry(">z I")

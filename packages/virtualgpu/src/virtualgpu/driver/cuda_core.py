@@ -1,17 +1,18 @@
-"""Adaptation of ``cuda.core`` beside the driver, once it is imported.
+"""Patches of ``cuda.core`` that the driver alone cannot provide, applied when it is imported.
 
-- *Machine code.* ``Program.compile("cubin")`` gives the PTX: the virtual GPU's own code. Line
-  information is always generated, and messages quote the lines of the source string.
-- *Words.* ``CUDAError`` says what the machine says: the line, the block, the thread.
-- *Arguments.* ``launch`` counts them: too few, and a GPU reads whatever lies behind.
-- *Linking.* By the driver, which gives PTX; nvJitLink, where it is installed, would give machine
-  code. What it is needed for is LTO-IR: it makes PTX of that first.
+- *Machine code.* ``Program.compile("cubin")`` returns PTX, which is the virtual GPU's own code.
+  Line information is always generated, and messages quote the lines of the source string.
+- *Messages.* ``CUDAError`` contains the virtual GPU's message, with the line, block and thread.
+- *Arguments.* ``launch`` checks the number of arguments: with too few, a GPU would read whatever
+  lies behind them.
+- *Linking.* The driver links, and the result is PTX. nvJitLink, if it is installed, would produce
+  machine code; it is used only to compile LTO-IR to PTX first.
 - *The runtime.* ``Device.sync`` calls ``cudaDeviceSynchronize`` of NVIDIA's runtime library.
 
-It relies on (cuda.core 1.x): ``cuda.core.Program`` and ``Linker``, which can be base classes, and
-``cuda.core.launch``; ``_utils.cuda_utils`` looks up the words of an error's code in its global
-``DRIVER_CU_RESULT_EXPLANATIONS`` by ``get``; ``_linker`` decides once, by
-``_decide_nvjitlink_or_driver``, and takes the driver where nvJitLink has no version.
+The patches rely on these parts of cuda.core 1.x: ``cuda.core.Program`` and ``Linker``, which can be
+base classes, and ``cuda.core.launch``. ``_utils.cuda_utils`` looks up the message of an error code
+with ``get`` in its global ``DRIVER_CU_RESULT_EXPLANATIONS``. ``_linker`` chooses a linker once, in
+``_decide_nvjitlink_or_driver``, and takes the driver if nvJitLink has no version.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _saved: list[tuple[ModuleType, str, Any]] = []
 
 
 class ResultExplanations:
-    """Explanations of result codes: the machine's own message, else cuda.core's."""
+    """Explanations of result codes: the virtual GPU's own message, or else that of cuda.core."""
 
     def __init__(self, explanations: Any):
         self._explanations = explanations
@@ -42,7 +43,7 @@ class ResultExplanations:
 
 
 def adapt(core: ModuleType) -> None:
-    """Change ``cuda.core``, just imported. A second call changes nothing."""
+    """Patch ``cuda.core``, which has just been imported. A second call changes nothing."""
     if _saved:
         return
     from cuda.bindings import runtime
@@ -70,7 +71,7 @@ def _link_by_the_driver(linker: ModuleType) -> None:
 
 
 def restore() -> None:
-    """Give ``cuda.core`` its own parts back."""
+    """Undo :func:`adapt`."""
     while _saved:
         module, name, value = _saved.pop()
         setattr(module, name, value)
@@ -160,7 +161,7 @@ def _linker_class(core: Any) -> type:
 
 
 def _of_the_link(options: Any) -> list[str]:
-    """Return nvJitLink's options that change the PTX, without those meant for ptxas."""
+    """Return the nvJitLink options that change the PTX, without those for ptxas."""
     values = {
         "-ftz": options.ftz,
         "-prec-div": options.prec_div,
@@ -174,9 +175,9 @@ def _of_the_link(options: Any) -> list[str]:
 
 
 def _device_synchronize():
-    """Implement ``Device.sync`` by the driver.
+    """Implement ``Device.sync`` with a driver call.
 
-    NVIDIA's runtime library would ask the driver for undocumented tables.
+    NVIDIA's runtime library would request undocumented tables from the driver.
     """
     from cuda.bindings import runtime
 

@@ -1,7 +1,7 @@
-"""Adaptation of cuTile beside the driver, which it finds by itself.
+"""Patches that make cuTile use the virtual GPU's driver.
 
-Kernels end as Tile IR bytecode, in place of a real GPU's machine code; what goes wrong in them is
-raised as it is; PyTorch's CPU tensors are copied to the device for a launch, and back.
+Kernels are compiled to Tile IR bytecode instead of machine code. Errors in kernels are raised
+unchanged. PyTorch's CPU tensors are copied to the device for a launch and back afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _before: list[tuple[Any, str, Any]] = []  # (an object, its attribute, cuTile's 
 
 
 def adapt(tile: ModuleType) -> None:
-    """Have the kernels of ``cuda.tile`` run on the virtual GPU."""
+    """Make the kernels of ``cuda.tile`` run on the virtual GPU."""
     if _before:
         return
     try:
@@ -68,18 +68,18 @@ def adapt(tile: ModuleType) -> None:
 
 
 def is_adapted() -> bool:
-    """Return True if what ``cuda.tile`` launches comes to the virtual GPU."""
+    """Return True if launches of ``cuda.tile`` go to the virtual GPU."""
     return bool(_before)
 
 
 def bytecode_of(
     kernel: Any, signature: Any, context: Any, compute_capability: tuple[int, int] | None = None
 ) -> tuple[bytes, str, Any]:
-    """Return a kernel's Tile IR for arguments of a signature, its name in it, and all results."""
+    """Return a kernel's Tile IR for a signature, its name in the bytecode, and all results."""
     from cuda.tile import _compile
     from cuda.tile._bytecode.version import BytecodeVersion
 
-    made = _compile.compile_tile(  # as it is by then: tests replace it
+    made = _compile.compile_tile(  # looked up at each call, because tests replace it
         kernel._annotated_function,
         (signature,),
         _compile.format_sm_arch(*(compute_capability or (9, 0))),
@@ -94,6 +94,6 @@ def bytecode_of(
 
 
 def restore() -> None:
-    """Undo :func:`adapt`. Kernels that have been launched keep their compiled form."""
+    """Undo :func:`adapt`. Kernels that were launched before keep their compiled form."""
     while _before:
         setattr(*_before.pop())

@@ -1,7 +1,8 @@
-"""cuTile's kernels on the virtual GPU, on a machine whose cuTile drives a real one.
+"""cuTile kernels on the virtual GPU, on a machine whose cuTile drives a real GPU.
 
-As :mod:`virtualgpu.numba.beside_gpu` for Numba's: a kernel over tiles that never ends holds a real
-GPU until the process is killed, and no driver says which of its lines reads beyond an array.
+This does for cuTile what :mod:`virtualgpu.numba.beside_gpu` does for Numba. A tile kernel that
+never ends would occupy a real GPU until the process is killed, and no driver reports which line of
+a kernel reads outside an array.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from virtualgpu.devices.real.machine_array import MachineArray, give_back, host_
 from virtualgpu.driver import cutile
 from virtualgpu.wording import a_or_an, many
 
-#: Python's numbers in the types that cuTile gives them.
+#: Types that cuTile gives to Python's numbers.
 _NUMBERS = {bool: np.bool_, int: np.int32, float: np.float32}
 
 
@@ -27,8 +28,8 @@ _NUMBERS = {bool: np.bool_, int: np.int32, float: np.float32}
 def reroute() -> Iterator[None]:
     """Run kernels of ``cuda.tile.launch`` on the virtual GPU inside the ``with``.
 
-    Arguments are arrays of NumPy, numba.cuda, CuPy and JAX, and Python's numbers; raises
-    :class:`TypeError` for others. Where the virtual GPU is active anyway, nothing changes.
+    Arguments may be arrays of NumPy, numba.cuda, CuPy and JAX, and Python numbers; others raise
+    :class:`TypeError`. If the virtual GPU is active already, nothing changes.
     """
     tile = sys.modules.get("cuda.tile")
     if tile is None or cutile.is_adapted():
@@ -51,7 +52,7 @@ def _launch(
     *,
     programmatic_dependent_launch: bool = False,
 ) -> None:
-    """Replace ``cuda.tile.launch``: the launch ends before this returns.
+    """Replace ``cuda.tile.launch``; this function returns after the launch has ended.
 
     ``stream`` belongs to a real GPU and is ignored.
     """
@@ -85,9 +86,9 @@ def _launch(
 
 
 def _parameter(value: Any, note: Any) -> tuple[Any, list[bytes]]:
-    """Return cuTile's assumptions on an argument, and the bytes that a launch passes.
+    """Return cuTile's assumptions about an argument, and the bytes that a launch passes.
 
-    The assumptions are those of its own launch (calling convention ``cutile_python_v1``).
+    The assumptions are those of cuTile's own launch (calling convention ``cutile_python_v1``).
     """
     from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, ScalarConstraint
 

@@ -1,11 +1,11 @@
-"""The table of the driver's functions: Python functions that C code can call.
+"""Table of the driver's functions: Python functions that C code can call.
 
-:func:`entry` puts a function into the table, under its own name. Its signature says what C hands
-over, a letter each: ``i`` int, ``I`` unsigned int, ``z`` size_t, a handle or any pointer, ``B`` and
-``H`` unsigned char and short, ``f`` float, ``h`` a handle of 64 bytes by value; with ``>`` before,
-a pointer to where a result goes.
-The Python function takes the others and returns the results. :func:`forward` does the same with
-functions that :mod:`virtualgpu.cuda.driver_api` has already.
+:func:`entry` puts a function into the table under its own name. The signature gives one letter for
+each C argument: ``i`` int, ``I`` unsigned int, ``z`` size_t, a handle or any pointer, ``B`` and
+``H`` unsigned char and short, ``f`` float, ``h`` a handle of 64 bytes by value. The prefix ``>``
+marks a pointer through which a result is returned. The Python function takes the other arguments
+and returns the results. :func:`forward` does the same with functions that
+:mod:`virtualgpu.cuda.driver_api` already has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Result = binding.CUresult
 
 
 class Handle(ctypes.Structure):
-    """``CUipcMemHandle``."""
+    """The C structure ``CUipcMemHandle``."""
 
     _fields_ = (("reserved", ctypes.c_ubyte * 64),)
 
@@ -41,7 +41,7 @@ _TYPES: dict[str, type] = {
     "h": Handle,
 }
 
-#: What goes wrong on the machine → the driver's word for it; the first that fits.
+#: Error classes of the virtual GPU → the driver's result codes; the first match counts.
 _CODES = (
     (errors.MisalignedAddressError, Result.CUDA_ERROR_MISALIGNED_ADDRESS),
     (errors.MemoryAccessError, Result.CUDA_ERROR_ILLEGAL_ADDRESS),
@@ -60,14 +60,14 @@ _CODES = (
 _OWN = (DriverFailure, errors.VirtualGPUError, NotImplementedError)
 
 _functions: dict[str, tuple[Callable, list[str]]] = {}
-_pointers: dict[str, Any] = {}  # C's pointers to them, made when first asked for
-_last = threading.local()  # .code, .words and .error of what failed last in this thread
-_texts: dict[bytes, ctypes.Array] = {}  # what C was told stays where it is
-#: Where the library has them: there, a call after Python's end does no harm.
+_pointers: dict[str, Any] = {}  # C pointers to the functions, made on first use
+_last = threading.local()  # .code, .words and .error of this thread's last failure
+_texts: dict[bytes, ctypes.Array] = {}  # strings returned to C, which must keep their addresses
+#: Addresses of the functions inside the library: there, a call after Python's end is harmless.
 exported: dict[str, int] = {}
 is_on = False
-# What was taken may be given back at any time, in its own context (cuda.core makes it current and
-# the other one again afterwards); functions are looked up once for all.
+# Resources may be freed at any time, in their own context (cuda.core makes it current and then
+# restores the other one). Function addresses are looked up once for all contexts.
 _ALWAYS = (
     "Free",
     "Destroy",
@@ -79,12 +79,12 @@ _ALWAYS = (
 )
 
 
-# Done again after a signal, these may find that what they give back is gone already.
+# If repeated after a signal, these may find that the resource is freed already.
 _GIVES_BACK = ("Free", "Destroy", "Unload", "Release", "Unregister")
 
 
 def entry(signature: str) -> Callable[[Callable], Callable]:
-    """Put a function into the table (see the module)."""
+    """Return a decorator that puts a function into the table (for signatures, see the module)."""
 
     def put(function: Callable) -> Callable:
         _functions[function.__name__] = function, signature.split()
@@ -96,7 +96,7 @@ def entry(signature: str) -> Callable[[Callable], Callable]:
 def forward(**signatures: str) -> None:
     """Enter the functions of :data:`~virtualgpu.cuda.driver_api.API` into the table, by name.
 
-    They serve every front end alike.
+    All front ends use the same functions.
     """
     for name, signature in signatures.items():
         _functions[name] = getattr(API, name), signature.split()
@@ -105,20 +105,20 @@ def forward(**signatures: str) -> None:
 def switch(on: bool) -> None:
     """Switch the functions on or off.
 
-    Switched off, every function reports that there is no device, except those that free or look up
-    others.
+    When they are switched off, every function reports that there is no device, except those that
+    free resources or look up functions.
     """
     global is_on
     is_on = on
 
 
 def names() -> list[str]:
-    """Return the exported names: most callers look functions up by the ``_v2`` of later CUDA."""
+    """Return the exported names, with the ``_v2`` names of later CUDA that most callers look up."""
     return [name + suffix for name in [*_functions, "cuGetProcAddress"] for suffix in ("", "_v2")]
 
 
 def address(name: str) -> int:
-    """Return the C address of a function; one that is not in the table reports so when called."""
+    """Return the C address of a function. A function that is not in the table fails when called."""
     if name in exported:
         return exported[name]
     if name not in _pointers:
@@ -133,14 +133,14 @@ def address(name: str) -> int:
 
 
 def words_of(code: int) -> str:
-    """Return the machine's message for this thread's failed call with ``code``; empty if none."""
+    """Return the message for this thread's failed call with ``code``, or an empty string."""
     return getattr(_last, "words", "") if getattr(_last, "code", None) == code else ""
 
 
 def error_of(words: str) -> errors.VirtualGPUError | None:
-    """Return the machine's own error behind a message of another library that quotes it.
+    """Return the virtual GPU's error that a message of another library quotes.
 
-    None unless it is what failed last in this thread.
+    Returns None unless that error is the last failure of this thread.
     """
     error = getattr(_last, "error", None)
     told = isinstance(error, errors.VirtualGPUError) and str(error) in words
@@ -168,17 +168,18 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
         before = [*contexts]
         try:
             return run(arguments)
-        except BaseException as error:  # nothing may leave by way of C
+        except BaseException as error:  # no exception may propagate through C
             try:
                 if isinstance(error, _OWN) or not interrupts.keep(error):
                     return _failed(name, error)
-                # A launch has ended; anything else takes microseconds, and C code may rely on it.
+                # A launch has ended. Any other call takes microseconds and is repeated, because C
+                # code may rely on its result.
                 if "Launch" in name:
                     return 0
-                contexts[:] = before  # it may have been pushed or popped before the signal came
+                contexts[:] = before  # the context may have been pushed or popped before the signal
                 again = call(*arguments)
                 return 0 if any(word in name for word in _GIVES_BACK) else again
-            except BaseException as second:  # a signal came just then
+            except BaseException as second:  # another signal arrived at this point
                 interrupts.keep(second)
                 return _failed(name, error)
 
@@ -203,7 +204,7 @@ def _failed(name: str, error: BaseException) -> int:
             else f"{name}: {type(error).__name__}: {error}"
         )
     _last.code, _last.words, _last.error = int(code), words, error
-    # Its frames would keep the program's arrays until the next failure.
+    # The traceback's frames would keep the program's arrays alive until the next failure.
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return int(code)
 
@@ -228,7 +229,7 @@ def _text(words: str) -> int:
     raw = words.encode()
     known = _texts.pop(raw) if raw in _texts else ctypes.create_string_buffer(raw)
     _texts[raw] = known  # the latest
-    while len(_texts) > 1000:  # the oldest of the messages: read long ago
+    while len(_texts) > 1000:  # drop the oldest messages, which have been read
         del _texts[next(iter(_texts))]
     return ctypes.addressof(known)
 

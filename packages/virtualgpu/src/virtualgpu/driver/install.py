@@ -21,15 +21,16 @@ from virtualgpu.driver import (  # noqa: F401  (they fill the table)
     streams,
 )
 
-#: As programs open it. numba-cuda-mlir tries the second first, which not every driver brings.
+#: Names under which programs open the driver. numba-cuda-mlir tries the second first, which not
+#: every driver installs.
 NAMES = ("libcuda.so.1", "libcuda.so")
 _loaded: list[library.SharedLibrary] = []
 
 
 def install() -> bool:
-    """Take the driver's place for whoever loads ``libcuda.so.1`` from now on, if there is none.
+    """Load the virtual GPU's driver as ``libcuda.so.1`` for later users, if there is no driver yet.
 
-    Returns whether this system can (Linux on x86-64, no sandbox that forbids it).
+    Returns True if this system supports it (Linux on x86-64, no sandbox that forbids it).
     """
     if not library.is_possible():
         return False
@@ -40,7 +41,7 @@ def install() -> bool:
             calls = interrupts.calls()
             _loaded.extend(library.SharedLibrary(name, functions, calls) for name in NAMES)
         except (OSError, MemoryError):
-            return False  # a sandbox that loads no code from memory; Numba works without
+            return False  # a sandbox that forbids code in memory; Numba works without it
         entries.exported.update((name, _loaded[0].address(name)) for name in functions)
         for made in _loaded:
             atexit.register(made.end)
@@ -51,7 +52,7 @@ def install() -> bool:
 
 
 def _tell_of_another() -> None:
-    """Warn if a library that looks for libcuda by name finds one that was loaded before."""
+    """Warn if a library that looks for libcuda by name finds one that was loaded earlier."""
     found = ctypes.cast(ctypes.CDLL(NAMES[0])["cuInit"], ctypes.c_void_p).value
     if found != _loaded[0].address("cuInit"):
         warnings.warn(
@@ -64,12 +65,12 @@ def _tell_of_another() -> None:
 
 
 def is_loaded() -> bool:
-    """Return True if this process has the virtual GPU's driver under the driver's name."""
+    """Return True if this process has loaded the virtual GPU's driver under the driver's name."""
     return bool(_loaded)
 
 
 def remove() -> None:
-    """Let the driver report no device any more; programs that have loaded it keep it."""
+    """Make the driver report no device. Programs that have loaded it keep it."""
     entries.switch(False)
     forget("cuda.core")
     forget("cuda.tile")

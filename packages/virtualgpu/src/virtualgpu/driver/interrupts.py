@@ -1,9 +1,9 @@
-"""Exceptions of signal handlers (Ctrl-C) that ran inside a function of the driver.
+"""Storage for exceptions of signal handlers (Ctrl-C) that run inside a driver function.
 
-Python runs a signal's handler when Python code runs next, and here that may be inside a driver
-function that compiled code has called. What the handler raises cannot leave through C: ctypes would
-print it and return garbage. It is kept, and raised once Python code runs outside of the driver,
-which is when it would come on a machine whose driver is written in C.
+Python runs a signal handler when Python code next executes, which may be inside a driver function
+that compiled code has called. An exception of the handler cannot propagate through C: ctypes would
+print it and return garbage. So the exception is stored, and raised when Python code next runs
+outside the driver. On a machine whose driver is written in C it would be raised at the same time.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from virtualgpu.driver import library
 from virtualgpu.signal_handlers import raised_by_handler
 
 _kept: list[BaseException] = []  # at most one
-#: The code of the functions that C calls; :mod:`virtualgpu.driver.entries` adds its own.
+#: Code objects of the functions that C calls; :mod:`virtualgpu.driver.entries` adds its own.
 called_by_c: set[CodeType] = set()
 
 
 def keep(error: BaseException) -> bool:
-    """Keep ``error`` if a signal's handler raised it, and return True if so.
+    """Store ``error`` if a signal handler raised it, and return True in this case.
 
-    A second one that comes before the first is raised takes its place only if it ends more: Ctrl-C
-    takes the place of a handler's TimeoutError.
+    If another exception is stored already, it is replaced only by one that ends more: Ctrl-C
+    replaces a handler's TimeoutError.
     """
     if threading.current_thread() is not threading.main_thread() or not raised_by_handler(error):
         return False
@@ -46,9 +46,10 @@ def raise_kept() -> None:
 
 @contextmanager
 def keeping_lost() -> Iterator[None]:
-    """Keep what handlers raise inside functions that C calls as objects go (``DLPack``'s deleters).
+    """Store exceptions of handlers that run in C callbacks for freed objects (DLPack deleters).
 
-    Such a function has no caller to raise it to: Python gives it to ``sys.unraisablehook``.
+    Such a callback has no caller that could receive the exception, so Python passes it to
+    ``sys.unraisablehook``.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -78,7 +79,7 @@ def _address(function: Any) -> int:
 
 
 def _fetched(kind: int, value: int, trace: int | None) -> None:
-    """Keep an exception that ``PyErr_Fetch`` gave, and let go of its references."""
+    """Store an exception returned by ``PyErr_Fetch``, and release its references."""
     error = ctypes.cast(value, ctypes.py_object).value
     if trace:
         error.__traceback__ = ctypes.cast(trace, ctypes.py_object).value
@@ -94,7 +95,7 @@ _fetched_by_c = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(_fetched)
 
 
 class _Raises:
-    """An object whose truth is asked for between two instructions of Python, to raise there."""
+    """Object whose ``__bool__`` runs between two bytecode instructions and raises there."""
 
     def __bool__(self) -> bool:
         if not _kept:
@@ -102,7 +103,7 @@ class _Raises:
         frame = sys._getframe()
         while (frame := frame.f_back) is not None:  # type: ignore[assignment]
             if frame.f_code in called_by_c:
-                _arm()  # again: C code still waits for us
+                _arm()  # try again: C code is still waiting for this function
                 return False
         raise_kept()
         return False
@@ -114,5 +115,5 @@ _add.argtypes = (ctypes.c_void_p, ctypes.py_object)  # type: ignore[attr-defined
 
 
 def _arm() -> None:
-    """Make Python evaluate :data:`_raises` in the main thread soon, where its error is raised."""
+    """Make Python evaluate :data:`_raises` in the main thread soon, so that it raises its error."""
     _add(_address(ctypes.pythonapi.PyObject_IsTrue), _raises)

@@ -1,10 +1,10 @@
-"""Libraries, kernels and launches.
+"""Libraries, kernels and launches of the driver API.
 
 CUDA Driver API, sections "Library Management", "Module Management", "Execution Control",
 "Occupancy".
 
-An image is PTX or Tile IR: the machine's own code. A cubin or a fatbin is a real GPU's and is
-refused.
+An image is PTX or Tile IR, the virtual GPU's own code. A cubin or a fatbin holds code of a real
+GPU, so it is rejected.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from virtualgpu.wording import many
 _Attribute = binding.CUfunction_attribute
 _handles = itertools.count(0xA000, 16)
 
-#: Name expressions of a PTX text's kernels and variables → their names in it, for messages.
+#: Name expressions of a PTX module's kernels and variables → their PTX names, for messages.
 expressions: dict[str, dict[str, str]] = {}
 
 
 class Library:
-    """Library of PTX texts that belong together, or of one Tile IR bytecode.
+    """Library of PTX modules that are linked together, or of one Tile IR bytecode.
 
-    It is loaded on each device at its first use there.
+    A library is loaded on each device at its first use there.
     """
 
     def __init__(self, image: Sequence[str] | bytes):
@@ -60,7 +60,7 @@ class Library:
         return self._modules.get_or(lambda: Module(texts, mangled, device), device)
 
     def kernel(self, name: str) -> int:
-        """Return the handle of a kernel. Raises DriverFailure with the existing names."""
+        """Return a kernel's handle. Raises DriverFailure with the names of the existing kernels."""
         if name not in self.kernels:
             try:
                 self.module(devices.current()).function(name)
@@ -74,7 +74,7 @@ class Library:
 
 
 class LibraryKernel:
-    """A kernel of a library; its settings are each device's own."""
+    """Kernel of a library; its settings are separate for each device."""
 
     def __init__(self, library: Library, name: str):
         self.library, self.name = library, name
@@ -126,12 +126,12 @@ _NEXT = "\n// virtualgpu: the next text\n"
 
 
 def joined(ptx: list[str]) -> str:
-    """Return texts that are linked with one another as one image."""
+    """Return PTX modules that are linked with one another as one image."""
     return _NEXT.join(ptx)
 
 
 def texts(image: str) -> list[str]:
-    """Return the texts of an image."""
+    """Return the PTX modules of an image."""
     return image.split(_NEXT)
 
 
@@ -152,7 +152,7 @@ def _code(image: int) -> list[str] | bytes:
 @entry(">z z")
 def cuModuleLoadData(image: int) -> int:
     library = Library(_code(image))
-    library.module(devices.current())  # what is wrong with it is said now
+    library.module(devices.current())  # report its errors now
     handle = next(_handles)
     _libraries[handle] = library
     return handle
@@ -263,7 +263,7 @@ def cuKernelSetAttribute(code: int, value: int, handle: int, number: int) -> Non
 
 @entry("z i")
 def cuFuncSetCacheConfig(function: int, config: int) -> None:
-    """Do nothing: the virtual GPU has no cache."""
+    """Do nothing, because the virtual GPU has no configurable cache."""
 
 
 @entry("z z >z >z")
@@ -280,7 +280,7 @@ def cuFuncGetParamInfo(function: int, index: int) -> tuple[int, int]:
 
 
 def _places(function: CudaFunction | TileFunction) -> list[tuple[int, int]]:
-    """Return offset and bytes of each parameter, in order and aligned."""
+    """Return offset and size in bytes of each parameter, in order and aligned."""
     if isinstance(function, TileFunction):
         return function.places
     found, offset = [], 0
@@ -309,7 +309,7 @@ def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 
 
 class _LaunchConfig(ctypes.Structure):
-    """``CUlaunchConfig``."""
+    """The C structure ``CUlaunchConfig``."""
 
     _fields_ = (
         ("grid", ctypes.c_uint * 3),
@@ -368,9 +368,10 @@ _deferred = threading.local()  # .failures, inside deferring()
 
 @contextmanager
 def deferring() -> Iterator[None]:
-    """Defer failures of launches inside the context to its end, with the machine's own error.
+    """Defer failures of launches inside the context to its end, with the virtual GPU's own error.
 
-    For C code that cleans up by the driver once an error is set: then no Python can run.
+    This is for C code that calls the driver to clean up while a Python error is set, when no Python
+    code can run.
     """
     failures: list[Exception] = []
     _deferred.failures = failures
@@ -418,7 +419,7 @@ def _launch(
 
 
 def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: int) -> list[bytes]:
-    """Return the bytes of each parameter: each behind its own pointer, or all in one buffer."""
+    """Return the bytes of each parameter, from separate pointers or from one buffer."""
     if parameters:
         return [
             ctypes.string_at(ctypes.c_size_t.from_address(parameters + 8 * k).value, size)

@@ -1,11 +1,11 @@
-"""A shared library made in memory, whose functions jump to given addresses.
+"""Shared library, made in memory, whose exported functions jump to given addresses.
 
-Before they do, Python's signal handlers run, so that what one raises is kept and does not end in
-the function that C has called (:mod:`virtualgpu.driver.interrupts`).
+Each function first runs Python's signal handlers, so that an exception of a handler is stored and
+does not propagate into the C code that called the function (:mod:`virtualgpu.driver.interrupts`).
 
-The system's loader knows a library by its name (``DT_SONAME``): once this one is loaded, what
-opens ``libcuda.so.1`` in this process is given it. Nothing is compiled and nothing is written to
-disk. System V ABI, "Object Files" and "Dynamic Linking"; x86-64 Linux only.
+The dynamic loader identifies a library by its name (``DT_SONAME``). Once this one is loaded, any
+code in this process that opens ``libcuda.so.1`` receives it. Nothing is compiled and nothing is
+written to disk. System V ABI, "Object Files" and "Dynamic Linking"; x86-64 Linux only.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from collections.abc import Sequence
 _PAGE = 4096
 _DYNAMIC = 16  # entries of the dynamic table, zeros at its end
 _STUB = 16  # bytes of code for each function
-# Functions of every library, in place of its own once Python ends: what they do, in machine code.
+# Functions that every library exports. Once Python has ended, its own functions jump to these.
 _ENDED = {
     "virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
     "virtualgpu_freed": b"\x31\xc0\xc3",  # xor eax, eax; ret
     "virtualgpu_none": b"\x31\xc0\x48\x89\x07\xc3",
 }  # …; mov [rdi], rax; ret
-# Machine code in hexadecimal; @name is the distance to a place.
-# Each function is `lea r11, [its address's place]; jmp before`.
+# Machine code in hexadecimal; @name is the distance to a symbol. Each function is `lea r11, [slot
+# of its address]; jmp before`.
 _STUB_CODE = "4c8d1d @address e9 @before"
-# Save the arguments and call `signals`. Jump to the address; where an error of Python's was set,
-# call it (with the arguments in registers) and set the error again: no Python runs under one, and
-# C code that has failed cleans up by the driver.
+# Save the arguments and call `signals`, then jump to the address. If a Python error was set, call
+# the function instead (with the arguments in registers) and set the error again afterwards: no
+# Python code may run while an error is set, and C code that has failed cleans up through the
+# driver.
 _BEFORE = """
 57 56 52 51 4150 4151 4153 4883ec20
 4889e7 e8 @signals 85c0 7511
@@ -65,7 +66,7 @@ ff15 @PyErr_CheckSignals 85c0 743a
 89df ff15 @PyGILState_Release
 4489e0 4883c408 415c 5b c3
 """
-#: The functions of Python that the code above calls, and the last, which keeps what is fetched.
+#: Functions of Python that the code above calls; the last one stores a fetched exception.
 CALLS = (
     "PyGILState_Ensure",
     "PyErr_Occurred",
@@ -81,25 +82,26 @@ _GIVES_NONE = re.compile("CtxGetCurrent")
 
 
 def is_possible() -> bool:
-    """Return True if this system loads such a library."""
+    """Return True if this system can load such a library."""
     return (
         sys.platform == "linux" and platform.machine() == "x86_64" and hasattr(os, "memfd_create")
     )
 
 
 class SharedLibrary:
-    """A loaded library that exports ``functions``: name → address to jump to.
+    """Loaded library that exports ``functions``: name → address to jump to.
 
-    It stays loaded for the rest of the process. Raises OSError where the system does not load it.
+    The library stays loaded for the rest of the process. Raises OSError if the system cannot load
+    it.
 
     Parameters
     ----------
     calls : sequence of int, optional
-        The addresses of :data:`CALLS`, for signals; without, none are looked for.
+        Addresses of :data:`CALLS`, for signal handlers; without them, no handlers run.
     """
 
     def __init__(self, name: str, functions: dict[str, int], calls: Sequence[int] = ()):
-        # Not closed: a next one with its number would be taken for this one, by its path.
+        # The file stays open: the loader would take a later file with the same path for this one.
         file = os.memfd_create(name)
         os.write(file, image(name, functions | dict.fromkeys(_ENDED, 0), calls))
         self._loaded = ctypes.CDLL(f"/proc/self/fd/{file}", mode=ctypes.RTLD_GLOBAL)
@@ -112,8 +114,9 @@ class SharedLibrary:
     def end(self) -> None:
         """Make every function return 4, CUDA_ERROR_DEINITIALIZED, and call nothing.
 
-        Python ends, and what is freed after it still calls the driver. Freeing succeeds with
-        CUDA_SUCCESS, and so does asking for the current context, which is none, and changing it.
+        Python ends, and objects that are freed later still call the driver. Functions that free
+        resources return CUDA_SUCCESS, and so do those that return or set the current context, which
+        is then none.
         """
         first, count = self.address(self._names[0]), len(self._names)
         distance = ctypes.c_int32.from_address(first + 3).value
@@ -129,7 +132,7 @@ class SharedLibrary:
 
 
 def image(name: str, functions: dict[str, int], calls: Sequence[int] = ()) -> bytes:
-    """Return the library's bytes (ELF64): symbols and code in one segment, addresses in another."""
+    """Return the ELF64 image: symbols and code in one segment, addresses in another."""
     strings, named = bytearray(b"\0" + name.encode() + b"\0"), []
     for function in functions:
         named.append(len(strings))
@@ -138,7 +141,7 @@ def image(name: str, functions: dict[str, int], calls: Sequence[int] = ()) -> by
     at_symbols = _up(64 + 4 * 56, 16)
     at_strings = at_symbols + 24 * count
     at_hash = _up(at_strings + len(strings), 16)
-    # One bucket: a chain through all symbols, the last of them 0. Each is looked up once.
+    # One bucket, a chain through all symbols that ends with 0. Each symbol is looked up once.
     chain = [*range(2, count), 0] if functions else []
     hashed = struct.pack(f"<{count + 3}I", 1, count, 1 if functions else 0, 0, *chain)
     at_code = _up(at_hash + len(hashed), 16)
@@ -159,7 +162,7 @@ def image(name: str, functions: dict[str, int], calls: Sequence[int] = ()) -> by
     )
     code = b"".join(stub.ljust(_STUB, b"\xcc") for stub in stubs)
     code += _machine_code(_BEFORE, at_before, places) + _machine_code(_SIGNALS, at_signals, places)
-    symbols = bytes(24) + b"".join(  # global functions of section 1, which need not exist
+    symbols = bytes(24) + b"".join(  # global symbols of section 1, which need not exist
         struct.pack("<IBBHQQ", string, 0x12, 0, 1, at_code + _STUB * k, _STUB)
         for k, string in enumerate(named)
     )
@@ -193,7 +196,7 @@ def image(name: str, functions: dict[str, int], calls: Sequence[int] = ()) -> by
         + _segment(1, 6, at_dynamic, end - at_dynamic, _PAGE)
         + _segment(2, 6, at_dynamic, 8 * _DYNAMIC, 8)
         + _segment(0x6474E551, 6, 0, 0, 16)
-    )  # a stack that holds no code
+    )  # marks the stack as not executable
     whole = bytearray(end)
     for start, part in (
         (0, head + segments),

@@ -1,7 +1,8 @@
 """Linking (CUDA Driver API, section "Module Management", ``cuLink...``): PTX with PTX.
 
-What comes out is what :mod:`.kernels` loads: the texts, one behind the other. The device runtime
-(``libcudadevrt.a``) is left out: the machine itself has what a grid's barrier asks of it.
+The result is the concatenation of the PTX modules, which :mod:`.kernels` can load. The device
+runtime (``libcudadevrt.a``) is left out, because the virtual GPU itself provides the functions that
+grid barriers need.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from virtualgpu.driver import kernels
 from virtualgpu.driver.entries import Result, entry
 
 _PTX, _LIBRARY = 1, 4  # CU_JIT_INPUT_PTX, CU_JIT_INPUT_LIBRARY
-_DEVICE_RUNTIME = b"__CNPRT_VERSION_NUMBER__"  # a symbol of it
+_DEVICE_RUNTIME = b"__CNPRT_VERSION_NUMBER__"  # a symbol of the device runtime
 _handles = itertools.count(0xB000, 16)
 _states: dict[int, list[str]] = {}
-_images: dict[int, ctypes.Array] = {}  # they live as long as their state
+_images: dict[int, ctypes.Array] = {}  # the linked images, kept as long as their link state
 
 
 @entry("I z z >z")
@@ -45,7 +46,7 @@ def cuLinkAddData(state: int, kind: int, data: int, nbytes: int, *options: int) 
 @entry("z >z >z")
 def cuLinkComplete(state: int) -> tuple[int, int]:
     raw = kernels.joined(_states[state]).encode()
-    kernels.Library(_states[state]).module(devices.current())  # what does not link is said now
+    kernels.Library(_states[state]).module(devices.current())  # report link errors now
     _images[state] = ctypes.create_string_buffer(raw)
     return ctypes.addressof(_images[state]), len(raw)
 

@@ -1,4 +1,4 @@
-"""Memory, copies and fills.
+"""Memory allocation, copies and fills of the driver API.
 
 CUDA Driver API, sections "Memory Management", "Unified Addressing".
 """
@@ -18,7 +18,7 @@ from virtualgpu.watch import queues
 from virtualgpu.wording import many
 
 _Attribute = binding.CUpointer_attribute
-managed: set[int] = set()  # where managed allocations begin
+managed: set[int] = set()  # start addresses of managed allocations
 
 forward(
     cuMemHostAlloc=">z z I",
@@ -40,7 +40,7 @@ forward(
 
 
 def on_device(address: int) -> bool:
-    """Return True for an address that devices give out, freed or not, and not the host's."""
+    """Return True for a device address, freed or not, and False for a host address."""
     return BASE <= address < END
 
 
@@ -76,7 +76,7 @@ def cuMemAllocHost(nbytes: int) -> int:
 
 
 def copy(target: int, origin: int, nbytes: int, stream: int = queues.LEGACY) -> None:
-    """Copy between any two places; their addresses tell device memory from host memory."""
+    """Copy between host and device memory, which are distinguished by their addresses."""
     if not nbytes:
         return
     if not (target and origin):
@@ -161,7 +161,7 @@ def cuPointerGetAttributes(count: int, attributes: int, places: int, address: in
 
 
 def _attribute(where: int, attribute: int, address: int) -> None:
-    """Write one attribute of a pointer; of memory that the driver does not know, zero."""
+    """Write one attribute of a pointer; it is zero for memory unknown to the driver."""
     there = on_device(address) and address not in API.host
     number = devices.every().index(devices.owner(address)) if there else devices.number()
     known = there or address in API.host

@@ -1,6 +1,6 @@
 """Memory pools (CUDA Driver API, section "Stream Ordered Memory Allocator").
 
-What is freed is given back at once, so a pool keeps nothing in reserve.
+Freed memory is returned to the device at once, so a pool keeps no reserve.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Properties(ctypes.Structure):
 
 
 class Pool:
-    """Allocations on one device, with their present and largest size in bytes."""
+    """Allocations on one device, with their current and largest total size in bytes."""
 
     def __init__(self, number: int, limit: int = 0):
         self.number, self.limit = number, limit

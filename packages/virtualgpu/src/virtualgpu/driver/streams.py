@@ -1,7 +1,7 @@
 """Streams and events (CUDA Driver API, sections "Stream Management", "Event Management").
 
-Work is done when the call that asks for it returns, so streams only have names and devices, and
-events only say whether they were recorded.
+All work is complete when the call that issues it returns. So a stream only stores its device, and
+an event only stores whether it was recorded.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def cuStreamSynchronize(stream: int) -> None:
 
 @entry("z")
 def cuStreamQuery(stream: int) -> None:
-    """Succeed: all work of a stream is done already."""
+    """Return success, because all work of a stream is always complete."""
     queues.tell("synchronize", stream)
 
 

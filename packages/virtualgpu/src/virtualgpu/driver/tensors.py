@@ -1,4 +1,4 @@
-"""PyTorch's CPU tensors as device tensors in a launch of cuTile."""
+"""PyTorch CPU tensors as device tensors in a cuTile launch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CUDA = 2  # kDLCUDA
 
 
 class _Header(ctypes.Structure):
-    """The first fields of DLPack's ``DLTensor``; those that follow stay PyTorch's own."""
+    """The first fields of DLPack's ``DLTensor``; later fields stay as PyTorch set them."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -24,7 +24,7 @@ class _Header(ctypes.Structure):
 class Tensor:
     """CPU tensor with a copy at ``address``.
 
-    cuTile asks it by DLPack, and its errors name its class.
+    cuTile reads it through DLPack, and cuTile's error messages name its class.
     """
 
     def __init__(self, tensor: Any, address: int):
@@ -40,7 +40,7 @@ class Tensor:
 
 
 def on_device(argument: Any, address: Callable[[Any], int]) -> Any:
-    """Return an argument of a kernel with its CPU tensors replaced.
+    """Return an argument of a kernel, with device copies in place of its CPU tensors.
 
     Tensors in tuples and lists are replaced too; cuTile takes no subclasses of these.
     """

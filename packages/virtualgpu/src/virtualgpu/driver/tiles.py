@@ -1,4 +1,4 @@
-"""Tile IR as the driver sees it: a loaded bytecode, and a kernel of it (:mod:`virtualgpu.tile`)."""
+"""Tile IR in the driver API: loaded bytecode and its kernels (:mod:`virtualgpu.tile`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from virtualgpu.tile import bytecode
 
 
 def image(address: int) -> bytes:
-    """Return the bytecode at an address; empty where there is none, or it is inconsistent."""
+    """Return the bytecode at an address, or empty bytes if there is none or it is inconsistent."""
     if ctypes.string_at(address, len(bytecode.MAGIC)) != bytecode.MAGIC:
         return b""
     size = bytecode.measured(lambda at: ctypes.c_ubyte.from_address(address + at).value)
@@ -22,7 +22,7 @@ def image(address: int) -> bytes:
 
 
 class TileCode:
-    """A bytecode on a device. Raises BytecodeError, UnsupportedInstruction, LaunchError."""
+    """Bytecode on a device. Raises BytecodeError, UnsupportedInstruction, LaunchError."""
 
     def __init__(self, raw: bytes, device: devices.Device):
         if not isinstance(device, devices.VirtualDevice):
@@ -38,7 +38,7 @@ class TileCode:
         return list(self.loaded.kernels)
 
     def function(self, name: str) -> Any:
-        """Return a kernel. Raises LaunchError for unknown ones."""
+        """Return a kernel. Raises LaunchError if there is no kernel of that name."""
         return self.loaded.kernel(name)
 
     def symbol(self, name: str) -> tuple[int, int]:
@@ -46,9 +46,9 @@ class TileCode:
 
 
 class TileFunction:
-    """A kernel over tiles, in place of :class:`~virtualgpu.cuda.function.CudaFunction`.
+    """A kernel over tiles, with the interface of :class:`~virtualgpu.cuda.function.CudaFunction`.
 
-    How many threads a block has is the compiler's business: a launch gives (1, 1, 1).
+    The compiler chooses the number of threads in a block, so a launch passes (1, 1, 1).
     """
 
     uses = Resources(0, 0, 0, 0, 1, 0)
@@ -65,7 +65,7 @@ class TileFunction:
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Offset and bytes of each parameter, one behind the other as they are aligned."""
+        """Offset and size in bytes of each parameter, in order and aligned."""
         found, offset = [], 0
         for size in self.sizes:
             offset = -(-offset // size) * size
@@ -74,7 +74,7 @@ class TileFunction:
         return found
 
     def allow_dynamic(self, nbytes: int) -> None:
-        """Do nothing: the compiler decides where tiles lie."""
+        """Do nothing, because the compiler decides where tiles are stored."""
 
     def run(
         self,
@@ -85,6 +85,6 @@ class TileFunction:
         cooperative: bool = False,
         cluster: tuple[int, int, int] | None = None,
     ) -> None:
-        """Run the kernel. Raises its errors."""
+        """Run the kernel. Raises the kernel's errors."""
         x, y, z = grid
         self.code.device.launch_tiles(self.code.loaded, self.entry, (x, y, z), parameters)

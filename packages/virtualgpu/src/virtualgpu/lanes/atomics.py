@@ -78,7 +78,11 @@ OPERATIONS = ATOMICS.keys() - {"add_ftz"} - HALF_SUMS.keys()
 
 
 def atomic_kind(operation: str, dtype: np.dtype) -> str:
-    """Return the kind of value of an atomic: only sums know floats, all others bits."""
+    """Return the value type of an atomic, such as ``f32`` or ``u64``.
+
+    Only additions treat floats as floats. For any other operation, the type of a float is that of
+    its bits, an unsigned integer.
+    """
     letter = (
         "f"
         if dtype.kind == "f" and operation in ("add", "add_ftz")

@@ -1,1 +1,1 @@
-"""A launch: loaded modules, the grid in waves, limits, loops that never end."""
+"""Launches: linked modules, execution of the grid in waves, launch limits, detection of hangs."""

@@ -1,4 +1,4 @@
-"""Settings of the next launch: observers, schedule, budget and limits, as one record."""
+"""Record of the settings of the next launch: observers, schedule, budget and limits."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from virtualgpu.launch.sampling import Sample
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Settings that hold for a launch whatever its kernel is.
+    """Settings of a launch that do not depend on its kernel.
 
     Attributes
     ----------
     observers : list of Observer
-        Who hears what its threads do.
+        Objects that receive the events of its threads.
     schedule : Schedule
-        In which order warps and lanes run.
+        Order in which warps and lanes run.
     budget : Budget
-        What it may use before it is stopped.
+        Resources that the launch may use before it is stopped.
     patience : Patience, optional
-        Is told where the kernel is when the launch takes long.
+        Receives the kernel's current line when the launch takes long.
     sample : Sample, optional
-        Chooses the blocks that run; by default all do.
+        Chooses the blocks that run; by default all blocks run.
     """
 
     observers: list[Observer] = field(default_factory=list)

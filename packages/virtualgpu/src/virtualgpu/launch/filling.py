@@ -1,8 +1,9 @@
-"""Fill the pages that a launch is about to touch, of huge arrays with a rule.
+"""Filling of the pages of huge arrays that a launch is about to touch.
 
-No one knows beforehand where a kernel reads. So it runs unwatched, the pages that it touched are
-filled by the rule, everything else is taken back, and so on until no new page is touched; values
-may lead it elsewhere, so one such run need not do.
+The addresses that a kernel reads are not known before it runs. So the kernel runs once without
+observers, the pages that it touched are filled by the array's fill rule, and all its other effects
+are undone. This is repeated until a run touches no new page, because the filled values may lead the
+kernel to further pages.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def fill_what_is_touched(
 ) -> None:
     """Fill the pages that ``run(conditions)`` will touch.
 
-    Raises VirtualGPUError where the runs before it could not be taken back.
+    Raises VirtualGPUError if the effects of these trial runs cannot be undone.
     """
     ruled = [huge for huge in memory.huge.values() if huge.rule is not None]
     if not ruled:
@@ -40,7 +41,7 @@ def fill_what_is_touched(
                 with redirect_stdout(io.StringIO()):
                     run(unwatched)
         except VirtualGPUError:
-            pass  # the launch itself will raise it, or finds other values and does not
+            pass  # the launch itself raises it, or reads other values and does not
         finally:
             parts = [huge.touched() for huge in ruled]
             restored = restored and before.restore()

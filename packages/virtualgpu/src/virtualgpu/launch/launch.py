@@ -1,4 +1,4 @@
-"""One launch: a grid of blocks with its parameters, budgets and observers."""
+"""Execution of one launch: a grid of blocks with its parameters, budget and observers."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from virtualgpu.wording import many
 # few that an instruction touches stay in a core's second-level cache.
 WAVE_LANES = 32_768
 
-# Waves whose lanes may all spin for blocks that have not started: a million threads, which is
-# more than any device holds at once.
+# Number of waves whose lanes may all spin for blocks that have not started: a million threads,
+# which is more than any device holds at once.
 WAITING = 32
-# Work is counted in what an instruction takes for one lane among many: 0.2 to 0.5 ns, four times
-# that for a cosine. The NumPy call of an instruction takes so much beside it (0.8 µs), more where
-# some lanes of the wave are elsewhere (2.4 µs), and the steps between two basic blocks (4 µs).
+# Work is counted in units of one instruction for one lane among many: 0.2 to 0.5 ns, four times
+# that for a cosine. The NumPy call of an instruction has a fixed cost (0.8 µs, or 2.4 µs if some
+# lanes of the wave are elsewhere), and so have the steps between two basic blocks (4 µs).
 PER_INSTRUCTION, PER_PARTED, PER_BLOCK = 2_000, 6_000, 10_000
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
@@ -58,36 +58,36 @@ _numbers = itertools.count(1)
 
 
 class BeginAgain(Exception):
-    """The launch begins again: memory is as it was before, and native code will run it."""
+    """Signal that the launch begins again in native code, with memory restored."""
 
 
 class NativeCode:
-    """Native code's part of one launch.
+    """Settings and state of native code for one launch.
 
     Parameters
     ----------
     run : callable, optional
-        ``run(launch, first)`` is asked before every wave whether it runs the blocks from ``first``
-        on instead (:func:`virtualgpu.devices.changeover.natively`). By default the interpreter
-        runs all.
+        ``run(launch, first)`` is called before every wave. It may run the blocks from ``first`` on
+        in native code and return True (:func:`virtualgpu.devices.changeover.natively`). By default
+        the interpreter runs all blocks.
     cores : int
-        On how many processor cores native code may run blocks.
+        Number of processor cores on which native code may run blocks.
 
     Attributes
     ----------
     first : int or None
-        The block from which on native code ran.
+        First block that native code ran.
     refusal : str
-        Why it did not, for the log.
+        Reason why native code did not run, for the log.
     threshold, reconsider
-        At how much of its program's work ``reconsider()`` is asked, which gives the next such
-        number, or raises :class:`BeginAgain`.
+        ``reconsider()`` is called when the program's work reaches ``threshold``. It returns the
+        next threshold or raises :class:`BeginAgain`.
     began_again : bool
-        The launch has begun again already, which it does once.
+        True after the launch has begun again, which it does at most once.
     place : Location or None
-        Where native code was when it was interrupted.
+        Location at which native code was interrupted.
     lost : BaseException or None
-        What was raised where no Python code could take it.
+        Exception that was raised where no Python code could catch it.
     """
 
     def __init__(self, run: Callable[[Launch, int], bool] | None = None, cores: int = 1):
@@ -117,26 +117,26 @@ class Launch:
     cooperative : bool
         All blocks resident at once, so that ``grid.sync()`` can work.
     cluster : tuple of three ints, optional
-        Blocks of a thread block cluster, where the kernel does not say it itself.
+        Size of a thread block cluster in blocks, if the kernel does not declare it.
     conditions : Conditions, optional
-        What it is watched, ordered, sampled and limited by
-        (:func:`virtualgpu.watch.instruments.next_launch` knows); by default no observer, all
-        blocks, and lanes run in lockstep.
+        Observers, schedule, sample and limits of the launch
+        (:func:`virtualgpu.watch.instruments.next_launch` returns the active ones). By default there
+        is no observer, all blocks run, and lanes run in lockstep.
     native : NativeCode, optional
-        Whether native code may take over, and what became of it. Serves this launch alone.
+        Settings and state of native code; not shared with other launches.
 
     Attributes
     ----------
     chosen : ndarray or None
-        The places in the grid of the blocks that run, where these are not all. Blocks are numbered
-        among those that run, of which there are ``blocks``.
+        Grid indices of the blocks that run, or None if all blocks run. Elsewhere, block numbers
+        count only the ``blocks`` blocks that run.
 
     Raises
     ------
     LaunchError
-        Dimensions or parameters that no device would take.
+        If no device would accept the dimensions or parameters.
     VirtualGPUError
-        What goes wrong while the kernel runs.
+        If the kernel fails while it runs.
     """
 
     call_depth = 512
@@ -191,13 +191,13 @@ class Launch:
         self._parameter_address: int | None = None
         self._workspace: int | None = None
         self.deadline = time.thread_time() + self.budget.seconds
-        # Looks whether the launch can end; when next to begin or to stop looking.
+        # Detector of hangs; the time at which it is next switched on or off.
         self.standstill: standstill.Standstill | None = None
         self._began = time.thread_time()
         self.look_at = self._began + standstill.FIRST * (
             standstill.WATCHED if self.observers else 1
         )
-        self.unstarted, self._over = 0, 0  # blocks that have yet to begin, where they will; ended
+        self.unstarted, self._over = 0, 0  # blocks not started while waves can start; blocks ended
         self.resident: list[Wave] = []
         self._ticks = 0
         self.packed_shared = program.shared.packed + self.dynamic_shared
@@ -260,7 +260,7 @@ class Launch:
                 )
         self.parameters = self.program.packed(parameters) or b""
 
-    # -- what the running code asks for --------------------------------------------------------
+    # -- methods that the running code calls -----------------------------------------------------
 
     def parameter(self, offset: int, dtype: np.dtype) -> np.ndarray:
         """Return a kernel parameter's value: shape (1,)."""
@@ -290,7 +290,8 @@ class Launch:
     def workspace(self) -> int:
         """Return the address where cooperative groups count blocks at ``grid.sync()``.
 
-        It holds two words, the size and the counter. 0 in a launch that is not cooperative.
+        The address holds two words, the group size and the counter. It is 0 if the launch is not
+        cooperative.
         """
         if self.cooperative and self._workspace is None:
             self._workspace = self.memory.allocate(8)
@@ -299,13 +300,13 @@ class Launch:
 
     @property
     def work(self) -> int:
-        """The work that it has done on the interpreter, in units of :attr:`Program.work`."""
+        """Work that the interpreter has done, in units of :attr:`Program.work`."""
         return self.program.work - self._before
 
     def spend(self, count: int, wave: Wave, group: Group) -> None:
         """Count the work of a basic block of ``count`` instructions.
 
-        Raises BudgetExceeded past the launch's budget.
+        Raises BudgetExceeded if the launch exceeds its budget.
         """
         instructions = count * group.count
         self.instructions += instructions
@@ -323,7 +324,7 @@ class Launch:
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group),
             )
-        # Observers can make one block cost as much as a hundred; to ask for the time is 1 µs.
+        # Observers can make one block cost as much as a hundred; reading the clock takes 1 µs.
         if self._ticks & (7 if self.observers else 63):
             return
         now = time.thread_time()
@@ -338,7 +339,7 @@ class Launch:
             self.patience.tell(barriers.location(wave, group))
 
     def _look_or_not(self, spent: float, now: float) -> None:
-        """Begin to look whether the launch can end, or stop for the ``spent`` seconds again."""
+        """Switch hang detection on, or switch it off if it has run for ``spent`` seconds."""
         if self.standstill is None:
             self.standstill = standstill.Standstill(self)
             self.look_at = now + max(standstill.FIRST, spent * standstill.PART)
@@ -346,7 +347,7 @@ class Launch:
             self.standstill, self.look_at = None, now + spent
 
     def out_of_time(self, ended: int, location: Location | None = None) -> BudgetExceeded:
-        """Return the error of a launch that reached its limit after ``ended`` blocks."""
+        """Return the error of a launch that reached its time limit after ``ended`` blocks."""
         blocks = (
             "its only block had not"
             if self.blocks == 1
@@ -408,7 +409,7 @@ class Launch:
             self.run_waves(self.native.run)
         if (
             self.native.run is not None and self.work and self.chosen is None
-        ):  # native code alone tells nothing of the work
+        ):  # native code alone does not count work
             self.program.latest = self.grid, self.block, self.parameters, self.work
 
     def _log(self, seconds: float) -> None:
@@ -424,7 +425,7 @@ class Launch:
         logger.info("kernel %s[%s] ran on %s in %.3f s", self.kernel, shape, by, seconds)
 
     def _forget(self) -> None:
-        """Reset the work done so far; the time goes on."""
+        """Reset the counted work, but not the elapsed time."""
         self._free_own()
         self._parameter_address = self._workspace = self.standstill = None
         self.instructions, self.lines, self.printed = 0, [], 0
@@ -439,7 +440,7 @@ class Launch:
                 self.memory.free(address)
 
     def run_waves(self, natively: Callable[[Launch, int], bool] | None = None) -> None:
-        """Run the blocks by the interpreter until ``natively`` takes over.
+        """Run the blocks in the interpreter until ``natively`` takes over.
 
         The interpreter executes one instruction of a wave of lanes at a time.
         """
@@ -457,7 +458,7 @@ class Launch:
             self.unstarted -= wave.blocks
             simt.start(wave)
             waiting.append(wave)
-            # A wave that only spins makes room: the block it waits for may come later.
+            # Yield from a wave that only spins: the block that it waits for may be in a later wave.
             self._run_resident()
             if len(waiting) >= WAITING:
                 left, self.unstarted = self.unstarted, 0

@@ -1,7 +1,7 @@
-"""PTX texts linked into one module: functions and variables by name, variables in memory.
+"""Linker of PTX modules: symbol resolution, and allocation of module variables.
 
-Symbols resolve as the CUDA linker does it: a definition satisfies declarations, ``.weak`` and
-``.common`` definitions give way, and two strong ones are an error.
+Symbols resolve as in the CUDA linker: a definition satisfies declarations, strong definitions
+replace ``.weak`` and ``.common`` ones, and two strong definitions are an error.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class LoadedModule:
     Parameters
     ----------
     memory : GlobalMemory
-        Where the module's variables live.
+        Memory that holds the module's variables.
     texts : list of str
         PTX translation units.
     names : dict
-        What to call an entry in messages, where the mangled name would puzzle.
+        Readable names of entries, used in messages in place of their mangled names.
     """
 
     def __init__(self, memory: GlobalMemory, texts: list[str], names: dict[str, str] | None = None):
@@ -68,7 +68,7 @@ class LoadedModule:
             elif variable.linkage not in ("extern", "weak", "common"):
                 raise LinkError(f"variable {name} is defined in two PTX texts")
 
-    # -- what programs ask for -----------------------------------------------------------------
+    # -- symbol look-up -------------------------------------------------------------------------
 
     def function(self, name: str) -> Function | None:
         return self.functions.get(name)
@@ -82,7 +82,7 @@ class LoadedModule:
         return self._order[index] if not rest and 0 <= index < len(self._order) else None
 
     def functions_in_tables(self) -> list[str]:
-        """Return functions whose addresses are in initialised variables (virtual tables)."""
+        """Return the functions whose addresses are in initialised variables (virtual tables)."""
         if self._tables is None:
             self._tables = [
                 value.name
@@ -95,7 +95,7 @@ class LoadedModule:
     def address(self, name: str) -> int:
         """Return the device address of a variable or function.
 
-        Raises LinkError for unknown names.
+        Raises LinkError if the name is unknown.
         """
         if name in self._addresses:
             return self._addresses[name]
@@ -122,7 +122,7 @@ class LoadedModule:
         return self.variables[name].size
 
     def placed(self) -> dict[str, int]:
-        """Return the addresses of the variables that are in memory by now."""
+        """Return the addresses of the variables that have been allocated so far."""
         return dict(self._addresses)
 
     def _initial(self, variable: Variable) -> np.ndarray:
@@ -152,7 +152,7 @@ class LoadedModule:
         return [name for name, f in self.functions.items() if f.is_entry]
 
     def program(self, entry: str, fine: bool = False) -> Program:
-        """Return the decoded kernel ``entry``. Raises LinkError where there is none."""
+        """Return the decoded kernel ``entry``. Raises LinkError if there is no such kernel."""
         with _lock:
             if (entry, fine, 0) not in self._programs:
                 function = self.functions.get(entry)
@@ -169,9 +169,9 @@ class LoadedModule:
         block: tuple[int, int, int],
         parameters: Sequence[bytes],
     ) -> Program:
-        """Return a program that also computes, without wrapping, indices that may wrap.
+        """Return a program that also computes the exact value of any index that may overflow.
 
-        It is ``program`` itself where none can.
+        If no index can overflow, this is ``program`` itself.
         """
         packed = program.packed(parameters)
         with _lock:

@@ -9,9 +9,10 @@ from virtualgpu.errors import Location
 
 
 class Patience:
-    """Tells ``listener`` of a launch that takes long: where a thread is, after how many seconds.
+    """Reporter of the progress of a long launch.
 
-    First after ``seconds``, then each time that twice as many have passed.
+    It calls ``listener`` with the location of a thread and the seconds that have passed: first
+    after ``seconds``, then each time that twice as many seconds have passed.
     """
 
     def __init__(self, listener: Callable[[Location, float], None], seconds: float):

@@ -1,7 +1,7 @@
-"""Samples of a grid: its first and last block and some at random, in place of all.
+"""Sampled grids: run the first block, the last block and some random ones instead of all.
 
-A grid for 2**33 threads takes minutes to run, and what goes wrong in it, an index that wraps, goes
-wrong at its end.
+A grid of 2**33 threads takes minutes to run. Its typical fault, an index that overflows, occurs in
+the last blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from virtualgpu.wording import many
 
 @dataclass(frozen=True, slots=True)
 class SampledLaunch:
-    """Record of a launch of which some blocks ran.
+    """Record of a launch that ran only some of its blocks.
 
     Attributes
     ----------
@@ -44,16 +44,17 @@ class SampledLaunch:
 
 @dataclass
 class Sample:
-    """Choice of blocks for launches, and a record of what they ran.
+    """Choice of blocks for launches, and a record of the blocks that ran.
 
     Attributes
     ----------
     blocks : int
-        Blocks chosen at random, beside the first and the last.
+        Number of blocks chosen at random, in addition to the first and the last.
     seed : int
-        The same seed and grid give the same blocks, so a second kernel finds what the first wrote.
+        Seed of the choice. The same seed and grid give the same blocks, so a second kernel reads
+        what the first wrote.
     huge_only : bool
-        Run all blocks of launches that are given no array that is only said to be large.
+        Run all blocks of a launch unless one of its arguments is a huge array.
     launches : list of SampledLaunch
     """
 
@@ -72,9 +73,9 @@ class Sample:
     ) -> np.ndarray | None:
         """Return the numbers of the blocks to run, in order: int64; None for all.
 
-        ``huge`` says whether the launch is given an array that is only said to be large. ``unit``
-        blocks are chosen together (a cluster). Raises LaunchError for a cooperative launch that
-        would run in part.
+        ``huge`` is True if an argument of the launch is a huge array. ``unit`` consecutive blocks
+        are chosen together (a cluster). Raises LaunchError for a cooperative launch that would run
+        in part.
         """
         if self.huge_only and not huge:
             return None
@@ -98,7 +99,7 @@ class Sample:
 
 
 def consecutive(chosen: np.ndarray | None, first: int, count: int) -> int:
-    """Count the consecutive ones of ``count`` blocks from the one numbered ``first``."""
+    """Count the consecutive blocks among the next ``count`` chosen ones, from number ``first``."""
     if chosen is None:
         return count
     part = chosen[first : first + count]

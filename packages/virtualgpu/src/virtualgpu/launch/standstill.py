@@ -1,14 +1,14 @@
-"""Detection of launches that can never end.
+"""Detector of launches that can never end.
 
-A lane that comes to the head of a loop with all that decides its way as it was in an earlier round
-(:mod:`virtualgpu.program.loops`) goes round for ever, unless memory decides as well. Where memory
-decides, the lane goes round for as long as memory stays as it is: and that is for ever too once all
-lanes that live go round like this, or wait at a barrier. What is stored where no loop looks changes
-nothing, nor does the value that is there already.
+A lane repeats a loop for ever if it arrives at the loop header with the same values in everything
+that decides its control flow (:mod:`virtualgpu.program.loops`) as in an earlier iteration, unless
+memory also decides. If memory decides, the lane repeats the loop until that memory changes. It
+never changes once all lanes that have not ended repeat such loops or wait at a barrier. Stores to
+memory that no loop reads change nothing, and neither do stores of the value that is already there.
 
-Looking costs much more than running, so it is done for a while, now and then: :data:`FIRST`
-seconds after a launch has begun (:data:`WATCHED` times as many where observers listen), and
-again whenever twice as much time has passed.
+Detection costs much more than execution, so it is switched on only for short periods: first
+:data:`FIRST` seconds after the launch has begun (:data:`WATCHED` times as many if there are
+observers), and then whenever twice as much time has passed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from virtualgpu.program.site import Site
 
 WORD = 8  # bytes
 FIRST = 0.1  # seconds of processor time
-WATCHED = 5  # times as late where observers listen: they make a launch so much slower, or more
-PART = 0.2  # of a launch's time is spent looking, at most; twice that where half is proven
+WATCHED = 5  # times as late with observers, which make a launch at least so much slower
+PART = 0.2  # of a launch's time is spent on detection, at most; twice that if half is proven
 
 _PRIME = np.uint64(0x9E37_79B9_7F4A_7C15)
 
@@ -51,16 +51,18 @@ class Lanes:
     Attributes
     ----------
     snapshot, taken : ndarray
-        A digest of what decided the lane's way at a loop's head (uint64), and in which epoch.
+        Digest of the state that decides the lane's control flow at a loop header (uint64), and the
+        epoch in which it was taken.
     visits, due : ndarray
-        Visits of heads in this epoch, and at which of them the next snapshot is taken: at twice
-        as many each time, so that a cycle of any length is found (Brent 1980).
+        Number of visits of loop headers in this epoch, and the visit at which the next snapshot is
+        taken. That number doubles each time, so that a cycle of any length is found (Brent 1980).
     repeats : ndarray
-        The epoch in which the lane was seen to go in a circle.
+        Epoch in which the lane was found to repeat a state.
     site, address : ndarray
-        Which load or atomic it looks at memory with, as a number, and where in its space.
+        Number of the load or atomic with which the lane last read memory, and the address in its
+        state space.
     turn : ndarray
-        The block from which it last came back to a loop's head.
+        Basic block from which the lane last jumped back to a loop header.
     """
 
     def __init__(self, count: int):
@@ -73,10 +75,10 @@ class Lanes:
 
 
 class Standstill:
-    """Detector of launches that can no longer end.
+    """State of the detector for one launch.
 
-    An *epoch* is a time in which the memory that loops look at stays as it is. What was stored
-    meanwhile can be taken back, if so asked before.
+    An *epoch* is a period in which the memory that loops read does not change. With ``takes_back``,
+    stores are recorded so that :meth:`take_back` can undo them.
     """
 
     def __init__(self, launch: Running, takes_back: bool = False):
@@ -88,7 +90,7 @@ class Standstill:
         self.loops: dict[int, loops.Loop] = program.loops
         self.looks = frozenset[int]().union(*(loop.looks for loop in self.loops.values()))
         self.sites: list[tuple[Site, str]] = []  # and the space
-        self.words: dict[str, np.ndarray] = {}  # space → what loops have looked at, sorted
+        self.words: dict[str, np.ndarray] = {}  # state space → addresses that loops read, sorted
         self.waves: dict[Wave, Lanes] = {}
 
     def lanes(self, wave: Wave) -> Lanes:
@@ -97,16 +99,16 @@ class Standstill:
             known = self.waves[wave] = Lanes(wave.lanes)
         return known
 
-    # -- what the running code tells -----------------------------------------------------------
+    # -- events of the running code ---------------------------------------------------------------
 
     def changed(self) -> None:
-        """Start a new epoch, because memory that loops look at may have changed."""
+        """Start a new epoch, because memory that loops read may have changed."""
         self.epoch += 1
 
     def looked(
         self, site: Site, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None
     ) -> None:
-        """Record that lanes load from memory that decides how a loop goes on."""
+        """Record that lanes load from memory that decides whether a loop continues."""
         if id(site.instruction) not in self.looks:
             return
         if (site, space) not in self.sites:
@@ -127,7 +129,7 @@ class Standstill:
     def wrote(
         self, group: Group, space: str, address: np.ndarray, before: np.ndarray, after: np.ndarray
     ) -> None:
-        """Record that lanes have stored: the old values and the new ones."""
+        """Record a store of lanes, with the old and the new values."""
         bits = f"u{after.itemsize}"
         differs = before.view(bits) != after.view(bits)
         if self.before is not None and space == "global" and differs.any():
@@ -141,7 +143,7 @@ class Standstill:
                 self.changed()
 
     def take_back(self) -> None:
-        """Restore global memory."""
+        """Undo the recorded stores to global memory."""
         memory = self.launch.memory
         for address, values in reversed(self.before or []):
             shift = np.uint64(values.itemsize.bit_length() - 1)
@@ -150,7 +152,7 @@ class Standstill:
     def _words(
         self, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return numbers for the words of 8 bytes at addresses: int64, shape (1,) or (n,)."""
+        """Return the numbers of the 8-byte words at the addresses: int64, shape (1,) or (n,)."""
         if space == "shared" and blocks is None:
             address, blocks, _ = clusters.split(group, address)
         words: np.ndarray = (address >> np.uint64(3)).astype(np.int64)
@@ -164,10 +166,11 @@ class Standstill:
         return words
 
     def visited(self, group: Group, head: int) -> bool:
-        """Handle lanes that come back to the head of a loop.
+        """Handle lanes that jump back to a loop header.
 
-        Returns True if they should let others run because they go in circles: a random order would
-        not let them out by itself. Raises EndlessError.
+        Returns True if these lanes repeat a state and should yield to others, because a random
+        schedule would not switch to other lanes by itself. Raises EndlessError if the launch can
+        never end.
         """
         loop = self.loops.get(head)
         if loop is None:
@@ -177,7 +180,7 @@ class Standstill:
         sees = loop.sees or bool(group.stack)
         digest = self._digest(group, head, loop)
         taken = known.taken[lanes]
-        stands = taken == self.epoch if sees else taken > 0  # where memory has no say, for ever
+        stands = taken == self.epoch if sees else taken > 0  # without memory, it always holds
         again = stands & (known.snapshot[lanes] == digest)
         if again.any() and not sees:
             raise standstill_messages.goes_round(group.subset(np.flatnonzero(again), group.block))
@@ -191,7 +194,7 @@ class Standstill:
         if not self._is_still(group.wave):
             return bool((known.repeats[lanes] == self.epoch).all())
         if self.launch.unstarted:
-            return True  # blocks that have not begun may help
+            return True  # blocks that have not started may release them
         if all(map(self._is_still, self.launch.resident)):
             resident = self.launch.resident
             wave = min(
@@ -201,10 +204,10 @@ class Standstill:
             raise standstill_messages.all_wait(wave, resident, self._turning(wave, group))
         return True
 
-    # -- who goes in circles -------------------------------------------------------------------
+    # -- repeated states ------------------------------------------------------------------------
 
     def _digest(self, group: Group, head: int, loop: loops.Loop) -> np.ndarray:
-        """Digest everything that decides where lanes go from here: uint64, shape (n,)."""
+        """Return a digest of all state that decides the lanes' control flow: uint64, shape (n,)."""
         blocks = self.launch.program.blocks
         digest = np.full(group.count, head + 1, np.uint64)
         slots = sorted(
@@ -225,7 +228,7 @@ class Standstill:
         return digest
 
     def _is_still(self, wave: Wave) -> bool:
-        """Return True if all lanes of a wave have ended, wait, or go in circles."""
+        """Return True if every lane of a wave has ended, waits, or repeats a state."""
         still = wave.has_exited.copy()
         still |= self.lanes(wave).repeats == self.epoch
         for waiting, _ in barriers.held_up(wave):
@@ -233,7 +236,7 @@ class Standstill:
         return bool(still.all())
 
     def _turning(self, wave: Wave, here: Group) -> list[tuple[Group, str]]:
-        """Return the lanes that repeat a state, each round's end, and the memory it reads."""
+        """Return the lanes that repeat a state, with each loop's end and the memory it reads."""
         groups = [group for some in wave.pending.values() for group in some]
         groups += wave.yielded + ([here] if here.wave is wave else [])
         known, result = self.lanes(wave), []
@@ -250,16 +253,16 @@ class Standstill:
         return result
 
     def is_near(self) -> bool:
-        """Return True if half of the lanes go in circles."""
+        """Return True if half of the lanes repeat a state."""
         found = sum(np.count_nonzero(known.repeats == self.epoch) for known in self.waves.values())
         return bool(2 * found > sum(wave.lanes - wave.finished for wave in self.waves))
 
 
 def _among(words: np.ndarray, have: np.ndarray) -> np.ndarray:
-    """Return the mask of the words that are in ``have``, which is sorted.
+    """Return a mask of the words that are in ``have``, which is sorted.
 
-    ``np.isin`` would sort it at each look: a launch of jagged masses of 200,000 events took six
-    times as long.
+    ``np.isin`` would sort ``have`` on every call: with it, a launch of jagged masses of 200,000
+    events took six times as long.
     """
     if not len(have):
         return np.zeros(len(words), bool)

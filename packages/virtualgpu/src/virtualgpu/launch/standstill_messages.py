@@ -16,7 +16,7 @@ from virtualgpu.wording import many
 
 
 def goes_round(group: Group) -> EndlessError:
-    """Describe lanes at the end of a round that is like an earlier one."""
+    """Return the error for lanes whose loop iteration repeats an earlier state."""
     return EndlessError(
         "the kernel never ends: the thread repeats this loop for ever, because nothing "
         "that ends it changes from iteration to iteration. Does its counter step by "
@@ -28,9 +28,9 @@ def goes_round(group: Group) -> EndlessError:
 def all_wait(
     wave: Wave, resident: Sequence[Wave], turning: list[tuple[Group, str]]
 ) -> EndlessError:
-    """Describe lanes that all wait for something that none of the others will do.
+    """Return the error for lanes that all wait for something that no other lane will do.
 
-    Those of ``wave`` in ``turning`` go in circles.
+    The lanes in ``turning``, which belong to ``wave``, repeat a state.
     """
     block = int(np.flatnonzero(wave.exited < wave.threads)[0])
     parts: dict[str, int] = {}
@@ -68,7 +68,7 @@ def _line(group: Group) -> object:
 
 
 def until(site: Site, space: str, group: Group, addresses: np.ndarray) -> str:
-    """Return ``wait for flag[0] of 1, which stays 0``."""
+    """Return a phrase such as ``wait for flag[0] of 1, which stays 0``."""
     wave, blocks = group.wave, None
     if space == "shared":
         addresses, blocks, _ = clusters.split(group, addresses)

@@ -1,4 +1,4 @@
-"""Marks of the basic blocks that ran, and of the ways that branches took, in native code.
+"""Coverage marks in native code: executed basic blocks and branch directions.
 
 A core stores to its own copy of :attr:`~virtualgpu.program.program.Program.ran`, so that cores do
 not wait for each other's cache; the launch joins the copies at its end. Only programs whose lines

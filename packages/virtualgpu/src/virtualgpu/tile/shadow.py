@@ -72,7 +72,11 @@ class Touches:
 
 
 class TileShadow:
-    """One allocation: the block that stored to each granule, and two that loaded it."""
+    """Access records of one allocation.
+
+    For each granule, they hold the last block that stored to it and up to two blocks that loaded
+    it.
+    """
 
     def __init__(self, nbytes: int, granule: int):
         self.granule, self.nbytes = granule, nbytes

@@ -1,7 +1,8 @@
-"""Races: two threads, the same bytes, at least one write, and nothing that orders the two.
+"""Race detector for global and shared memory.
 
-The rules are those of the memory consistency model (PTX ISA, "Memory Consistency Model"), in
-the form in which the writer of a kernel meets them:
+A race is a pair of accesses by two threads to the same bytes, of which at least one is a write,
+without an order between them. The rules are those of the memory consistency model (PTX ISA, "Memory
+Consistency Model"), as they appear to the author of a kernel:
 
 - A thread's own accesses are ordered. So are those of one launch and the next.
 - A barrier orders what the threads that meet at it did before with what they do after:

@@ -107,7 +107,7 @@ class _Unfit(Exception):
 
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
-    """Return the newest PTX version in which any of the texts is written, as ``(9, 0)``."""
+    """Return the newest PTX version that any of the modules declares, for example ``(9, 0)``."""
     found = [
         (int(match[1]), int(match[2]))
         for text in texts
