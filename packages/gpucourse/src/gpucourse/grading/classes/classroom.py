@@ -72,7 +72,7 @@ class Classroom:
     def left_alone(self) -> list[str]:
         """Return sentences about files in ``submitted/`` that belong to no assignment.
 
-        Files of one kind share a sentence, and folders that may be students share another.
+        Files of one kind share a sentence. Another sentence lists names that may be one student's.
         """
         known = {path.name for path in (self.root / "source").glob("*/")}
         place = "put it into submitted/STUDENT/ASSIGNMENT/"
@@ -157,7 +157,7 @@ class Classroom:
     def ingest(
         self, assignment: str, students: Iterable[str] | None = None, limits: Limits | None = None
     ) -> list[Job]:
-        """Rebuild every submission into ``rebuilt/`` and return a job for each.
+        """Rebuild every submission into ``rebuilt/`` and return a job for each notebook.
 
         If the grader itself fails on one submission, the failure is stored in its job
         (:attr:`.Ingested.failed`), and the other submissions are still rebuilt.
@@ -206,7 +206,7 @@ class Classroom:
         limits: Limits | None,
         versions: dict[str, list[Version]],
     ) -> list[Ingested]:
-        """Rebuild one submission and return a job for each of its notebooks."""
+        """Rebuild one submission; return the answers taken from each of its notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []
@@ -215,7 +215,7 @@ class Classroom:
             ingested = self._ingest_one(folder, source, names, limits, versions[source.name])
             text = nbformat.writes(rebuild(source, ingested), version=4)
             update(target / f"{source.name}.ipynb", text + "\n")
-            # This file is for a person to read; the grader does not need it.
+            # The pictures are shown to a person; the grader does not need them.
             ingested.pictures = {}
             taken.append(ingested)
         copy_stamps(folder, target, self._refused(student, assignment))

@@ -82,7 +82,7 @@ def _waiting(console: Console, words: str) -> AbstractContextManager:
 
 
 def _texts(source: Path) -> list[Path]:
-    """Return the folders with the project's messages, in the learner's language if available."""
+    """Return the folders that may contain catalogues of the project's messages."""
     return [folder / "course" / "projects" / source.stem for folder in checkouts(source)]
 
 

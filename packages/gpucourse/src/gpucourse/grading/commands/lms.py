@@ -30,7 +30,7 @@ from gpucourse.wording import many
 # Limit on the total size of one zip file: 300 students with 10 MB each.
 MOST_BYTES = 3000 * MEGABYTE
 DONE, NOT_DONE = 0, 1
-# Stem for a file whose name is only an extension.
+# Pattern of a file name that is only an extension.
 NO_STEM = re.compile(r"\.(?:ipynb|zip|gz|7z|rar|py|html?|pdf|txt|json|md|docx?)", re.IGNORECASE)
 # Files that are left out silently: macOS and Windows put them into their zip files.
 OF_A_SYSTEM = "a system's own file"
@@ -371,7 +371,7 @@ def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], flo
 
 
 def _compare(text: str, most: float, platform: Platform, tell: Callable[[str], None]) -> None:
-    """Report rows in which the platform's highest mark differs."""
+    """Report a highest mark on the platform that differs from the project's points."""
     if re.fullmatch(r"\s*\d+([.,]\d+)?\s*", text) and float(text.replace(",", ".")) != most:
         tell(
             f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "

@@ -231,7 +231,7 @@ class GradebookWriter:
         }
         for grade in notebook.grades:
             # This cell has no test: it is a text or a figure, which a person grades unless it is
-            # missing.
+            # unchanged since its release.
             manual = 0.0 if grade.name in untouched else None
             grade.auto_score = outcomes.get(grade.name, manual)
             grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
