@@ -1,8 +1,9 @@
 """Marked regions of a cell: solutions and hidden tests.
 
 A region begins with a line ``### BEGIN SOLUTION`` and ends with ``### END SOLUTION`` (the same for
-``HIDDEN TESTS``). nbgrader looks for the words anywhere in a line; here the marker must be the
-whole line, so that both always agree on where a region is.
+``HIDDEN TESTS``). nbgrader accepts the words anywhere in a line. This module requires the marker
+to be alone on its line and raises :class:`MarkerError` otherwise, so that the two never disagree
+about a region.
 """
 
 from __future__ import annotations

@@ -167,9 +167,9 @@ def jagged_muons(
 ) -> ak.contents.Content:
     """Return the layout of ``events.muons``: one list per event over flat columns.
 
-    offsets: int64, one more than there are events; the columns are as long as offsets[-1].
-    Kept in one place because a compiled kernel's type depends on the layout, not just on the
-    values: everything that hands out events goes through here.
+    offsets: int64, one more than there are events; the columns are as long as offsets[-1]. All
+    code that returns events calls this function, because the type of a compiled kernel depends on
+    the layout and not only on the values.
     """
     columns = [ak.contents.NumpyArray(np.ascontiguousarray(c)) for c in (pt, eta, phi, charge)]
     record = ak.contents.RecordArray(columns, ["pt", "eta", "phi", "charge"])

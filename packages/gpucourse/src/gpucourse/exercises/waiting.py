@@ -83,7 +83,8 @@ def going_on() -> None:
 def launches_on_a_gpu() -> None:
     """Announce that a check is about to launch an answer by CuPy or PyCUDA.
 
-    Beside a real GPU they launch on that, where nothing ends a kernel, nor says so afterwards.
+    If the machine has a GPU, the answer runs on it. There, this check can neither stop a kernel
+    that never ends nor report it afterwards.
     """
     if _now is not None and not virtualgpu.answers():
         _now.say(

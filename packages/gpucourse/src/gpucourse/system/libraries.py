@@ -1,4 +1,4 @@
-"""Installed packages, and the places of CUDA's libraries."""
+"""Installed packages, and the paths of CUDA's libraries."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Many submissions: course directories, workers, clusters, reports."""
+"""Grading of whole classes: course directories, workers, clusters and reports."""

@@ -1,9 +1,9 @@
-"""Many submissions: one oracle process for each, several at a time, nothing lost.
+"""Parallel grading of many submissions, with one oracle process for each submission.
 
-The oracle of a submission is forked from a server that has the virtual GPU loaded; it is thrown
-away afterwards, so nothing of one submission reaches the next. Whatever happens to it, the
-submission gets a verdict: an oracle that dies or hangs is an infrastructure fault, tried again
-once and never a zero.
+The oracle of a submission is forked from a server that has the virtual GPU loaded; it ends after
+its verdict, so no state of one submission reaches the next. Every submission gets a verdict. An
+oracle that dies or hangs is an infrastructure fault: the submission is graded once more, and its
+score is never a zero for that reason.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from gpucourse.grading.submission.ingest import Ingested
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, clamp
 from virtualgpu import processors
 
-# Above the oracle's own total, which it keeps itself.
+# This limit is above the oracle's own total limit, which the oracle enforces itself.
 GRACE_SECONDS = 60.0
 ATTEMPTS = 2
 # Interval between checks of the oracles' memory; each oracle also checks its own.
 LOOK_SECONDS = 1.0
-# Bytes of a verdict; one of the course's has 10 kB.
+# Limit on the bytes of a verdict; the course's verdicts have about 10 kB.
 LONGEST_VERDICT = 1 << 24
 
 
@@ -51,27 +51,27 @@ def grade_in_child(
     seed: str,
     last_attempt: bool = False,
 ) -> None:
-    """Grade in an oracle process. The verdict goes back as JSON text."""
+    """Grade one job in an oracle process and send the verdict back as JSON."""
     from gpucourse.grading.oracle.grader import grade
     from virtualgpu.api import keep_no_code_on_disk
 
     os.setpgid(0, 0)
-    keep_no_code_on_disk()  # no machine code from a folder that other processes of the user write
-    # Collecting garbage among the server's objects would copy their pages, in 150 ms.
+    keep_no_code_on_disk()  # no machine code from a folder that others can write to
+    # Garbage collection among the server's objects would copy their pages, which takes 150 ms.
     gc.freeze()
     server, oracle = confined(connection, server)
     verdict = grade(
         assignment, job.ingested, server, seed, detailed=job.detailed, last_attempt=last_attempt
     )
     verdict.oracle, verdict.student = oracle, job.student
-    # A broken pipe: the grader was killed, and another run will do the work.
+    # The pipe is broken because the grader was killed; another run will grade this submission.
     with contextlib.suppress(BrokenPipeError):
         connection.send_bytes(verdict.to_json().encode())
     connection.close()
 
 
 def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, str]:
-    """Drop this process's rights for good; return a lasting fork server, and the rights left."""
+    """Drop this process's rights for good; return a usable fork server and the rights left."""
     from gpucourse.grading.oracle import checked_device
     from gpucourse.grading.oracle.confined import confine
 
@@ -79,7 +79,8 @@ def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, st
     assert server.channel is not None
     keep = {connection.fileno(), server.channel.fileno()}
     if server.limits.gpu:
-        # It starts a process, which an oracle may not later. Why it cannot, grading says.
+        # This starts a process, which an oracle may not do later. Grading reports the reason for a
+        # failure.
         with contextlib.suppress(InfrastructureFault):
             checked_device.name()
         keep |= checked_device.gpu_process().descriptors
@@ -88,19 +89,19 @@ def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, st
 
 
 def default_workers() -> int:
-    """Return the number of submissions to grade at a time: the cores this process may use.
+    """Return the number of submissions to grade at a time, one per available core.
 
-    A container's quota counts too.
+    A container's CPU quota is taken into account.
     """
     return max(1, int(processors.usable()))
 
 
 @dataclass(frozen=True)
 class Job:
-    """One notebook to grade. The source is named by its path, so that a job stays small.
+    """One notebook to grade; it holds the path of the source, so that it stays small.
 
-    `seed` is that of an earlier run, to repeat it; by default the run's own. `detailed` adds hidden
-    values to what failed, for the instructor.
+    `seed` is the seed of an earlier run, to repeat that run; by default the current run's seed is
+    used. `detailed` adds hidden values to the reasons of failed tests, for the instructor.
     """
 
     student: str
@@ -115,12 +116,12 @@ class Job:
 
     @property
     def digest(self) -> str:
-        """Equal for work that must get the same verdict under the same seed."""
+        """Digest that is equal for work that must get the same verdict under the same seed."""
         return self.ingested.digest(self.assignment)
 
 
 def identical(jobs: list[Job]) -> list[list[int]]:
-    """Return the numbers of all jobs, grouping those whose verdict must be the same."""
+    """Return the indices of all jobs, grouped by identical work."""
     groups: dict[tuple, list[int]] = {}
     for number, job in enumerate(jobs):
         key = job.source, job.digest, job.seed, job.detailed
@@ -129,7 +130,7 @@ def identical(jobs: list[Job]) -> list[list[int]]:
 
 
 def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
-    """Copy the verdict of identical work; remarks on the file itself stay each one's own."""
+    """Copy the verdict for identical work, with the notices about this job's own file."""
     if job is original:
         return verdict
     own = [
@@ -140,7 +141,7 @@ def copied(verdict: Verdict, original: Job, job: Job) -> Verdict:
 
 
 def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
-    """Return the verdict where the grader failed, or something below it."""
+    """Return the infrastructure fault for a failure of the grader or of a layer below it."""
     return Verdict(
         INFRASTRUCTURE_FAULT,
         job.assignment.name,
@@ -154,10 +155,10 @@ def fault(job: Job, reason: str, seed: str, isolation: str = "") -> Verdict:
 
 
 def vouched(verdict: Verdict, job: Job, seed: str, isolation: str) -> Verdict:
-    """Copy a verdict, taking student, seed and points to earn from our own records.
+    """Copy a verdict, with student, seed and possible points from our own records.
 
-    An oracle has no say in whose work it was and what could be earned. Raises ValueError for a
-    verdict on something else.
+    An oracle must not decide whose work it graded or how many points were possible. Raises
+    ValueError for a verdict on other work.
     """
     assignment = job.assignment
     tests = [(cell.grade_id, cell.points) for cell in assignment.tests]
@@ -196,22 +197,22 @@ class _Running:
 
 
 class FloorError(RuntimeError):
-    """Error on a machine that cannot isolate other people's code well enough."""
+    """Error on a machine whose isolation is too weak for other people's code."""
 
 
 class Grader:
-    """Grades submissions in parallel on one machine. A context manager.
+    """Parallel grader for one machine, used as a context manager.
 
     Parameters
     ----------
     hidden
-        Folders that student code must not see: the course directory, the exchange.
+        Folders that student code must not see, such as the course directory and the exchange.
     own_work
-        The code is the user's own: no floor on the isolation level.
+        True if the code is the user's own; then every isolation level is accepted.
     unsafe
-        Grade below the floor all the same.
+        True to grade even below the lowest accepted isolation level.
     sources
-        The instructor's notebooks, if known: what they import is imported once, before the forks.
+        The instructor's notebooks, if known. Their imports are done once, before the forks.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class Grader:
 
     @property
     def level(self) -> str:
-        """The isolation level that was reached."""
+        """Isolation level that was reached."""
         return self._sandbox.level
 
     def grade(
@@ -266,7 +267,7 @@ class Grader:
     ) -> list[Verdict]:
         """Grade `jobs` and return their verdicts in order; call `on_verdict` for each one.
 
-        Identical work is run once and its verdict copied.
+        Identical work is run only once, and its verdict is copied.
         """
         jobs = list(jobs)
         copies = {numbers[0]: numbers for numbers in identical(jobs)}
@@ -278,9 +279,9 @@ class Grader:
         return [verdicts[number] for number in range(len(jobs))]
 
     def _run(self, waiting: list[tuple[int, Job]]) -> Iterator[tuple[int, Verdict]]:
-        """Keep `workers` oracles going; yield each job's number and verdict.
+        """Run up to `workers` oracles at a time; yield each job's index and verdict.
 
-        The next ones are started before a verdict is yielded, so that they run while the caller
+        The next oracles are started before a verdict is yielded, so that they run while the caller
         writes it (50 ms).
         """
         queue = [(index, job, 1) for index, job in waiting]
@@ -317,7 +318,8 @@ class Grader:
         sandbox = None
         server = self._sandbox.server
         if not self._sandbox.shared:
-            # Workers of one fork server could see each other: one server per submission.
+            # Workers of one fork server could see each other, so each submission gets its own
+            # server.
             sandbox = self._make_sandbox()
             server = sandbox.__enter__().server
         process = self._context.Process(
@@ -331,10 +333,7 @@ class Grader:
         return _Running(job, process, ours, deadline, attempt, sandbox)
 
     def _collect(self, entry: _Running) -> Verdict | None:
-        """Return the verdict of an oracle that has finished, failed or run out of time.
-
-        None while it runs.
-        """
+        """Return the verdict of an oracle that has ended or timed out; None while it runs."""
         if entry.connection.poll(0):
             try:
                 text = entry.connection.recv_bytes(LONGEST_VERDICT).decode()

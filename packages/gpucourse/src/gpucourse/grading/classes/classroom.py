@@ -1,14 +1,14 @@
-"""An nbgrader course directory: ingests and grades submissions, and keeps the verdicts.
+"""An nbgrader course directory, with its submissions and their stored verdicts.
 
 ::
 
-    submitted/STUDENT/ASSIGNMENT/NAME.ipynb   as handed in; never written to
+    submitted/STUDENT/ASSIGNMENT/NAME.ipynb   as submitted; never written to
     rebuilt/STUDENT/ASSIGNMENT/NAME.ipynb     what `nbgrader autograde` reads
-    verdicts/STUDENT/ASSIGNMENT/NAME.json     one for each
-    versions/ASSIGNMENT/NAME/*.ipynb          what was handed out, today and before
+    verdicts/STUDENT/ASSIGNMENT/NAME.json     one for each versions/ASSIGNMENT/NAME/*.ipynb
+    what was handed out, today and before
 
-A verdict is used again as long as neither the submission nor the tests have changed; delete the
-file to have it graded again.
+A verdict is reused as long as neither the submission nor the tests have changed. To grade a
+submission again, delete the file with its verdict.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from gpucourse.grading.submission.ingest import Ingested, ingest_file, rebuild
 from gpucourse.grading.submission.versions import Version, others, remember
 from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, Verdict, as_text
 
-# nbgrader's pages put a student's name into HTML and into a script as it is: no name that could end
-# either, and none that cannot be shown (control and direction characters, halves of surrogates).
-# And its commands take a name for a pattern of file names: feedback for "a [x]" is feedback for
-# nobody, with exit status 0.
+# nbgrader's pages insert a student's name unescaped into HTML and into a script. A name must
+# therefore not contain characters that could end either of them, nor characters that cannot be
+# displayed (control and direction characters, lone surrogates). nbgrader's commands also interpret
+# a name as a pattern of file names: feedback for "a [x]" is written for nobody, with exit status 0.
 STUDENT = re.compile(
     "[^<>&\"'`[*?\\\\\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
 )
@@ -61,7 +61,7 @@ class Classroom:
         return [name for name in self._folders(assignment) if STUDENT.fullmatch(name)]
 
     def misnamed(self, assignment: str) -> list[str]:
-        """Return a sentence for each submission left out because of its folder's name."""
+        """Return a sentence for each submission that is left out because of its folder's name."""
         return [
             f"submitted/{name!a}: not graded. nbgrader cannot show the name, or reads it as "
             "HTML or as a pattern of names. Rename it (no < > & \" ' ` \\ [ * ?)."
@@ -70,9 +70,9 @@ class Classroom:
         ]
 
     def left_alone(self) -> list[str]:
-        """Return sentences on files in ``submitted/`` that belong to no assignment.
+        """Return sentences about files in ``submitted/`` that belong to no assignment.
 
-        There is one for each kind of thing, and one for students who may be one.
+        Files of one kind share a sentence. Another sentence lists names that may be one student's.
         """
         known = {path.name for path in (self.root / "source").glob("*/")}
         place = "put it into submitted/STUDENT/ASSIGNMENT/"
@@ -111,14 +111,14 @@ class Classroom:
         return self.root / "verdicts" / student / assignment / f"{notebook}.json"
 
     def stamp(self, student: str, assignment: str) -> Stamp:
-        """Return when a submission was handed in, or why that is unknown."""
+        """Return the hand-in time of a submission, or the reason why it is unknown."""
         folder = self.root / "submitted" / student / assignment
         return stamp(folder, self._refused(student, assignment))
 
     def untimed(self, assignment: str, students: Iterable[str], *, due: bool) -> list[str]:
-        """Return a sentence for each reason for an unknown hand-in time, with its students.
+        """Return one sentence for each reason why hand-in times are unknown, with its students.
 
-        That there is no time at all matters only where work can be late: `due`.
+        A missing ``timestamp.txt`` is reported only if the assignment has a due date (`due`).
         """
         found: dict[str, list[str]] = {}
         for student in students:
@@ -136,9 +136,10 @@ class Classroom:
         return self.root / "verdicts" / student / assignment / "refused_time.txt"
 
     def verdict(self, assignment: str, job: Job) -> Verdict | None:
-        """Return the stored verdict, if it is of this very work and these very tests.
+        """Return the stored verdict if it belongs to the same work and the same tests.
 
-        The same answers may come in another file: what is said of that is today's.
+        The same answers may have been submitted in a different file, so notices about the file are
+        taken from the present one.
         """
         verdict = self.stored(assignment, job)
         if (
@@ -156,10 +157,10 @@ class Classroom:
     def ingest(
         self, assignment: str, students: Iterable[str] | None = None, limits: Limits | None = None
     ) -> list[Job]:
-        """Rebuild every submission into ``rebuilt/``; jobs for all of them.
+        """Rebuild every submission into ``rebuilt/`` and return a job for each notebook.
 
-        What the grader cannot do with one submission is that one's fault of the grader
-        (:attr:`.Ingested.failed`); the others are rebuilt all the same.
+        If the grader itself fails on one submission, the failure is stored in its job
+        (:attr:`.Ingested.failed`), and the other submissions are still rebuilt.
         """
         jobs = []
         sources = [(path, Assignment.load(path)) for path in self.sources(assignment)]
@@ -181,10 +182,10 @@ class Classroom:
         return jobs
 
     def remember_released(self, assignment: str) -> None:
-        """Keep a copy of today's handout in ``versions/``.
+        """Keep a copy of the current handout in ``versions/``.
 
-        One copy is the notebook that nbgrader has generated, the other is derived from the source,
-        which learners may get in another way.
+        One copy is the notebook that nbgrader has generated. The other is derived from the source,
+        because learners may have received it in another way.
         """
         for path in self.sources(assignment):
             generated = self.root / "release" / assignment / path.name
@@ -205,7 +206,7 @@ class Classroom:
         limits: Limits | None,
         versions: dict[str, list[Version]],
     ) -> list[Ingested]:
-        """Rebuild one submission, and record the answers taken from each of its notebooks."""
+        """Rebuild one submission; return the answers taken from each of its notebooks."""
         folder = self.root / "submitted" / student / assignment
         target = self.root / "rebuilt" / student / assignment
         taken = []
@@ -214,7 +215,7 @@ class Classroom:
             ingested = self._ingest_one(folder, source, names, limits, versions[source.name])
             text = nbformat.writes(rebuild(source, ingested), version=4)
             update(target / f"{source.name}.ipynb", text + "\n")
-            # Shown to a person; no grader needs them.
+            # The pictures are shown to a person; the grader does not need them.
             ingested.pictures = {}
             taken.append(ingested)
         copy_stamps(folder, target, self._refused(student, assignment))
@@ -259,7 +260,7 @@ class Classroom:
         verdict.write(self.verdict_path(job.student, assignment, verdict.notebook))
 
     def stored(self, assignment: str, job: Job) -> Verdict | None:
-        """Return a job's verdict on file, whatever work and tests it is of."""
+        """Return a job's stored verdict, even if it belongs to other work or other tests."""
         return Verdict.read(self.verdict_path(job.student, assignment, job.source.stem))
 
     def missing(self, assignment: str, jobs: list[Job]) -> list[Job]:

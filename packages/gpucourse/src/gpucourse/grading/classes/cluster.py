@@ -1,16 +1,16 @@
-"""Grading on a Dask cluster: the same verdicts, made elsewhere.
+"""Grading on a Dask cluster, with the same verdicts as on one machine.
 
-``gpucourse grade --scheduler ADDRESS`` connects to a cluster that is there already: one that ``dask
-scheduler`` and ``dask worker`` made, a LocalCluster, dask-jobqueue under Slurm, dask-kubernetes.
-Every worker needs this package and a sandbox of its own; one thread for each worker process is
-right. Where workers advertise a resource ``GPU``, each submission takes one.
+``gpucourse grade --scheduler ADDRESS`` connects to a running cluster. It may have been started
+with ``dask scheduler`` and ``dask worker``, as a LocalCluster, with dask-jobqueue under Slurm or
+with dask-kubernetes. Every worker needs this package and its own sandbox; use one thread per
+worker process. If workers advertise a resource ``GPU``, each submission takes one.
 
 Only text is sent: the instructor's notebook, a job as JSON and the verdict as JSON. Dask pickles
-the name of one function and strings; nothing of a student's is unpickled. The text holds hidden
-tests and the run's seed, so use a cluster that only you reach, or Dask's TLS.
+only the name of one function and strings, so no student data is ever unpickled. The text contains
+hidden tests and the run's seed, so use a cluster that only you can reach, or enable TLS in Dask.
 
-Dask gives the submissions of a lost worker to another. One that has lost three workers is tried
-once more and is then an infrastructure fault, never a zero.
+Dask reassigns the submissions of a lost worker to another worker. A submission whose workers were
+lost three times is tried once more and then reported as an infrastructure fault, never as a zero.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 20
 
-# In a worker of the cluster: its stations that wait for work.
+# Stations of this cluster worker that wait for a job.
 _idle: queue.LifoQueue = queue.LifoQueue()
 
 
 def grade_text(source: str, described: str) -> str:
-    """Grade in a worker of the cluster: a job as text in, a verdict as text out.
+    """Grade one job, given as text, in a worker of the cluster; return the verdict as text.
 
-    Raises RuntimeError where the station died; Dask then tries again elsewhere.
+    Raises RuntimeError if the station died; Dask then tries again on another worker.
     """
     try:
         station = _idle.get_nowait()
@@ -64,7 +64,7 @@ def grade_text(source: str, described: str) -> str:
         station.wait()
         raise RuntimeError("the process that grades on this worker has died") from None
     except BaseException:
-        # Dask gave the task up half-way: the next would read its verdict.
+        # Dask has cancelled the task half-way: the next task would read its verdict.
         station.kill()
         raise
     _idle.put(station)
@@ -74,16 +74,16 @@ def grade_text(source: str, described: str) -> str:
 def as_text(source: str) -> str:
     """Return a task that holds the instructor's notebook.
 
-    Dask can make it again if it is lost.
+    Dask can create the task again if its result is lost.
     """
     return source
 
 
 class ClusterGrader:
-    """Has the interface of :class:`.batch.Grader`; the work is done elsewhere.
+    """Grader on a Dask cluster, with the interface of :class:`.batch.Grader`.
 
-    `tell` is called with a sentence where the work has to wait for a worker to come.
-    Raises SandboxError, saying what to do, where Dask is not installed or does not answer.
+    `tell` is called with a sentence if the work has to wait for a worker to connect. Raises
+    SandboxError, with advice, if Dask is not installed or the scheduler does not answer.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ClusterGrader:
                 "scheduler`, and `dask worker ADDRESS --nthreads 1` on each machine."
             ) from None
         if not self._workers():
-            # No error: a cluster that grows by itself starts workers when there is work.
+            # This is no error: a cluster with adaptive scaling starts workers when there is work.
             self.tell(
                 f"The scheduler at {self.address} has no worker yet; grading begins when one "
                 f"comes: dask worker {self.address} --nthreads 1"
@@ -137,7 +137,7 @@ class ClusterGrader:
     ) -> list[Verdict]:
         """Grade `jobs` and return their verdicts in order; call `on_verdict` for each one.
 
-        Identical work is run once and its verdict copied.
+        Identical work is run only once, and its verdict is copied.
         """
         from distributed import as_completed
 
@@ -178,7 +178,7 @@ class ClusterGrader:
             for number in numbers:
                 verdicts[number] = copied(verdict, first, jobs[number])
                 on_verdict(jobs[number], verdicts[number])
-            # The scheduler need not keep what has arrived.
+            # Release the result: the scheduler need not keep verdicts that have arrived.
             future.release()
         return [verdicts[number] for number in range(len(jobs))]
 
@@ -192,7 +192,7 @@ class ClusterGrader:
         return list(self._connected.scheduler_info(n_workers=-1)["workers"].values())
 
     def _verdict(self, future: Future, job: Job) -> Verdict:
-        """Return the verdict, or an infrastructure fault that tells what came instead."""
+        """Return the verdict, or an infrastructure fault that describes the other reply."""
         try:
             return Verdict.from_json(future.result())
         except Exception as error:

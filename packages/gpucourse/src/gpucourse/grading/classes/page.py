@@ -1,10 +1,10 @@
-"""Page of a class, for its teacher.
+"""HTML page about a class, for its teacher.
 
-It shows what went wrong and how often, how long it took, whose counts came near a bound, and, if
-asked for, which submissions resemble each other.
+It shows the reasons of failed tests with their frequency, the grading times, the students whose
+counts came close to a bound and, on request, the submissions that resemble each other.
 
-Everything on it that a student may have chosen is escaped text of bounded length, and the page's
-own policy lets nothing run.
+All text on the page that a student may have chosen is escaped and bounded in length, and the
+page's content security policy forbids scripts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gpucourse.grading.verdict import (
 )
 from gpucourse.wording import many, shortened
 
-REASONS = 3  # of each test
+REASONS = 3  # for each test
 SLOWEST = 10
 NEAREST = 30
 LENGTH = 300  # characters of one entry
-NAMES = 12_000  # characters of all names of those who resemble each other; similar.csv has the rest
+NAMES = 12_000  # characters of all names of similar students; similar.csv has the rest
 
 HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -46,7 +46,7 @@ th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
 
 
 def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | None = None) -> str:
-    """Return the page as HTML; `pairs` is None where no similarity was asked for."""
+    """Return the page as HTML; `pairs` is None if similarity was not requested."""
     graded = [verdict for verdict in verdicts if verdict.earned is not None]
     parts = [HEAD.format(title=_text(assignment)), _paragraph(_summary(verdicts, graded))]
     if graded:
@@ -68,9 +68,9 @@ def page(assignment: str, verdicts: Sequence[Verdict], pairs: Sequence[Pair] | N
 
 
 def tests(graded: Sequence[Verdict]) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
-    """Yield each test, how many earned all its points, and its most frequent reasons with counts.
+    """Yield each test, the number of full scores and the most frequent reasons with their counts.
 
-    What kept a whole file from running is not counted.
+    Faults that kept a whole file from running are not counted.
     """
     names = dict.fromkeys(outcome.test for verdict in graded for outcome in verdict.tests)
     for name in names:
@@ -167,7 +167,7 @@ def _pairs(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _names(students: Sequence[str], room: int) -> tuple[str, int]:
-    """Return the names that fit into so many characters, and how many remain."""
+    """Return the names that fit into a number of characters, and how many names remain."""
     shown: list[str] = []
     for student in students:
         room -= len(_short(student)) + 2
@@ -195,6 +195,6 @@ def _short(text: str) -> str:
 
 
 def _text(text: str, most: int = 0) -> str:
-    """Make text inert and bounded (to `most` characters, if given), line by line."""
+    """Escape text line by line and shorten it to `most` characters, if given."""
     lines = as_text(text[: most or (REASONS + 1) * LENGTH]).split("\n")
     return "<br>".join(html.escape(line, quote=True) for line in lines)

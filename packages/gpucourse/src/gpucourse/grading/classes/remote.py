@@ -1,11 +1,11 @@
-"""Grades submissions for a grader elsewhere: a process that reads and writes lines.
+"""Grading process for a remote grader: it reads jobs from standard input and writes verdicts.
 
     python -m gpucourse.grading.classes.remote
 
 Each line of standard input is a job as JSON, each line of standard output its verdict as JSON. A
-worker of a cluster keeps one for each of its threads. It is a process of its own because a worker's
-process may not fork as a grader must (Dask's are daemonic), and because it takes everything that it
-started with it: when standard input ends, with the worker, the station ends at once.
+cluster worker keeps one such process for each of its threads. The process is separate because a
+grader must fork and a Dask worker, which is daemonic, may not. It also cleans up: when the worker
+ends, its standard input ends, and the process stops at once with everything that it has started.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def describe(job: Job, seed: str, limits: Limits, unsafe: bool) -> str:
 
 
 def order(source: str, described: str) -> str:
-    """Return the line that a station reads: the instructor's notebook and a job."""
+    """Return the line that a station reads, with the instructor's notebook and a job."""
     return json.dumps({"source": source, "job": described})
 
 
 class Station:
-    """Grades the submissions that it receives, one at a time, with a warm sandbox."""
+    """Process that grades the submissions it receives, one at a time, in a warm sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._graders: dict[tuple, Grader] = {}
 
     def grade(self, line: str) -> str:
-        """Return a verdict for each line, whatever is in it."""
+        """Return a verdict for each line, whatever the line contains."""
         given = json.loads(line)
         job = json.loads(given["job"])
         source = self._source(job["name"], given["source"])
@@ -75,7 +75,7 @@ class Station:
             grader.__exit__(None, None, None)
 
     def _source(self, name: str, text: str) -> Path:
-        """Return the notebook as a file, because an oracle reads it from there."""
+        """Write the notebook to a file, which an oracle reads, and return its path."""
         path = self.folder / digest(text) / f"{name}.ipynb"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
@@ -90,17 +90,18 @@ class Station:
 
 
 def read_orders(orders: queue.SimpleQueue) -> None:
-    """Read standard input into `orders`; its end is the end of this process."""
+    """Read lines of standard input into `orders`; end this process when standard input ends."""
     for line in sys.stdin:
         orders.put(line)
-    # The asking process is gone. The fork servers end when this process does, workers with them.
+    # The requesting process has ended. The fork servers end when this process does, and their
+    # workers with them.
     os._exit(0)
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Grade jobs until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # nothing but verdicts on standard output
+    os.dup2(2, 1)  # standard output carries only verdicts
     orders: queue.SimpleQueue = queue.SimpleQueue()
     threading.Thread(target=read_orders, args=(orders,), daemon=True).start()
     with tempfile.TemporaryDirectory(prefix="gpucourse-station-") as folder:

@@ -1,4 +1,4 @@
-"""Report of a class for an instructor: summary, page, plot, CSV, one explanation."""
+"""Report of a class for an instructor: summary, page, plot, CSV files and single explanations."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpucourse.grading.verdict import INFRASTRUCTURE_FAULT, STUDENT_FAULT, Verdi
 from gpucourse.system.atomic import write_atomically
 from gpucourse.wording import many, shortened
 
-# Of Okabe and Ito's palette.
+# Colours from the palette of Okabe and Ito.
 BLUE, VERMILION = "#0072B2", "#D55E00"
-# A larger class is summarised only; the CSV has everybody.
+# A larger class is only summarised on screen; the CSV file has every student.
 LISTED = 60
 REASON_LENGTH = 80
-# Of one submission's mistakes the first are told, and how many more there are.
+# The first mistakes of a submission are listed, followed by the number of the others.
 MISTAKES = 2
-# In the reason of a test whose answer cell is as it was released.
+# Part of the reason of a test whose answer cell is unchanged since its release.
 NOT_WRITTEN = "nothing is written"
 
 
 def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None:
-    """Print a line for each submission of a small class, and what the tests found in all.
+    """Print a line for each submission of a small class, and a summary of the tests.
 
-    Reasons are cut to one line on a terminal alone: a file has room for them.
+    Reasons are shortened to one line only on a terminal; in a file they are complete.
     """
     most = REASON_LENGTH if console.is_terminal else None
     if len(verdicts) <= LISTED:
@@ -66,7 +66,7 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
 
 
 def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
-    """Return a table of each test's results, which single scores hide."""
+    """Return a table of each test's results, which the students' total scores do not show."""
     table = Table(title="tests", title_justify="left")
     table.add_column("test")
     table.add_column("all points", justify="right")
@@ -78,13 +78,13 @@ def _tests(graded: Sequence[Verdict], most: int | None) -> Table:
 
 
 def one_line(verdict: Verdict, most: int | None = REASON_LENGTH) -> str:
-    """Return a reason of at most `most` characters in one line; None for all of it."""
+    """Return a reason in one line of at most `most` characters, or all of it if None."""
     told = own_reason(verdict) or next(iter(verdict.notices), "")
     return shortened(" ".join(told.split()), most)
 
 
 def own_reason(verdict: Verdict) -> str:
-    """Return the reason that sets this submission apart: mistakes before empty cells."""
+    """Return the reason that is specific to this submission; mistakes come before empty cells."""
     failed = [outcome for outcome in verdict.tests if outcome.reason]
     if verdict.reason or len(failed) < 2:
         return verdict.first_reason()
@@ -103,7 +103,8 @@ def write(
 ) -> list[Path]:
     """Write the class's report into `folder`; return the paths.
 
-    The files are ``class.html``, ``scores.csv``, ``scores.png`` and, of `pairs`, ``similar.csv``.
+    The files are ``class.html``, ``scores.csv``, ``scores.png`` and, if `pairs` is given,
+    ``similar.csv``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "class.html", folder / "scores.csv"]
@@ -158,7 +159,7 @@ def as_csv(verdicts: Sequence[Verdict]) -> str:
 
 
 def pairs_as_csv(pairs: Sequence[Pair]) -> str:
-    """Return one row for each student of a pair: the other student, and the share in common."""
+    """Return one row for each student of a pair, with the other student and the share in common."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["student", "with", "in_common"])
@@ -169,12 +170,12 @@ def pairs_as_csv(pairs: Sequence[Pair]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return `text` so that a spreadsheet shows it and does not run it as a formula."""
+    """Return `text` in a form that a spreadsheet shows as text and does not run as a formula."""
     return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
-    """Plot the number of students by points, in total and for each test."""
+    """Plot the number of students by points, for the total and for each test."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -200,7 +201,7 @@ def plot(assignment: str, graded: Sequence[Verdict], path: Path) -> None:
 
 
 def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
-    """Explain a submission's result, hidden values included: for the instructor's eyes."""
+    """Explain a submission's result to the instructor, including hidden values."""
     if now.earned is None:
         console.print(
             f"{now.student}: {now.notebook}: the grader failed: {now.reason}",
@@ -238,7 +239,7 @@ def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
 
 
 def compared(stored: Verdict | None, now: Verdict) -> str:
-    """Compare with the verdict on file, in words."""
+    """Return a sentence that compares a verdict with the stored one."""
     if stored is None:
         return "There is no verdict on file."
     if stored.submission_digest != now.submission_digest:

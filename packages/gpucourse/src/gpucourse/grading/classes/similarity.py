@@ -1,7 +1,8 @@
-"""Similarity of submissions, with each other or with a published solution.
+"""Similarity of submissions to each other or to a published solution.
 
-Answers are compared as sequences of tokens, names and signs, without comments and blanks. No
-number can tell who copied from whom, or if anybody copied: short exercises have few right answers.
+Answers are compared as sequences of tokens (names and operators), without comments and white
+space. A high similarity does not prove that anybody copied, because a short exercise has few right
+answers.
 """
 
 from __future__ import annotations
@@ -16,21 +17,24 @@ import numpy as np
 
 from gpucourse.grading.classes.batch import Job
 
-# Linear, and no parser: this is the grader's own process, and the text is a student's.
+# This takes linear time and needs no parser, because it runs on a student's text in the grader's
+# own process.
 TOKEN = re.compile(r"#[^\n]*|\w+|[^\w\s]")
-# Of one submission; the solution of the longest project has a third of that.
+# Limit on the tokens of one submission; the solution of the longest project has a third of it.
 MOST_TOKENS = 5000
-# Fewer say nothing: an answer of three lines has about 30.
+# Shorter answers are not compared, because similarity means little there: three lines have about 30
+# tokens.
 FEWEST_TOKENS = 100
-# The share of tokens, in their order, that two submissions must have in common to be named.
+# Two submissions are listed if they have at least this share of tokens in common, in the same
+# order.
 LEAST = 0.85
-#: What the solution that anybody can read is called where it is found.
+#: Label of the solution that anybody can read.
 PUBLISHED = "the published solution"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sets of students, those of one set with equal tokens; `share` of them is in common."""
+    """Two groups of students with equal tokens, which have `share` of the tokens in common."""
 
     one: tuple[str, ...]
     other: tuple[str, ...]
@@ -38,7 +42,7 @@ class Pair:
 
 
 def changed(job: Job) -> list[str]:
-    """Return the code cells that are not as released, by grade_id."""
+    """Return the grade_ids of the code cells that differ from the released ones."""
     unchanged = set(job.ingested.unchanged(job.assignment))
     return [
         cell.grade_id
@@ -48,7 +52,7 @@ def changed(job: Job) -> list[str]:
 
 
 def tokens(job: Job) -> tuple[str, ...]:
-    """Return the tokens of the code cells that are not as released."""
+    """Return the tokens of the code cells that differ from the released ones."""
     return _tokens(job.ingested.sources[name] for name in changed(job))
 
 
@@ -60,13 +64,14 @@ def _tokens(texts: Iterable[str]) -> tuple[str, ...]:
 def alike(
     jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> list[Pair]:
-    """Return the pairs with most in common, most first; equal tokens are grouped.
+    """Return the most similar pairs, most similar first; equal answers are grouped.
 
-    `published` has, by name, sources by grade_id that anybody can read; each submission is held
-    against those of the cells that it answers, so half a solution is found as well.
+    `published` maps the name of each public solution to its sources by grade_id. A submission is
+    compared only with the sources of the cells that it answers, so half a copied solution is found
+    as well.
 
-    The share is twice the longest common subsequence over both lengths, as in
-    :func:`rapidfuzz.distance.Indel.normalized_similarity`.
+    The share is twice the length of the longest common subsequence divided by the sum of the
+    lengths, as in :func:`rapidfuzz.distance.Indel.normalized_similarity`.
     """
     from rapidfuzz.distance import Indel
     from rapidfuzz.process import cdist
@@ -77,7 +82,7 @@ def alike(
             groups.setdefault(written, []).append(job.student)
     people = [tuple(sorted(set(students))) for students in groups.values()]
     found = [Pair(students[:1], students[1:], 1.0) for students in people if len(students) > 1]
-    # Numbers for tokens: the library takes sequences of anything that has a hash.
+    # Replace tokens by numbers: the library accepts sequences of any hashable objects.
     numbers: dict[str, int] = {}
     texts = [[numbers.setdefault(token, len(numbers)) for token in written] for written in groups]
     shares = cdist(
@@ -90,7 +95,7 @@ def alike(
 
 
 def _published(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]]) -> list[Pair]:
-    """Return the students who resemble each of `published`, grouping equal shares."""
+    """Return the students who resemble each of `published`, grouped by equal shares."""
     from rapidfuzz.distance import Indel
 
     found: dict[tuple[str, float], set[str]] = {}
@@ -104,7 +109,8 @@ def _published(jobs: Sequence[Job], published: Mapping[str, Mapping[str, str]]) 
             )
             for name, sources in published.items()
         }
-        # Of solutions in several styles the nearest; the first named where they are equally near.
+        # Take the most similar of several published solutions, and the first of equally similar
+        # ones.
         name = max(shares, key=lambda name: shares[name], default="")
         if name and shares[name] >= LEAST:
             found.setdefault((name, shares[name]), set()).add(job.student)

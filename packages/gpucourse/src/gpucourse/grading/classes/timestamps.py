@@ -1,7 +1,7 @@
-"""Time of a submission, and nbgrader's two files beside it.
+"""Hand-in time of a submission, and the two files that nbgrader keeps beside it.
 
-A time that is not known is no time, never a guess: from a guess nbgrader would compute lateness,
-and its late penalty would take points. nbgrader reads an empty ``timestamp.txt`` as no time.
+An unknown time is stored as no time and never as a guess, because nbgrader would compute lateness
+from a guess and subtract points for it. nbgrader treats an empty ``timestamp.txt`` as no time.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gpucourse.grading.verdict import as_text
 from gpucourse.system.atomic import PRIVATE, write_atomically
 
 TIMESTAMP, SECRET = "timestamp.txt", "submission_secret.txt"
-# nbgrader's own files beside the notebook: a time, and 128 hexadecimal digits.
+# nbgrader's own files beside the notebook contain a time and 128 hexadecimal digits.
 STAMPS = (TIMESTAMP, SECRET)
 STAMP_BYTES = 200
-# The characters of a date, a time and the name of a time zone. dateutil takes a path for a zone
-# too, and reads the file.
+# Characters of a date, a time and the name of a time zone. dateutil would interpret a path as a
+# time zone and read that file.
 TIME = re.compile(r"[A-Za-z0-9:.,+ -]{1,60}")
-# A time with its distance from UTC, in three words.
+# A time with its offset from UTC, in three words.
 OFFSET = re.compile(r"(\S+ \S+) ([+-])(\d{1,2}):?(\d\d)?")
-# No place on Earth is farther from UTC: Kiritimati.
+# The largest offset from UTC on Earth, that of Kiritimati.
 FARTHEST = timedelta(hours=14)
-# So far two clocks that are right may be apart.
+# Tolerance between two correct clocks.
 APART = timedelta(minutes=5)
 
 
@@ -36,7 +36,7 @@ APART = timedelta(minutes=5)
 class Stamp:
     """Time at which a submission was handed in, as nbgrader writes it.
 
-    It is empty where unknown; `why` then has the reason.
+    It is empty if the time is unknown; `why` then contains the reason.
     """
 
     time: str
@@ -44,11 +44,11 @@ class Stamp:
 
 
 def stamp(folder: Path, refused: Path | None = None) -> Stamp:
-    """Return the time in a submission's ``timestamp.txt``, if it is a possible one.
+    """Return the time in a submission's ``timestamp.txt`` if it is possible.
 
-    It is written on the student's machine. A time that is still to come says that the machine's
-    clock is wrong; `refused` is a file that remembers such a one, which stays refused when its
-    time has come: a grade must not change because a day has passed.
+    The file is written on the student's machine. A time in the future shows that the clock of that
+    machine is wrong. `refused` is a file that stores such a time, so that it stays refused when it
+    is no longer in the future: a grade must not change because a day has passed.
     """
     from dateutil.tz import gettz
     from nbgrader.utils import parse_utc
@@ -62,7 +62,7 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
         if not TIME.fullmatch(time):
             raise ValueError
         if (offset := OFFSET.fullmatch(time)) is not None:
-            # nbgrader takes +0100 for a hundred seconds, and +01:00 for nothing.
+            # nbgrader interprets +0100 as a hundred seconds and ignores +01:00.
             time = _in_utc(*offset.groups())
         elif len(words := time.split(" ")) == 3 and words[2] != "Z" and gettz(words[2]) is None:
             return Stamp(
@@ -73,7 +73,7 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
         told = parse_utc(time)
         now = datetime.now(UTC).replace(tzinfo=None)
         to_come = told > now + APART
-    except Exception:  # whatever a parser of dates thinks of; it is never the class's concern
+    except Exception:  # The parser may raise anything; it must not stop a class.
         return Stamp(
             "",
             "timestamp.txt holds no time that can be read; formgrader stops at it: "
@@ -91,7 +91,7 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
 
 
 def _in_utc(time: str, sign: str, hours: str, minutes: str | None) -> str:
-    """Return a time with an offset from UTC as nbgrader writes times: in UTC."""
+    """Convert a time with an offset to UTC, in nbgrader's format."""
     from dateutil import parser
 
     offset = timedelta(hours=int(hours), minutes=int(minutes or 0))

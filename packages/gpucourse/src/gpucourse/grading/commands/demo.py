@@ -1,9 +1,9 @@
-"""``gpucourse demo``: a class of right, wrong and damaged submissions, graded through nbgrader.
+"""``gpucourse demo``: a class of right, wrong and damaged submissions, graded with nbgrader.
 
-For every project of the course: the reference solution, right answers in other styles (its
-``right.py``), the untouched starter, every known-wrong answer of its ``wrong.py``, and the ways in
-which a file can be broken. The demo fails if any score or reason is not the expected one, so it is
-also the grader's test of itself.
+For every project of the course, the class contains the reference solution, right answers in other
+styles (from its ``right.py``), the untouched starter, every known-wrong answer of its ``wrong.py``
+and files that are damaged in various ways. The demo fails if any score or reason differs from the
+expected one, so it is also a test of the grader.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ from gpucourse.grading.verdict import Verdict
 from gpucourse.system.programs import search_path
 from gpucourse.wording import many
 
-# Written into the folder that the demo makes, so that it never clears another one.
+# This marker file is written into the folder that the demo creates, so that it never clears another
+# folder.
 MARKER = ".made-by-gpucourse-demo"
-# nbgrader writes feedback for this many about as fast as it starts.
+# nbgrader takes about as long to write feedback for this many submissions as it takes to start.
 SMALL_CLASS = 20
-# Columns of the table where there is no terminal to fit, and seconds between lines of progress.
+# Width of the table in columns if there is no terminal, and seconds between progress lines.
 LOG_WIDTH = 140
 LOG_EVERY = 10
-# Of a quick demo: these of the damaged files, and so many right and wrong answers.
+# Content of a quick demo: these damaged files, and this many right and wrong answers.
 QUICK, QUICK_ANSWERS = {"solution", "starter", "deleted-test", "invalid-json"}, 2
 
 
@@ -52,8 +53,9 @@ QUICK, QUICK_ANSWERS = {"solution", "starter", "deleted-test", "invalid-json"}, 
 class Expected:
     """One submission of the demo and its expected result.
 
-    `fails` are the test cells that must fail, all others must pass; `reason` must occur in the
-    reason of the first of them (or of the whole, or in a notice if nothing fails).
+    `fails` lists the test cells that must fail; all others must pass. `reason` must occur in the
+    reason of the first of them. If no test fails, it must occur in the reason for the whole
+    submission or in a notice.
     """
 
     student: str
@@ -66,7 +68,7 @@ class Expected:
 
 
 def solved(assignment: Assignment, changed: dict[str, str] | None = None) -> dict:
-    """Return the released notebook with the reference answers, some replaced, as JSON."""
+    """Return the released notebook with the reference answers, some of them replaced, as JSON."""
     notebook: dict = json.loads(json.dumps(assignment.released))
     answers = {
         cell.grade_id: unwrap_regions(cell.source, SOLUTION) for cell in assignment.solutions
@@ -89,7 +91,7 @@ def right_answers(assignment: Assignment, path: Path) -> list[Expected]:
 def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
     """Return the entries of a project's ``wrong.py``.
 
-    Raises ValueError for one that is inconsistent.
+    Raises ValueError for an inconsistent entry.
     """
     tests = {cell.grade_id for cell in assignment.tests}
     answers = {cell.grade_id for cell in assignment.solutions}
@@ -104,10 +106,10 @@ def wrong_answers(assignment: Assignment, path: Path) -> list[Expected]:
 
 
 def damaged(assignment: Assignment, path: Path) -> list[Expected]:
-    """Return every kind of damage to files that a class hands in sooner or later.
+    """Return one submission for each kind of damage that files of a class can have.
 
-    Without the last code answer all tests fail that come after it, or those that the project's
-    ``wrong.py``, at `path`, names as ``WITHOUT_LAST``.
+    Without the last code answer, all tests after it fail, or those that the project's
+    ``wrong.py``, at `path`, lists as ``WITHOUT_LAST``.
     """
     tests = tuple(cell.grade_id for cell in assignment.tests)
     roles = [role_of(cell) for cell in assignment.released.cells]
@@ -178,9 +180,9 @@ def mismatch(
 
 
 def patterns(names: list[str]) -> list[str]:
-    """Return patterns that split a class by first letters into two halves.
+    """Return patterns that split a class into two halves by the students' first letters.
 
-    A second nbgrader costs 4 s before it begins, so a small class is left whole.
+    A second nbgrader process takes 4 s to start, so a small class is not split.
     """
     if len(names) <= SMALL_CLASS:
         return ["*"]
@@ -193,7 +195,7 @@ def patterns(names: list[str]) -> list[str]:
 
 
 class Demo:
-    """The course directory of the demo, in `folder`; if `quick`, of one project's small class."""
+    """Course directory of the demo, in `folder`; if `quick`, with a small class of one project."""
 
     def __init__(self, root: Path, folder: Path, console: Console, quick: bool = False) -> None:
         self.root, self.folder, self.console, self.quick = root, folder, console, quick
@@ -201,7 +203,7 @@ class Demo:
         self.classes: dict[str, tuple[Assignment, list[Expected]]] = {}
 
     def build(self) -> None:
-        """Make the folder again with sources, configuration and submissions."""
+        """Create the folder afresh with sources, configuration and submissions."""
         if self.folder.exists():
             if not (self.folder / MARKER).is_file():
                 raise FileExistsError(f"{self.folder} was not made by the demo; move it away")
@@ -234,7 +236,7 @@ class Demo:
     def nbgrader(
         self, *arguments: str, counted: str = "", advance: Callable[[], object] = lambda: None
     ) -> None:
-        """Run an nbgrader command; `advance` is called for each line that has `counted` in it."""
+        """Run an nbgrader command; call `advance` for each output line that contains `counted`."""
         environment = os.environ | {
             "PATH": search_path(),
             "JUPYTER_CONFIG_DIR": str(self.folder / ".jupyter"),
@@ -258,7 +260,7 @@ class Demo:
             raise RuntimeError(f"nbgrader {' '.join(arguments)} failed")
 
     def grade(self) -> None:
-        """Grade everything, in parallel, then let nbgrader write gradebook and feedback."""
+        """Grade everything in parallel, then let nbgrader write the gradebook and the feedback."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -270,7 +272,7 @@ class Demo:
                 self._grade_project(name, progress, pool)
 
     def _grade_project(self, name: str, progress: Progress, pool: ThreadPoolExecutor) -> None:
-        """Grade a project; independent parts run beside nbgrader, which is serial."""
+        """Grade a project; independent parts run while nbgrader, which is serial, is working."""
         students = self.classes[name][1]
 
         def bar(what: str) -> Callable:
@@ -323,7 +325,7 @@ class Demo:
             }
 
     def report(self) -> int:
-        """Print the table; the number of submissions that did not come out as expected."""
+        """Print the table; return the number of submissions with an unexpected result."""
         wrong = 0
         for name, (assignment, students) in self.classes.items():
             table = Table(title=name, title_justify="left")
@@ -358,9 +360,9 @@ def run(
     roots: Iterable[Path] | None = None,
     quick: bool = False,
 ) -> int:
-    """Run the demo, of all projects or `quick`.
+    """Run the demo, with all projects or a small part (`quick`).
 
-    Returns 0 if every score and reason was the expected one.
+    Returns 0 if every score and reason is the expected one.
     """
     console = console or Console()
     if not console.is_terminal:

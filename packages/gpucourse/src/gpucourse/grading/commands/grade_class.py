@@ -1,8 +1,8 @@
 """``gpucourse grade`` for a class, and ``gpucourse regrade``.
 
-Work goes to a grader, on this machine or on a cluster; verdicts come back one by one and are
-written, to ``verdicts/`` and to the gradebook, by this process alone. Submissions with a verdict
-on file are not graded again, so the same command continues an interrupted run.
+A grader runs the jobs, on this machine or on a cluster, and returns verdicts one by one. Only this
+process writes them, to ``verdicts/`` and to the gradebook. Submissions with a stored verdict are
+not graded again, so the same command continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from gpucourse.grading.verdict import Verdict, as_text
 if TYPE_CHECKING:
     from gpucourse.grading.nbgrader.gradebook import GradebookWriter
 
-# Exit codes. A class in which nobody has all points is graded all the same.
+# Exit codes. A class in which nobody has full points still counts as graded.
 GRADED, PARTLY_GRADED, NOT_GRADED = 0, 1, 2
 
 
-# Characters in a course's path that nbgrader's commands take for a pattern.
+# Characters in a course's path that nbgrader's commands interpret as a pattern.
 PATTERN = re.compile(r"[\[*?]")
 
 
 class GraderLike(Protocol):
-    """A :class:`~.classes.batch.Grader`, or one that has the work done elsewhere."""
+    """Interface of :class:`~.classes.batch.Grader` and of graders that do the work elsewhere."""
 
     def __enter__(self) -> GraderLike: ...
 
@@ -59,17 +59,17 @@ class GraderLike(Protocol):
 
 
 class NotReady(RuntimeError):
-    """The course directory cannot be graded; the message says what to do."""
+    """Error for a course directory that cannot be graded; the message contains advice."""
 
 
 @dataclass
 class Class:
     """One course directory and the options for grading it.
 
-    `scheduler` is the address of a Dask cluster; empty grades here. `workers` and `unsafe` stand
-    for the settings of ``nbgrader_config.py`` where they are not given. `similar` asks which
-    submissions resemble each other. `unwritten` has a sentence for each verdict that the gradebook
-    did not take, `jobs` what was graded last.
+    `scheduler` is the address of a Dask cluster; if it is empty, this machine grades. If `workers`
+    or `unsafe` is not given, the setting in ``nbgrader_config.py`` applies. `similar` requests a
+    list of submissions that resemble each other. `unwritten` has a sentence for each verdict that
+    could not be written to the gradebook, and `jobs` contains the latest jobs.
     """
 
     root: Path
@@ -119,7 +119,7 @@ class Class:
         )
 
     def assignments(self) -> list[str]:
-        """Return the assignments with a submission. Raises NotReady where there is none."""
+        """Return the assignments with a submission. Raises NotReady if there is none."""
         names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
         if not names:
             raise NotReady(
@@ -141,11 +141,10 @@ class Class:
         *,
         again: Callable[[Job, Verdict | None], Job] | None = None,
     ) -> list[Verdict]:
-        """Grade one assignment; the verdicts of all its submissions.
+        """Grade one assignment and return the verdicts of all its submissions.
 
-        Work that has a verdict is not run, unless `again(job, verdict on file)` gives the job to
-        run for it.
-        Raises NotReady, FloorError or SandboxError before anything has been run.
+        Work with a stored verdict is not run, unless `again(job, stored verdict)` returns a job to
+        run for it. Raises NotReady, FloorError or SandboxError before any submission has been run.
         """
         from gpucourse.grading.nbgrader.changed_source import CannotFollow
         from gpucourse.grading.nbgrader.gradebook import GradebookWriter
@@ -180,7 +179,7 @@ class Class:
         return [verdicts[number] for number in sorted(verdicts)]
 
     def _on_file(self, assignment: str, jobs: list[Job]) -> dict[int, Verdict]:
-        """Return usable verdicts by job number: its own, or a classmate's for identical work."""
+        """Return usable verdicts by job index, the job's own or one for identical work."""
         found: dict[int, Verdict] = {}
         for numbers in identical(jobs):
             own = {
@@ -204,7 +203,7 @@ class Class:
         verdicts: dict[int, Verdict],
         book: GradebookWriter,
     ) -> None:
-        """Have `waiting` graded, and every verdict written to the gradebook."""
+        """Grade the jobs in `waiting` and write every verdict to the gradebook."""
         places = {id(job): number for number, job in waiting.items()}
         columns = (
             TextColumn("{task.description}"),
@@ -215,7 +214,7 @@ class Class:
         )
         with Progress(*columns, console=self.console) as progress:
             task = progress.add_task(assignment, total=len(jobs))
-            # A run that was killed may have written a verdict and not yet its row.
+            # An interrupted run may have written a verdict but not yet its gradebook row.
             for number, verdict in list(verdicts.items()):
                 self._write(book, assignment, jobs[number], verdict)
                 progress.advance(task)
@@ -261,7 +260,7 @@ def lacking(jobs: list[Job]) -> list[str]:
 def grade_class(
     root: Path, assignments: list[str], console: Console | None = None, **options: Any
 ) -> int:
-    """Grade a class and print the summary; exit code."""
+    """Grade a class, print the summary and return the exit code."""
     console = console or Console()
     try:
         course = Class(root, console, **options)
@@ -293,8 +292,8 @@ def grade_class(
 def published(root: Path, jobs: list[Job]) -> dict[str, dict[str, str]]:
     """Return public answers by name.
 
-    They are the solution, and those in other styles of ``right.py`` where the course's source is
-    beside the course directory.
+    These are the reference solution and, if the course's source is beside the course directory,
+    the answers in other styles from ``right.py``.
     """
     found: dict[str, dict[str, str]] = {}
     for source in dict.fromkeys(job.source for job in jobs):
@@ -320,9 +319,10 @@ def regrade(
     console: Console | None = None,
     **options: Any,
 ) -> int:
-    """Grade again, by default with the seed on file, so that the same inputs come again.
+    """Grade again, by default with the stored seed, so that the hidden inputs are the same.
 
-    With `explain` nothing is written: the instructor is shown what failed and on which values.
+    With `explain` nothing is written; the instructor sees the failed tests and the values on which
+    they failed.
     """
     console = console or Console()
     try:
@@ -354,9 +354,10 @@ def regrade(
 
 
 def repeated(job: Job, stored: Verdict | None) -> Job:
-    """Return the job with the seed of its verdict on file, if that is of the same work.
+    """Return the job with the seed of its stored verdict, if that belongs to the same work.
 
-    Changed work gets a seed of its own: what its author was told of the old inputs is no help.
+    Changed work gets a new seed, so that what its author has learned about the old inputs is no
+    help.
     """
     if stored is None or stored.submission_digest != job.ingested.digest(job.assignment):
         return replace(job, seed="")
@@ -364,7 +365,7 @@ def repeated(job: Job, stored: Verdict | None) -> Job:
 
 
 def _explain(course: Class, assignment: str, students: list[str]) -> int:
-    """Run each submission once more with its seed and show why it came out as it did."""
+    """Run each submission once more with its seed and explain its result."""
     jobs = course.classroom.ingest(assignment, students, course.limits)
     files = [course.classroom.stored(assignment, job) for job in jobs]
     again = [

@@ -1,4 +1,4 @@
-"""``gpucourse grade NOTEBOOK``: the grader's verdict on one's own notebook, at home."""
+"""``gpucourse grade NOTEBOOK``: grading of a learner's own notebook on their own machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL_POINTS, NOT_ALL_POINTS, NOT_GRADED = 0, 1, 2
 
 
 def grade(notebook: Path, console: Console | None = None) -> int:
-    """Grade `notebook` and print a table; 0 for all points, 1 for fewer, 2 if nothing was run."""
+    """Grade `notebook` and print a table; return 0 for all points, 1 for fewer, 2 if none ran."""
     console = console or Console()
     try:
         source = find_source(notebook)
@@ -39,7 +39,7 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     assignment = Assignment.load(source)
     job = Job("", source, ingest_file(notebook, assignment))
     if not job.ingested.read:
-        # Nothing is known of the work, so nothing is recorded of it.
+        # The project of the notebook is unknown, so no result is recorded.
         console.print(
             f"{notebook.name} was not graded, and your points are as they were. "
             f"{job.ingested.fault}",
@@ -72,8 +72,9 @@ def grade(notebook: Path, console: Console | None = None) -> int:
 
 
 def _waiting(console: Console, words: str) -> AbstractContextManager:
-    """Show the words while it takes, with a spinner where the screen can remove it."""
-    # `!` in a notebook's cell has a terminal, but its page keeps what a sign that turns leaves.
+    """Show a message while the work lasts, with a spinner if the screen can remove it."""
+    # A command after `!` in a notebook cell has a terminal, but the page keeps every frame of a
+    # spinner.
     if "JPY_PARENT_PID" not in os.environ:
         return console.status(words)
     console.print(words, markup=False)
@@ -81,15 +82,15 @@ def _waiting(console: Console, words: str) -> AbstractContextManager:
 
 
 def _texts(source: Path) -> list[Path]:
-    """Return the folders of the project's own words, perhaps in the learner's language."""
+    """Return the folders that may contain catalogues of the project's messages."""
     return [folder / "course" / "projects" / source.stem for folder in checkouts(source)]
 
 
 def show(verdict: Verdict, console: Console, *texts: Path) -> None:
     """Show the verdict as a table, with one line for each test cell.
 
-    Reasons are in the learner's language if a catalogue in the folders ``texts`` has them. Why
-    nothing could be run, every test's reason, stands once, above the table.
+    Reasons are in the learner's language if a catalogue in the folders ``texts`` has them. If
+    nothing could be run, every test has the same reason, so it is shown once, above the table.
     """
     if verdict.kind == INFRASTRUCTURE_FAULT:
         console.print("The grader failed, not your notebook:", style="red")
@@ -135,7 +136,7 @@ def show(verdict: Verdict, console: Console, *texts: Path) -> None:
 def find_source(notebook: Path) -> Path:
     """Return the instructor's copy of the project that `notebook` answers.
 
-    By the file's name, else by the cells in it. Raises LookupError with advice.
+    The search uses the file's name first and then the cells in it. Raises LookupError with advice.
     """
     for folder in checkouts(notebook.parent, Path.cwd()):
         paths = sorted((folder / "grading" / "source").glob("*/*.ipynb"))

@@ -1,8 +1,8 @@
-"""``gpucourse collect`` and ``gpucourse export``: a class that hands in on Moodle or Canvas.
+"""``gpucourse collect`` and ``export`` for a class that submits its work on Moodle or Canvas.
 
-Their "download all submissions" gives one zip file, in which a student's number stands in each
-name; their table of grades is a CSV file that goes back with marks in it. Students are called by
-that number here: no names need to be known.
+"Download all submissions" produces one zip file, and each file name in it contains the student's
+number. The grade table is a CSV file that you export, fill with marks and import again. This
+module identifies students by number, so it needs no names.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from gpucourse.grading.verdict import as_text
 from gpucourse.system.atomic import PRIVATE, write_atomically
 from gpucourse.wording import many
 
-# Of one zip file, taken together: 300 students with 10 MB each.
+# Limit on the total size of one zip file: 300 students with 10 MB each.
 MOST_BYTES = 3000 * MEGABYTE
 DONE, NOT_DONE = 0, 1
-# A file that was called by its ending alone.
+# Pattern of a file name that is only an extension.
 NO_STEM = re.compile(r"\.(?:ipynb|zip|gz|7z|rar|py|html?|pdf|txt|json|md|docx?)", re.IGNORECASE)
-# Left out without a word: macOS and Windows put such files into their zips.
+# Files that are left out silently: macOS and Windows put them into their zip files.
 OF_A_SYSTEM = "a system's own file"
 
 
@@ -41,17 +41,17 @@ class Platform:
     """Naming of files on a platform, and its table's columns of students and marks."""
 
     title: str
-    # A path in its zip; groups id and file.
+    # Pattern of a path in the platform's zip file; its groups are id and file.
     path: re.Pattern[str]
-    # The column with a student's number, and what of its text is that number.
+    # Column with a student's number, and the pattern of the number in its text.
     column: str
     number: re.Pattern[str]
-    # The column for marks, where it is always the same one; and the one with the highest mark.
+    # Column for marks, if it always has the same name, and the column with the highest mark.
     grade: str = ""
     highest: str = ""
-    # A path in its zip that is no file of the student's but text typed into the platform.
+    # Pattern of a path in the zip file that holds text typed into the platform instead of a file.
     text: re.Pattern[str] | None = None
-    # A row that has no student in it but the points that are possible.
+    # Pattern of a row that holds the possible points instead of a student.
     possible: str = ""
 
 
@@ -77,7 +77,7 @@ PLATFORMS: Mapping[str, Platform] = {
 
 
 class Wrong(RuntimeError):
-    """Raised for a command that is not possible. The message says why, and what to do."""
+    """Error for an impossible command; the message contains the reason and advice."""
 
 
 def collect(
@@ -103,7 +103,7 @@ def export(
     match: str = "",
     console: Console | None = None,
 ) -> int:
-    """Write the platform's table again, with marks in it; exit code."""
+    """Write a copy of the platform's table with marks in it; return the exit code."""
     return _telling(
         console, lambda tell: _export(root, table, assignment, lms, column, match, tell)
     )
@@ -198,19 +198,19 @@ class Unpacked:
     """Files of a platform's zip, by student's number and file name, and the files left out."""
 
     files: dict[str, dict[str, zipfile.ZipInfo]] = field(default_factory=dict)
-    # Paths that name no student.
+    # Paths that contain no student's number.
     strange: list[str] = field(default_factory=list)
-    # Paths that are left out, by the reason.
+    # Paths that are left out, by reason.
     left_out: dict[str, list[str]] = field(default_factory=dict)
-    # Students with several files of one name, in folders of theirs.
+    # Students with several files of the same name in different folders.
     doubled: list[str] = field(default_factory=list)
 
 
 def _files(packed: zipfile.ZipFile, platform: Platform) -> Unpacked:
     """Return each student's files to write, by name, and the files left out.
 
-    Names are cut down to their last part: nothing leaves a student's folder. Of several files of
-    one name each is written, with the name of its folder.
+    Only the last part of each name is used, so no file is written outside its student's folder. If
+    several files have the same name, each is written under its folder's name and its own.
     """
     unpacked = Unpacked()
     found: dict[str, dict[str, list[tuple[str, zipfile.ZipInfo]]]] = {}
@@ -259,7 +259,7 @@ def _unwanted(name: str, entry: zipfile.ZipInfo) -> str:
 
 
 def _apart(name: str, folder: str, taken: Collection[str]) -> str:
-    """Return a file's name with its folder's in it, and a number where that is taken."""
+    """Return a file name that includes its folder's name, and a number if that name is taken."""
     stem, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
     words = re.sub(r"[^\w .-]+", " ", folder).strip() or "outermost"
     wanted, number = f"{stem} ({words}){suffix}", 2
@@ -333,13 +333,13 @@ def _column(heads: list[str], name: str, table: Path, option: str) -> int:
 
 
 def _only_grade(heads: list[str]) -> str:
-    """Return Canvas's column of an assignment, which ends in its number; empty if not unique."""
+    """Return Canvas's column, whose name ends in the assignment's number; empty if not unique."""
     found = [head for head in heads if re.search(r"\(\d+\)$", head)]
     return found[0] if len(found) == 1 else ""
 
 
 def _number(platform: Platform, text: str, whole: bool) -> str:
-    """Return the student that a cell names; all of it where the teacher chose the column."""
+    """Return the student that a cell identifies; the whole cell if the teacher chose the column."""
     if whole:
         return text.strip()
     found = platform.number.search(text.strip())
@@ -349,7 +349,7 @@ def _number(platform: Platform, text: str, whole: bool) -> str:
 def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], float, list[str]]:
     """Return each student's points less the late penalty, their maximum, and pending students.
 
-    Pending work waits for marks by a person.
+    Pending work waits for points that a person gives.
     """
     with GradebookWriter(classroom, configuration(classroom.root)) as book:
         if not book.knows(assignment):
@@ -371,7 +371,7 @@ def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], flo
 
 
 def _compare(text: str, most: float, platform: Platform, tell: Callable[[str], None]) -> None:
-    """Report where the platform's highest mark differs."""
+    """Report a highest mark on the platform that differs from the project's points."""
     if re.fullmatch(r"\s*\d+([.,]\d+)?\s*", text) and float(text.replace(",", ".")) != most:
         tell(
             f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "

@@ -1,8 +1,9 @@
-"""Changes of a project during a term: the gradebook follows the project's source.
+"""Changes of a project during a term, transferred to the gradebook.
 
-``nbgrader generate_assignment`` writes cells and points into the gradebook once, and refuses to add
-or remove a cell when there are submissions. Without this, work graded by today's tests would stand
-beside yesterday's points. Points and comments that a person has given are never removed.
+``nbgrader generate_assignment`` writes cells and points into the gradebook once, and refuses to
+add or remove a cell when there are submissions. Without this module, work that is graded with the
+new tests would be shown with the old points. Points and comments that a person has given are never
+removed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class CannotFollow(RuntimeError):
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a notebook as the gradebook has them, by grade_id."""
+    """The cells of a notebook, by grade_id, as the gradebook stores them."""
 
     graded: dict[str, dict[str, Any]]
     answers: dict[str, dict[str, Any]]
@@ -66,7 +67,7 @@ def wanted(source: Assignment, config: Config) -> Cells:
 
 
 def recorded(notebook: Notebook) -> Cells:
-    """Return the assignment as the gradebook has it."""
+    """Return the assignment as the gradebook stores it."""
     return Cells(
         {
             cell.name: {"max_score": cell.max_score, "cell_type": cell.cell_type}
@@ -86,7 +87,7 @@ def recorded(notebook: Notebook) -> Cells:
 
 
 def differences(old: Cells, new: Cells) -> Iterator[str]:
-    """Yield the changes in words for the teacher, since a checksum says nothing."""
+    """Yield the changes as sentences for the teacher, since a checksum does not describe them."""
     for name in old.sources.keys() | new.sources.keys():
         graded = name in (old.graded if name in old.sources else new.graded)
         if name not in new.sources:
@@ -105,11 +106,11 @@ def differences(old: Cells, new: Cells) -> Iterator[str]:
 
 
 def follow(book: Gradebook, assignment: str, source: Assignment, config: Config) -> list[str]:
-    """Update the gradebook to an assignment's notebook; return the changes in words.
+    """Update the gradebook to an assignment's notebook; return descriptions of the changes.
 
-    Each submission gets a row for each new cell and loses those of cells that are gone. Raises
-    CannotFollow, with nothing written, where a person's points or comment would go with them.
-    The caller commits.
+    Each submission gets a row for each new cell and loses the rows of deleted cells. Raises
+    CannotFollow, with nothing written, if a deleted row has points or a comment from a person. The
+    caller commits.
     """
     notebook = book.find_notebook(source.name, assignment)
     old, new = recorded(notebook), wanted(source, config)
@@ -162,7 +163,7 @@ def _for_each(
 
 
 def _given(cell: BaseCell) -> bool:
-    """Return True if a person gave anything for it."""
+    """Return True if a person gave points or a comment for the cell."""
     return any(
         grade.manual_score is not None or grade.extra_credit for grade in cell.grades
     ) or any(comment.manual_comment for comment in cell.comments)
@@ -171,7 +172,7 @@ def _given(cell: BaseCell) -> bool:
 def copied(url: str) -> str:
     """Copy the gradebook before it is changed.
 
-    Returns the copy's name, empty where the gradebook is no file.
+    Returns the copy's name, or an empty string if the gradebook is not a file.
     """
     if not url.startswith(URL):
         return ""
@@ -184,7 +185,7 @@ def copied(url: str) -> str:
 def advice(assignment: str, source: Assignment, released: Version | None) -> str:
     """Advise the teacher if a changed notebook must be released again.
 
-    `released` is what students were given last, or None where nbgrader has generated nothing.
+    `released` is the latest version given to students, or None if nbgrader has generated nothing.
     """
     again = (
         f"nbgrader generate_assignment {assignment} --force && nbgrader release_assignment "

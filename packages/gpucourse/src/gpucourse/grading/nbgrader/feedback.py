@@ -1,8 +1,8 @@
 """Feedback without the hidden tests, and with everything from the student as plain text.
 
 Stock feedback prints the tests in full, and puts a student's HTML and scripts into a page that the
-instructor opens. It begins with a list of links, "Test cell (Score: 0.0 / 3.0)" for each; here it
-begins with the table that ``gpucourse grade`` prints.
+instructor opens. It begins with a list of links, "Test cell (Score: 0.0 / 3.0)" for each; here
+this page begins with the table that ``gpucourse grade`` prints.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpucourse.grading.submission.assignment import SETUP, SOLUTION, TEST, role_
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 INSTEAD = "# (hidden tests ran here)"
-# nbgrader's comment on an answer that is as it was released.
+# nbgrader's comment on an answer that is unchanged since its release.
 UNTOUCHED = "No response."
-# nbgrader's own list of links says less. Its page lays tables of Markdown out without space between
-# columns: "step" and "you write" are one word there.
+# nbgrader's own list of links contains less information. Its page shows Markdown tables without
+# space between columns, so that "step" and "you write" look like one word.
 _STYLE = (
     "#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
     ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"
@@ -29,7 +29,7 @@ _STYLE = (
 
 
 def visible_part(source: str) -> str:
-    """Return a test cell's source without hidden regions, or beyond an unclosed one."""
+    """Return a test cell's source without hidden regions, or up to an unclosed one."""
     lines: list[str] = []
     hidden = False
     for line in source.split("\n"):
@@ -49,10 +49,10 @@ def as_plain_text(source: str) -> str:
 
 
 def results(nb: NotebookNode, late_penalty: float) -> str:
-    """Return the table of results as HTML: test, points, and which property fails.
+    """Return the table of results as HTML, with tests, points and the properties that failed.
 
-    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells. Why nothing
-    of a file could be run, every test's reason, stands once, above the table.
+    ``nb`` has the scores and comments that nbgrader's GetGrades writes into its cells. If nothing
+    could be run, every test has the same reason, so it is shown once, above the table.
     """
     nothing_ran = html.escape((nb.metadata.get("gpucourse") or {}).get("nothing_ran", ""))
     rows = []
@@ -95,7 +95,7 @@ def reason(cell: NotebookNode) -> str:
 
 
 class HideTests(NbGraderPreprocessor):
-    """Runs on the graded notebook, before it becomes HTML."""
+    """Preprocessor for the graded notebook, used before it is converted to HTML."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         notices = (nb.metadata.get("gpucourse") or {}).get("verdict_notices", [])
@@ -104,7 +104,7 @@ class HideTests(NbGraderPreprocessor):
             if role == TEST:
                 cell.source = visible_part(cell.source)
             if cell.cell_type == "code":
-                # Only what the grader itself wrote, and that only below test cells.
+                # Keep only output that the grader itself wrote, and only below test cells.
                 cell.outputs = cell.outputs if role == TEST else []
             elif self._is_notice(cell) or (role == SOLUTION and not self._is_inert(cell, nb)):
                 cell.source = as_plain_text(cell.source)
@@ -134,9 +134,9 @@ class HideTests(NbGraderPreprocessor):
 
     @staticmethod
     def _is_inert(cell: NotebookNode, nb: NotebookNode) -> bool:
-        """Return True if ingest made the text inert.
+        """Return True if ingest has made the text harmless.
 
-        The metadata are the grader's own, never a student's.
+        The metadata come from the grader and never from a student.
         """
         written = (nb.metadata.get("gpucourse") or {}).get("written", {})
         return cell.metadata.nbgrader.grade_id in written

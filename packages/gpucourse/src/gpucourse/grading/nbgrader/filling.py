@@ -1,4 +1,4 @@
-"""A verdict as outputs of the test cells, which is where nbgrader looks for a grade."""
+"""Conversion of a verdict to outputs of the test cells, from which nbgrader reads the points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gpucourse.grading.verdict import STUDENT_FAULT, TestOutcome, Verdict
 def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
     """Return outputs from which :func:`nbgrader.utils.determine_grade` reads our points.
 
-    An error output earns 0, an ``execute_result`` the number in it, no such output everything.
+    An error output earns 0 points and an ``execute_result`` earns the number in it. A cell without
+    such an output earns all points.
     """
     if outcome.passed:
         return [new_output("stream", name="stdout", text="Passed.\n")]
@@ -28,7 +29,7 @@ def outputs_for(outcome: TestOutcome) -> list[NotebookNode]:
 
 
 def fill_in(notebook: NotebookNode, verdict: Verdict) -> None:
-    """Fill in the test cells' outputs and feedback; the seed stays out of the notebook."""
+    """Fill in the test cells' outputs and feedback; the notebook does not contain the seed."""
     outcomes = {outcome.test: outcome for outcome in verdict.tests}
     for cell in notebook.cells:
         if role_of(cell) == TEST:

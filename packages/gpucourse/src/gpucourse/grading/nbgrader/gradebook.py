@@ -1,11 +1,11 @@
-"""The one writer of nbgrader's gradebook, and of the notebooks that nbgrader keeps as graded.
+"""Writer of nbgrader's gradebook and of the graded notebooks that nbgrader keeps.
 
-``nbgrader autograde`` does the same from the same verdicts, at half a second each; a class of
-hundreds goes through here. The gradebook's rows and the files are the same (a test compares
-them), so formgrader, feedback and export work as after it.
+``nbgrader autograde`` does the same from the same verdicts, at half a second each; this module is
+fast enough for a class of hundreds. It writes the same gradebook rows and files (a test compares
+them), so formgrader, feedback and export work as usual.
 
 Manual scores, extra credit and comments are never changed. As in nbgrader, a cell with a manual
-score asks for a look again when its work is graded again.
+score is marked for review when its work is graded again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from gpucourse.system.atomic import write_atomically
 from gpucourse.system.programs import search_path
 
 CONFIGURATION = "nbgrader_config.py"
-# nbgrader's: graded notebooks are not to be edited.
+# nbgrader uses this mode, because graded notebooks must not be edited.
 PERMISSIONS = 0o444
 
 
 def configuration(root: Path) -> Config:
     """Return the settings of the course directory's ``nbgrader_config.py``; empty without one.
 
-    It may name plug-ins that lie beside it: they can be imported afterwards, last of all.
+    The file may name plug-ins in its own folder, which is therefore appended to the import path.
     """
     if not (root / CONFIGURATION).is_file():
         return Config()
@@ -58,9 +58,9 @@ def configuration(root: Path) -> Config:
 
 @contextlib.contextmanager
 def one_transaction(gradebook: Gradebook) -> Iterator[None]:
-    """Commit nbgrader's changes inside the context together at the end, or not at all.
+    """Commit all nbgrader changes in the context together at the end, or none of them.
 
-    Its calls commit for themselves, at 20 ms each on a disk that is told to keep it.
+    nbgrader's calls commit one by one, which takes 20 ms each on a disk that syncs its writes.
     """
     session = gradebook.db()
     session.commit = session.flush
@@ -75,11 +75,11 @@ def one_transaction(gradebook: Gradebook) -> Iterator[None]:
 
 
 class GradebookInUse(OSError):
-    """The gradebook cannot be read or written now; the message says what to do."""
+    """Error for a gradebook that cannot be read or written now; the message contains advice."""
 
 
 def _told(error: BaseException | None) -> GradebookInUse | None:
-    """Return the database's own error in words for the teacher; None for any other."""
+    """Return the database's own error as a sentence for the teacher; None for any other error."""
     from sqlalchemy.exc import OperationalError
 
     if not isinstance(error, OperationalError):
@@ -97,10 +97,10 @@ def _told(error: BaseException | None) -> GradebookInUse | None:
 
 
 class GradebookWriter:
-    """Writes the verdicts of a course directory, one submission after the other.
+    """Writer of the verdicts of a course directory, one submission after the other.
 
-    A context manager. One transaction for each notebook: a run that is killed leaves whole rows,
-    and writing a verdict again changes nothing.
+    Use it as a context manager. Each notebook is written in one transaction, so that an
+    interrupted run leaves only complete rows. Writing a verdict again changes nothing.
     """
 
     def __init__(self, classroom: Classroom, config: Config) -> None:
@@ -127,7 +127,7 @@ class GradebookWriter:
             raise told from error
 
     def knows(self, assignment: str) -> bool:
-        """Return True if ``nbgrader generate_assignment`` has been run for it."""
+        """Return True if ``nbgrader generate_assignment`` has been run for the assignment."""
         try:
             return bool(self.gradebook.find_assignment(assignment).notebooks)
         except MissingEntry:
@@ -138,7 +138,7 @@ class GradebookWriter:
         return self.gradebook.find_assignment(assignment).duedate is not None
 
     def follow(self, assignment: str) -> list[str]:
-        """Update the gradebook to the assignment's source; return the changes in sentences.
+        """Update the gradebook to the assignment's source; return sentences about the changes.
 
         Raises :class:`.changed_source.CannotFollow`, with nothing written.
         """
@@ -175,7 +175,7 @@ class GradebookWriter:
         return sentences
 
     def forget_time(self, assignment: str, student: str) -> None:
-        """Have no time of handing in on file: nbgrader's own command keeps an earlier one."""
+        """Delete the stored hand-in time: nbgrader's own command would keep an earlier one."""
         with contextlib.suppress(MissingEntry):
             self.gradebook.find_submission(assignment, student).timestamp = None
             self.gradebook.db.commit()
@@ -183,7 +183,7 @@ class GradebookWriter:
     def write(self, assignment: str, job: Job, verdict: Verdict) -> None:
         """Write points into the gradebook, and the graded notebook into ``autograded/``.
 
-        A verdict that is the grader's own fault leaves no trace: it is no grade.
+        An infrastructure fault is not written, because it is not a grade.
         """
         if verdict.earned is None:
             return
@@ -201,7 +201,8 @@ class GradebookWriter:
         book = self.gradebook
         with one_transaction(book):
             submission = self._rows(book, assignment, job, source, verdict, folder)
-        # Also where it was late, before the due date was moved: the step takes a penalty back.
+        # This is needed even if the work was late before the due date was moved, because it removes
+        # an old penalty.
         if submission.total_seconds_late > 0 or submission.late_submission_penalty:
             self._assign_penalty(assignment, job.student, source.name)
 
@@ -216,10 +217,10 @@ class GradebookWriter:
     ) -> SubmittedAssignment:
         book.update_or_create_student(job.student)
         with warnings.catch_warnings():
-            # nbgrader's own way of adding rows, of which SQLAlchemy complains each time.
+            # nbgrader adds rows in this way, and SQLAlchemy warns about it each time.
             warnings.filterwarnings("ignore", message="Object of type <Submitted")
             submission = book.update_or_create_submission(assignment, job.student)
-        # No time is no lateness, whatever was there before.
+        # Without a hand-in time there is no lateness, whatever was stored before.
         submission.timestamp = parse_utc((folder / TIMESTAMP).read_text(encoding="utf-8") or None)
         notebook = book.find_submission_notebook(source.name, assignment, job.student)
         outcomes = {outcome.test: outcome.earned for outcome in verdict.tests}
@@ -229,7 +230,8 @@ class GradebookWriter:
             if job.ingested.sources[cell.grade_id] == source.starters[cell.grade_id]
         }
         for grade in notebook.grades:
-            # Not tested: a text or a figure, for a person to read unless there is none.
+            # This cell has no test: it is a text or a figure, which a person grades unless it is
+            # unchanged since its release.
             manual = 0.0 if grade.name in untouched else None
             grade.auto_score = outcomes.get(grade.name, manual)
             grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None

@@ -1,4 +1,4 @@
-"""Students' code in colours, on the pages of feedback and formgrader, within bounds.
+"""Syntax highlighting of students' code for feedback and formgrader, with a time limit.
 
 A highlighter takes quadratic time on some text: 12 s for 199 kB of ``a.a.a…``.
 """
@@ -13,9 +13,9 @@ from gpucourse.grading.submission.bounded import Bounded
 
 
 def highlighted(source: str, language: str | None = None, metadata: Any = None) -> str:
-    """Return Python as HTML: nbconvert's filter ``highlight_code``.
+    """Return Python code as HTML, in place of nbconvert's filter ``highlight_code``.
 
-    It has no colours where they would take too long. The notebook's own statement of its language
+    The code is not coloured if that would take too long. The language that the notebook declares
     is ignored.
     """
     shown = _coloured(source)
@@ -34,7 +34,7 @@ def _highlighter() -> Any:
 
 
 def coloured(source: str) -> str:
-    """Return Python in colours. Takes quadratic time on some text: use :func:`highlighted`."""
+    """Return Python code in colours, in quadratic time for some text; use :func:`highlighted`."""
     return str(_highlighter()(source))
 
 

@@ -1,8 +1,8 @@
 """Feedback that is out of date with the gradebook.
 
-``nbgrader generate_feedback`` makes what is missing and leaves what is there, whatever has been
-graded since: a page said 34 points where the gradebook said 33. So each page is known by what it
-was made of, and one that would be another today is taken away before nbgrader looks.
+``nbgrader generate_feedback`` writes only missing pages, even if the work has been graded again
+since: one page showed 34 points where the gradebook had 33. This module therefore stores a digest
+of the data of each page and deletes outdated pages before nbgrader runs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gpucourse.grading.nbgrader.gradebook import GradebookWriter
 from gpucourse.grading.verdict import digest
 from gpucourse.system.atomic import PRIVATE, write_atomically
 
-# Beside the verdicts: which state of a submission its feedback was made of.
+# File beside the verdicts with the digest of the data that each feedback page shows.
 RECORD = "feedback.txt"
 
 
 def made_of(book: GradebookWriter, root: Path, assignment: str, student: str) -> str:
-    """Return a digest of all that the feedback on a submission shows."""
+    """Return a digest of all data that the feedback on a submission shows."""
     graded = root / "autograded" / student / assignment
     parts = [path.name.encode() + path.read_bytes() for path in sorted(graded.glob("*.ipynb"))]
     try:
@@ -33,7 +33,7 @@ def made_of(book: GradebookWriter, root: Path, assignment: str, student: str) ->
 
 
 def _rows(submission: SubmittedAssignment) -> list[object]:
-    """Return everything of a submission in the gradebook that a page can show."""
+    """Return all of a submission's gradebook data that a page can show."""
     return [(submission.student.first_name, submission.student.last_name, submission.timestamp)] + [
         (
             one.name,
@@ -46,10 +46,10 @@ def _rows(submission: SubmittedAssignment) -> list[object]:
 
 
 def take_away(book: GradebookWriter, root: Path, assignment: str, students: str = "*") -> list[str]:
-    """Remove the feedback of one assignment that is stale; whose, by name.
+    """Remove the outdated feedback of one assignment; return the students' names.
 
-    ``students`` is a pattern, as nbgrader has it. A file is noted as made before it is made: if
-    that fails, the file is missing and the next run makes it.
+    ``students`` is a pattern, as in nbgrader. The digest is stored before a page is written: if
+    writing fails, the page is missing and the next run writes it.
     """
     stale = []
     for graded in sorted((root / "autograded").glob(f"*/{assignment}")):

@@ -1,9 +1,9 @@
-"""Traits and two preprocessors for nbgrader, which itself is not changed.
+"""Traits and two preprocessors for nbgrader, which itself is not modified.
 
-``grading/nbgrader_config.py`` calls :func:`configure`. Under ``nbgrader autograde`` that first
-ingests and grades what was submitted, in parallel; nbgrader then goes through the rebuilt
-notebooks one by one and :class:`GradeWithOracle` writes the verdicts where nbgrader looks for a
-grade.
+``grading/nbgrader_config.py`` calls :func:`configure`. Under ``nbgrader autograde`` this function
+first ingests and grades the submissions in parallel. nbgrader then processes the rebuilt notebooks
+one by one, and :class:`GradeWithOracle` writes the verdicts as outputs from which nbgrader reads
+the points.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _prepared: set[tuple[str, str]] = set()
 
 
 def configure(c: Config) -> None:
-    """Set every trait, and do the work that must precede nbgrader's.
+    """Set every trait, and do the work that must precede nbgrader's work.
 
-    Raises :class:`.changed_source.CannotFollow` alone. ``nbgrader_config.py`` ends the command with
-    it: nbgrader would go on with its own, unsafe steps.
+    Raises only :class:`.changed_source.CannotFollow`. ``nbgrader_config.py`` then ends the
+    command, because nbgrader would continue with its own, unsafe steps.
     """
-    os.environ["PATH"] = search_path()  # a new gradebook needs `alembic`, by its bare name
+    os.environ["PATH"] = search_path()  # a new gradebook calls `alembic` without a path
     c.ClearSolutions.code_stub = {"python": "\n".join(NBGRADER_STUB)}
     c.ClearSolutions.text_stub = "\n".join(NBGRADER_TEXT_STUB)
     c.Autograde.autograde_preprocessors = [
@@ -57,7 +57,7 @@ def configure(c: Config) -> None:
         "gpucourse.grading.nbgrader.feedback.HideTests",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
-    # Of feedback, and of what formgrader shows.
+    # These settings apply to feedback and to formgrader's pages.
     c.HTMLExporter.filters = {"highlight_code": f"{highlighting.__name__}.highlighted"}
     if (generating := _running(c, "GenerateAssignmentApp")) is not None:
         _follow(Classroom(generating[0]), generating[1], c)
@@ -68,7 +68,7 @@ def configure(c: Config) -> None:
         c.CourseDirectory.submitted_directory = REBUILT
         prepare(*running, c)
     else:
-        # nbgrader would begin by deleting what is graded.
+        # nbgrader would begin by deleting the graded notebooks.
         c.Autograde.exporter_class = "gpucourse.grading.nbgrader.steps.NotHere"
 
 
@@ -116,7 +116,7 @@ def prepare(root: Path, assignment: str, student: str, c: Config) -> None:
     except (FloorError, SandboxError) as error:
         sys.exit(f"Nothing was graded. {error}")
     except Exception as error:
-        # An exception would only be logged, and the configuration lost with it.
+        # nbgrader would only log an exception, and the configuration would be lost.
         sys.exit(f"Nothing was graded: {type(error).__name__}: {error}")
 
 
@@ -131,7 +131,7 @@ def _follow(classroom: Classroom, assignment: str, c: Config) -> None:
 
 
 def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
-    """Take feedback away that the gradebook has overtaken, so that nbgrader makes it again."""
+    """Delete outdated feedback, so that nbgrader writes it again."""
     with GradebookWriter(Classroom(root), c) as book:
         if assignment and (stale := take_away(book, root, assignment, student)):
             print(
@@ -142,7 +142,7 @@ def _make_room(root: Path, assignment: str, student: str, c: Config) -> None:
 
 
 def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: Config) -> None:
-    """Report students whose hand-in time is unknown, in words and in the gradebook."""
+    """Report students whose hand-in time is unknown, and delete their times in the gradebook."""
     with GradebookWriter(classroom, c) as book:
         if not book.knows(assignment):
             return
@@ -154,7 +154,7 @@ def _tell_times(classroom: Classroom, assignment: str, students: list[str], c: C
 
 
 def hidden_folders(root: Path, c: Config) -> list[Path]:
-    """Return the folders to hide from student code: the course, and the exchange."""
+    """Return the folders to hide from student code: the course directory and the exchange."""
     exchange = c.Exchange.get("root") if "Exchange" in c else None
     return [root] + ([Path(exchange)] if exchange else [])
 
@@ -170,7 +170,7 @@ def report(job: Job, verdict: Verdict) -> None:
 class NotHere(NotebookExporter):
     """Replacement of ``Autograde``'s exporter outside the command ``nbgrader autograde``.
 
-    Formgrader's button gets here, for example. It refuses, before anything is deleted.
+    It is reached from formgrader's button, for example, and refuses before anything is deleted.
     """
 
     def __init__(self, **options: object) -> None:
@@ -182,7 +182,7 @@ class NotHere(NotebookExporter):
 
 
 class GradeWithOracle(NbGraderPreprocessor):
-    """In place of nbgrader's ``Execute``: runs nothing in the notebook, writes the verdict."""
+    """Replacement of nbgrader's ``Execute`` that runs no cell and writes the verdict."""
 
     workers = Integer(0, help="Submissions graded at a time; 0: one for each core").tag(config=True)
     unsafe = Bool(
@@ -197,8 +197,8 @@ class GradeWithOracle(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Fill in the outputs of the test cells.
 
-        Raises RuntimeError, which leaves the submission ungraded and the others unharmed, for a
-        notebook that was not rebuilt and where the grader itself failed.
+        Raises RuntimeError if the notebook was not rebuilt or the grader itself failed. The
+        submission then stays ungraded, and the others are not affected.
         """
         where = resources["nbgrader"]
         classroom = Classroom(Path(self.root or Path.cwd()).resolve())

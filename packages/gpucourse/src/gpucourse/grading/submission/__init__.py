@@ -1,1 +1,1 @@
-"""Safe notebooks from submitted files."""
+"""Conversion of submitted files to notebooks that are safe to grade."""

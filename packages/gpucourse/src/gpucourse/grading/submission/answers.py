@@ -1,10 +1,10 @@
-"""The cells of a submitted notebook that belong to an answer cell.
+"""Search for the cells of a submitted notebook that belong to an answer cell.
 
-Mostly the one cell with its ``grade_id``. But JupyterLab's *Split Cell* copies the ``grade_id`` to
-both halves, other editors give none to one of them, converters leave the metadata out, and people
-merge cells or write into a new one. Whatever defines what an answer cell is to define is found
-here, and its parts become one text in the order of the notebook. Only where two cells hold two
-answers to one question is their author asked.
+Usually this is the one cell with its ``grade_id``. But JupyterLab's *Split Cell* copies the
+``grade_id`` to both halves, other editors remove it from one of them, converters drop the
+metadata, and students merge cells or write into a new one. This module finds every cell that
+defines the names required from an answer cell, and joins these parts in the order of the notebook.
+Only if two cells hold different answers to one question is the student asked to decide.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from gpucourse.grading.submission.statements import (
 )
 from gpucourse.grading.submission.versions import Version
 
-# So many cells above and below an answer are looked at for its parts.
+# Number of cells above and below an answer that are searched for parts of it.
 NEAR = 40
-# Prose of the course's in pieces, as some editors keep it, is recognised from this length on.
+# Minimum length at which a piece of the course's prose is recognised; some editors split prose.
 PIECE = 20
 MISSING = (
     "The answer cell '{name}' is missing, and no other cell holds its answer. It was graded as "
@@ -47,9 +47,9 @@ FORGOTTEN = (
 class Cell:
     """One cell of a submitted notebook, numbered from 1.
 
-    `name` is the grade_id of the cell of the assignment that it is, by its metadata, its identity
-    or its text; empty for a cell of the student's own, and for prose and plots of the course's,
-    which are `given`.
+    `name` is the grade_id of the corresponding cell of the assignment, found from the metadata,
+    the identity or the text. It is empty for a cell that the student has added, and for the
+    course's own prose and plots, for which `given` is True.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Cell:
 
     @property
     def own(self) -> bool:
-        """Return True for a cell that the assignment does not have."""
+        """Return True for a cell that is not part of the assignment."""
         return not self.name and not self.given
 
     @property
@@ -75,25 +75,25 @@ class Cell:
 
 @dataclass
 class Answer:
-    """The text of one answer, with remarks on the way it was found."""
+    """The source of one answer, with remarks on how it was found."""
 
     source: str | None = None
     notices: list[str] = field(default_factory=list)
-    # Numbers of the cells that it was taken from.
+    # Numbers of the cells from which the answer was taken.
     cells: tuple[int, ...] = ()
-    # Its cell is there, as it was handed out or with an answer in it.
+    # True if the answer's cell is in the notebook, answered or as it was released.
     present: bool = False
 
 
 class Submitted:
-    """The cells of a submitted notebook beside those of its assignment.
+    """The cells of a submitted notebook, compared with those of its assignment.
 
     Parameters
     ----------
     versions
-        The assignment as it was handed out, today's first.
+        The versions of the assignment that were handed out, the current one first.
     limit
-        So many characters of cells that are not answers are read for the names in them.
+        Number of characters of other cells that are searched for names.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Submitted:
         for one in self.cells:
             if one.name:
                 self.named.setdefault(one.name, []).append(one)
-        # Names that the course's cells define: no cell of the student's is needed for them.
+        # Names that the course's own cells define, so that no added cell is needed for them.
         self.course = set().union(
             *(names_defined(cell.source) for cell in assignment.cells if cell.role != SOLUTION),
         )
@@ -194,7 +194,7 @@ class Submitted:
         return answer
 
     def _written(self, copies: Iterable[Cell], name: str) -> list[Cell]:
-        """Return the cells in which the student wrote something, each text once."""
+        """Return the cells in which the student wrote something, without duplicates."""
         starters = self._starters(name)
         texts: dict[str, Cell] = {}
         for cell in copies:
@@ -211,7 +211,7 @@ class Submitted:
     def _with_lacking(
         self, name: str, parts: dict[int, str], copies: list[Cell], answer: Answer
     ) -> dict[int, str]:
-        """Return `parts`, and the cells that define names missing from the answer."""
+        """Return `parts` and the cells that define names missing from the answer."""
         lacking = self.wanted[name] - _answered(parts.values())
         if not lacking:
             return parts
@@ -243,7 +243,7 @@ class Submitted:
             return parts
         more = dict(parts)
         if not parts and set().union(*found.values()) != lacking:
-            # Cells that were handed out beside the stub are needed too.
+            # Released cells beside the stub are needed too.
             more[copies[-1].number if copies else 0] = self.assignment.starters[name]
         for number, names in found.items():
             cell = self.cells[number - 1]
@@ -251,7 +251,7 @@ class Submitted:
         return more
 
     def _of(self, cell: Cell, name: str, names: set[str]) -> str:
-        """Return the text of another cell that belongs to the answer."""
+        """Return the source of another cell that belongs to the answer."""
         role = next((one.role for one in self.assignment.cells if one.grade_id == cell.name), "")
         if role == SOLUTION:
             return f"# {_quoted(names)}: in the cell '{cell.name}'."
@@ -261,7 +261,7 @@ class Submitted:
         return cell.text
 
     def _near(self, name: str, copies: Sequence[Cell]) -> list[Cell]:
-        """Return the student's own cells beside the answer cell, or where it was."""
+        """Return the student's added cells beside the answer cell or beside its former position."""
         if copies:
             found: dict[int, Cell] = {}
             for cell in copies[:NEAR]:
@@ -282,7 +282,7 @@ class Submitted:
         return [cell for cell in self.cells[above + 1 : min(below, above + NEAR)] if cell.own]
 
     def _at(self, released: Mapping) -> int | None:
-        """Return the place of a released cell in the submission, or None."""
+        """Return the index of a released cell in the submission, or None."""
         name = released["metadata"].get("nbgrader", {}).get("grade_id")
         if name:
             return self.named[name][0].number - 1 if name in self.named else None
@@ -297,14 +297,14 @@ class Submitted:
         return places
 
     def _run(self, places: Iterable[int]) -> Iterable[Cell]:
-        """Return the student's own cells at `places`, up to the first of the assignment's."""
+        """Return the student's added cells at `places`, up to the first cell of the assignment."""
         for at in places:
             if not 0 <= at < len(self.cells) or not self.cells[at].own:
                 return
             yield self.cells[at]
 
     def _add_helpers(self, name: str, parts: dict[int, str], copies: list[Cell]) -> None:
-        """Add cells beside the answer with names that it uses and no graded cell defines."""
+        """Add nearby cells that define names which the answer uses and no graded cell defines."""
         near = [
             cell
             for cell in self._near(name, copies or [self.cells[n - 1] for n in sorted(parts)])
@@ -323,9 +323,9 @@ class Submitted:
 
     @staticmethod
     def _without_superseded(parts: dict[int, str]) -> list[tuple[int, int]]:
-        """Remove parts that others replace as a whole.
+        """Remove parts that other parts replace completely.
 
-        Return pairs of cells that hold two answers to one question, the earlier first.
+        Return pairs of cells that hold two answers to one question, the earlier cell first.
         """
         answered = {number: names_defined(text) - _stubs(text) for number, text in parts.items()}
         times = Counter(name for names in answered.values() for name in names)
@@ -337,7 +337,7 @@ class Submitted:
                 asked[number] = later[name]
             if definitions(parts[number]) and (
                 names <= later.keys()
-                # Handed-out cells that are answered in another part.
+                # Released cells that are answered in another part.
                 or (names - mine and all(times[name] > (name in mine) for name in names))
             ):
                 del parts[number]
@@ -348,9 +348,9 @@ class Submitted:
 
     @staticmethod
     def _joined(parts: dict[int, str]) -> str:
-        """Return one text, in the order of the notebook.
+        """Join the parts in the order of the notebook.
 
-        A part that still has a stub of what another answers comes before that.
+        A part that still contains a stub comes before the part that answers it.
         """
         done = _answered(parts.values())
         order = sorted(parts, key=lambda number: (not _stubs(parts[number]) & done, number))
@@ -429,7 +429,7 @@ class Submitted:
 def answers_in(cells: Sequence[dict], assignment: Assignment) -> dict[str, str]:
     """Return the answers among `cells`, by grade_id.
 
-    The released text stands for an answer that nobody has written.
+    If nobody has written an answer, the released text is used.
     """
     released = [Version.of(assignment.released)]
     submitted = Submitted(cells, assignment, released, Limits().cell_bytes)
@@ -442,12 +442,12 @@ def answers_in(cells: Sequence[dict], assignment: Assignment) -> dict[str, str]:
 
 
 def _answered(texts: Iterable[str]) -> set[str]:
-    """Return the names that `texts` define, stubs left out."""
+    """Return the names that `texts` define, without those of stubs."""
     return set().union(*(names_defined(text) - _stubs(text) for text in texts))
 
 
 def _stubs(text: str) -> set[str]:
-    """Return the names that `text` defines by a stub."""
+    """Return the names that `text` defines as stubs."""
     if not is_stub(text):
         return set()
     return set().union(*(definitions(piece) for piece in top_level(text) if is_stub(piece)))

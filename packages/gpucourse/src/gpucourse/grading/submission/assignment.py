@@ -1,6 +1,6 @@
-"""The instructor's own notebook: which cells are set-up, which are answers, which are tests.
+"""The instructor's notebook, with the role of each cell: set-up, answer or test.
 
-nbgrader's own metadata says it, so an assignment needs nothing that stock nbgrader does not know:
+The role follows from nbgrader's own metadata, so an assignment also works with stock nbgrader:
 
 =========  =====================================================  =============================
 role       nbgrader metadata                                      runs in
@@ -41,11 +41,11 @@ def role_of(cell: NotebookNode) -> str:
 
 
 def without_markers(notebook: NotebookNode) -> NotebookNode:
-    """Return the notebook that the student received: stubs, no hidden tests, no outputs.
+    """Return the notebook that students receive: stubs, no hidden tests, no outputs.
 
-    The same as nbgrader's ClearSolutions, ClearHiddenTests and ClearOutput (a test compares them),
-    without the 2 s that importing nbgrader takes. Raises MarkerError for a region that is not
-    closed.
+    The result is the same as with nbgrader's ClearSolutions, ClearHiddenTests and ClearOutput (a
+    test compares them), but does not need the import of nbgrader, which takes 2 s. Raises
+    MarkerError for a region that is not closed.
     """
     released = copy.deepcopy(notebook)
     for cell in released.cells:
@@ -68,7 +68,7 @@ class AssignmentCell:
 
 
 class Assignment:
-    """An instructor's notebook, solutions and hidden tests included."""
+    """The instructor's notebook with solutions and hidden tests."""
 
     def __init__(self, name: str, notebook: NotebookNode) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class Assignment:
     def load(cls, path: Path) -> Assignment:
         """Read ``grading/source/NAME/NAME.ipynb``; the assignment is named after the file.
 
-        A file that says the same again is not parsed again: leave what is returned as it is.
+        A file with the same content is not parsed again, so do not modify the returned object.
         """
         return _parsed(path.stem, path.read_text(encoding="utf-8"))
 
@@ -113,12 +113,12 @@ class Assignment:
 
     @cached_property
     def released(self) -> NotebookNode:
-        """The notebook as the student received it. Copy before changing."""
+        """The notebook as students received it. Copy it before you change it."""
         return without_markers(self.notebook)
 
     @cached_property
     def starters(self) -> dict[str, str]:
-        """Released source of each solution cell."""
+        """Released source of each answer cell."""
         return {
             cell.metadata.nbgrader.grade_id: cell.source
             for cell in self.released.cells
@@ -127,7 +127,7 @@ class Assignment:
 
     @cached_property
     def digest(self) -> str:
-        """Changes with anything that can change a grade: tests, set-up, points, order."""
+        """Digest of everything that can change a grade: tests, set-up, points and order."""
         parts = [self.name]
         for cell in self.cells:
             if cell.role in (SETUP, TEST):

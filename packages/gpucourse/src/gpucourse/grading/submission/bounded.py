@@ -1,8 +1,8 @@
-"""Functions of a student's text, called in a separate process with limits.
+"""Calls of functions on a student's text, in a separate process with limits.
 
-Parsers of Markdown and highlighters of code take quadratic time on some text, and each release of
-theirs on other text. So they see a student's text only here: in a process that has half a second of
-a processor for each text, and bounded memory. Text that takes more is shown letter by letter.
+Markdown parsers and code highlighters take quadratic time on some text, and the text differs with
+each release. They therefore run on a student's text only in this process, which has half a second
+of processor time for each text and bounded memory. Text that takes longer is shown literally.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import BinaryIO
 
 from gpucourse.grading.limits import MEGABYTE
 
-# Of processor time: a long honest answer, 10 kB, takes 0.02.
+# Processor time; an honest long answer of 10 kB takes 0.02 s.
 SECONDS = 0.5
-# By the clock on the wall, for a process that does not even notice that its time is up.
+# Wall-clock time, for a process that cannot handle the signal of the first limit.
 PATIENCE = 60.0
 MEMORY = 1024 * MEGABYTE
 SIZE = struct.Struct("<q")
@@ -33,11 +33,11 @@ NOTHING = -1
 
 
 class TooLong(BaseException):
-    """The time for a text is used up. No library catches it."""
+    """Exception for exhausted processor time, which no library catches."""
 
 
 class Bounded:
-    """Calls ``MODULE.FUNCTION(text)``, a text, in a process that is started with the first call."""
+    """Caller of ``MODULE.FUNCTION(text)`` in a process that is started with the first call."""
 
     def __init__(self, module: str, function: str) -> None:
         self.command = [
@@ -60,7 +60,7 @@ class Bounded:
                 return None
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process if there is one."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -69,7 +69,7 @@ class Bounded:
 
     def _ask(self, data: bytes) -> str | None:
         if self._process is None or self._starter != os.getpid():
-            # After a fork the process is the parent's to ask.
+            # After a fork, only the parent may use the process.
             self._starter = os.getpid()
             self._process = subprocess.Popen(
                 self.command,
@@ -102,11 +102,11 @@ def _read(file: int, size: int, end: float) -> bytes:
 
 
 def serve(module: str, function: str) -> None:
-    """Answer texts on standard input until it ends."""
+    """Answer requests on standard input until it ends."""
     call = getattr(importlib.import_module(module), function)
-    call("")  # imports what it imports when it is first called
+    call("")  # the function's modules are imported at its first call
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing but answers on standard output
+    os.dup2(2, 1)  # standard output carries only replies
     _bound_memory()
     signal.signal(signal.SIGPROF, _ring)
     while head := questions.read(SIZE.size):

@@ -1,8 +1,8 @@
-"""Search for the notebook in a submission: by its name, else by the cells in it.
+"""Search for the notebook in a submission by its file name and then by its cells.
 
-Browsers, learning platforms and people rename files. A notebook with this assignment's cells is
-this assignment's, whatever it is called, where there is one such file; which of two counts is for
-their author to say.
+Browsers, learning platforms and students rename files. If exactly one file contains this
+assignment's cells, it is the submission, whatever its name is. If there are two, the student has
+to choose.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gpucourse.grading.submission.assignment import Assignment
 from gpucourse.grading.submission.reading import Unreadable, read_cells
 from gpucourse.grading.verdict import as_text, digest
 
-# Notebooks in a submission that are looked into.
+# Number of notebooks in a submission that are searched.
 MOST_FILES = 20
 
 
 @dataclass(frozen=True)
 class Found:
-    """The file to grade, or why there is none; and a remark for its author."""
+    """The file to grade, or the reason why there is none, with a notice for its author."""
 
     path: Path | None
     remark: str = ""
@@ -33,7 +33,7 @@ class Found:
 
 
 def belongs(cells: Sequence[dict], assignment: Assignment) -> bool:
-    """Return True if more than half of the assignment's answers are among `cells`."""
+    """Return True if more than half of the assignment's answer cells are among `cells`."""
     wanted = len(assignment.solutions)
     return bool(wanted) and len(answers_in(cells, assignment)) > wanted / 2
 
@@ -41,8 +41,8 @@ def belongs(cells: Sequence[dict], assignment: Assignment) -> bool:
 def find(folder: Path, assignment: Assignment, names: Collection[str], limits: Limits) -> Found:
     """Return the notebook of `assignment` in a submission's folder.
 
-    `names` are the files that the whole assignment has: where there are several, one of another's
-    name is never taken for this one.
+    `names` are all notebooks of the assignment. A file with the name of another notebook is never
+    taken for this one.
     """
     if not stat.S_ISDIR(os.lstat(folder).st_mode):
         return Found(
@@ -80,7 +80,7 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
 
 
 def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Limits) -> str:
-    """Return the reason why there is no notebook to grade, in words for the student."""
+    """Return the reason why there is no notebook to grade, as a sentence for the student."""
     there = [path for path in others if not path.name.startswith(".") and path.suffix != ".txt"]
     said = f"There is no file '{wanted}' in the submission."
     if not there:
@@ -99,7 +99,7 @@ def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Lim
 
 
 def _answers(path: Path, assignment: Assignment, limits: Limits) -> str | None:
-    """Return a digest of the answers in the assignment's cells; None for another notebook."""
+    """Return a digest of the assignment's answers in a notebook; None for another notebook."""
     try:
         cells = read_cells(path, limits)
     except Unreadable:

@@ -1,15 +1,15 @@
-r"""Conversion of a student's Markdown to text that is harmless in the teacher's browser.
+r"""Conversion of a student's Markdown to HTML that is harmless in the teacher's browser.
 
-Formgrader, feedback and JupyterLab render Markdown with its HTML, on the address that holds the
-gradebook: a script in a written answer would run with the teacher's rights. So an answer is
-rendered here, by a parser that knows no HTML, into a few harmless tags, and what comes out is
-cleaned once more (nh3, an allow-list over a real HTML parser). Emphasis, lists, tables, code and
-mathematics survive. Links and images become their text and address: nothing is fetched and
-nothing can be pressed.
+Formgrader, feedback and JupyterLab render Markdown with its HTML, on the server that holds the
+gradebook, so a script in a written answer would run with the teacher's rights. This module
+therefore renders an answer to a few harmless tags, using a parser that does not support HTML, and
+sanitises the result (nh3, an allow-list over a real HTML parser). Emphasis, lists, tables, code
+and mathematics survive. Links and images are replaced by their text and address, so that nothing
+is fetched or can be clicked.
 
 MathJax has commands of its own that make links, styles and identifiers (``\href``, ``\style``,
 ``\require`` …; "TeX and LaTeX extensions", MathJax documentation, "safe" extension). Their
-backslash becomes another character (U+29F5), which MathJax does not know.
+backslash is replaced by another character (U+29F5), which MathJax ignores.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TAGS = {
     "td",
     "div",
 }
-# Commands of MathJax 2 and 3 that reach beyond mathematics, or that load what does.
+# Commands of MathJax 2 and 3 that do more than mathematics, or that load such commands.
 _TEX = re.compile(
     r"\\(?=(?:href|url|class|cssId|style|require|mmlToken|bbox|unicode|data|html\w*|texttip|"
     r"mathtip|toggle|Tip|includegraphics)(?![A-Za-z]))"
@@ -65,10 +65,9 @@ _BACKSLASH = "\N{REVERSE SOLIDUS OPERATOR}"
 def inert(markdown: str, below: str = "") -> str:
     """Return one line of HTML that shows the Markdown.
 
-    It shows the source letter by letter where that is too deeply nested, or takes too long, to be
-    read.
+    Markdown that is too deeply nested or takes too long to parse is shown literally.
 
-    A line that begins with ``<div`` reaches the page as it is through every Markdown parser.
+    A line that begins with ``<div`` passes every Markdown parser unchanged.
     """
     text = as_text(markdown)
     shown = _rendered(text)
@@ -80,7 +79,7 @@ def inert(markdown: str, below: str = "") -> str:
 def rendered(text: str) -> str:
     """Return Markdown as harmless HTML.
 
-    Parsers take quadratic time on some text: call it through :func:`inert`.
+    Parsers take quadratic time on some text, so call this function through :func:`inert`.
     """
     return nh3.clean(_PARSER.render(text), tags=TAGS, attributes={}, url_schemes=set())
 
@@ -89,7 +88,7 @@ _rendered = Bounded(__name__, "rendered")
 
 
 def _words(text: str) -> str:
-    """Return text or mathematics outside code, where MathJax looks for its commands."""
+    """Return text or mathematics outside code, with the commands of MathJax disabled."""
     return html.escape(_TEX.sub(lambda _: _BACKSLASH, text))
 
 

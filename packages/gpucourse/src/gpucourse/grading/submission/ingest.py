@@ -1,9 +1,9 @@
-"""Ingest: from a submitted file to a notebook that is safe to grade.
+"""Conversion of a submitted file to a notebook that is safe to grade.
 
 The notebook is rebuilt from the instructor's copy. Only the source of solution cells is taken from
-the student, matched by ``grade_id``; everything else in the file (metadata, outputs, points, tests,
-further cells) is looked at only to tell the student what was ignored. Whatever is wrong with the
-file ends as a sentence for its author, never as an exception that stops a class.
+the student, matched by ``grade_id``; everything else in the file (metadata, outputs, points,
+tests, further cells) is read only to report to the student what was ignored. Any fault of the file
+becomes a sentence for its author and never an exception that stops a class.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from gpucourse.grading.submission.reading import (
 from gpucourse.grading.submission.versions import KEYS, Version, origin
 from gpucourse.grading.verdict import digest
 
-# Characters that make text read in another order than it runs (Unicode TR 36, "Trojan Source").
+# Characters that display text in a different order than it runs (Unicode TR 36, "Trojan Source").
 BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-# So many names of cells that are not graded are remembered.
+# Limit on the remembered names of cells that are not graded.
 STRAY_NAMES = 1000
 
 
@@ -47,23 +47,23 @@ STRAY_NAMES = 1000
 class Ingested:
     """Answers taken from one submission."""
 
-    # Solution source by grade_id; the released starter where the student's cell is missing.
+    # Source of answer cells by grade_id; the released starter if the student's cell is missing.
     sources: dict[str, str]
-    # Remarks for the student, one sentence each.
+    # Notices for the student, one sentence each.
     notices: list[str] = field(default_factory=list)
-    # Why nothing can be graded, or None.
+    # Reason why nothing can be graded, or None.
     fault: str | None = None
-    # Names that the student defined outside solution cells, and where ("cell 7").
+    # Names that the student defined outside answer cells, with the cell, such as "cell 7".
     strays: dict[str, str] = field(default_factory=dict)
-    # Of the file as submitted.
+    # Digest of the submitted file.
     raw_digest: str = ""
-    # Answer cells that were not in the version which the student was given.
+    # Answer cells that were missing from the version that the student received.
     lacks: list[str] = field(default_factory=list)
-    # Of written answers, by grade_id: their pictures in base64, decoded and written again.
+    # Pictures of written answers by grade_id, decoded and encoded again, in base64.
     pictures: dict[str, list[str]] = field(default_factory=dict, compare=False)
-    # There is a notebook in the file.
+    # True if the file contains a notebook.
     read: bool = field(default=True, compare=False)
-    # A failure of the grader itself, no fault of the student's, or None.
+    # A failure of the grader itself, which is not the student's fault, or None.
     failed: str | None = None
 
     def digest(self, assignment: Assignment) -> str:
@@ -74,7 +74,7 @@ class Ingested:
         return digest(*parts)
 
     def unchanged(self, assignment: Assignment) -> list[str]:
-        """Return the grade_ids of code cells that are still as they were released."""
+        """Return the grade_ids of code cells that are unchanged since their release."""
         return [
             cell.grade_id
             for cell in assignment.solutions
@@ -89,9 +89,10 @@ def ingest_file(
     limits: Limits | None = None,
     versions: Sequence[Version] = (),
 ) -> Ingested:
-    """Read one submitted notebook. Never raises for anything that a student can do to a file.
+    """Read one submitted notebook; never raise for any content that a student can produce.
 
-    `versions` are others that were handed out: what is as in one of them was not edited.
+    `versions` are other versions that were handed out; a cell that equals one of them counts as
+    unedited.
     """
     limits = limits or Limits()
     try:
@@ -176,7 +177,7 @@ def ingest_cells(
 
 
 def _pictures(name: str, there: list[str], source: str, notices: list[str]) -> list[str]:
-    """Return the pictures of a written answer as they are shown, and tell its author."""
+    """Return the pictures of a written answer as they are shown, and add notices for its author."""
     made = [made_anew(data) for data in there[:MOST_PICTURES]]
     kept = [one for one in made if one is not None]
     lost = max(len(there), source.count("](attachment:")) - len(kept)
@@ -195,7 +196,7 @@ def _pictures(name: str, there: list[str], source: str, notices: list[str]) -> l
 
 
 def _readable(name: str, source: str, notices: list[str]) -> str:
-    """Return `source`, with a notice if it may look different from the code that runs."""
+    """Return `source`, with a notice if its displayed order may differ from the code that runs."""
     if BIDIRECTIONAL & set(source):
         notices.append(
             f"The cell '{name}' holds characters that change the reading direction, so it may "
@@ -249,7 +250,7 @@ def _changed_tests(
 
 
 def _strays(submitted: Submitted, taken: set[int]) -> dict[str, int]:
-    """Return names defined in ungraded cells, and the number of the first of these."""
+    """Return the names defined in ungraded cells, each with the number of its first cell."""
     strays: dict[str, int] = {}
     for cell in submitted.cells:
         if cell.name or cell.number in taken:
@@ -261,11 +262,11 @@ def _strays(submitted: Submitted, taken: set[int]) -> dict[str, int]:
 
 
 def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
-    """Return the notebook to grade: the released one with the student's solution cells.
+    """Return the notebook to grade: the released one with the student's answers.
 
-    A written answer stands in it as inert text (:mod:`.inert`): nbgrader keeps this notebook as
-    graded and shows it in formgrader. ``metadata.gpucourse`` carries what :func:`read_back`
-    needs.
+    Written answers are inserted as harmless HTML (:mod:`.inert`), because nbgrader keeps this
+    notebook and shows it in formgrader. ``metadata.gpucourse`` holds the data that
+    :func:`read_back` needs.
     """
     notebook = copy.deepcopy(assignment.released)
     written: dict[str, str] = {}
@@ -299,7 +300,7 @@ def rebuild(assignment: Assignment, ingested: Ingested) -> NotebookNode:
 
 
 def read_back(notebook: NotebookNode, assignment: Assignment) -> Ingested:
-    """Read the output of :func:`rebuild`; ValueError if the notebook was not rebuilt."""
+    """Read the output of :func:`rebuild`; raise ValueError if the notebook was not rebuilt."""
     record = notebook.metadata.get("gpucourse") or {}
     if not record.get("rebuilt"):
         raise ValueError("this notebook has not been through ingest")

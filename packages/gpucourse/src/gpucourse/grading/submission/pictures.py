@@ -1,7 +1,7 @@
 """Pictures pasted into a written answer, decoded and encoded again.
 
-A picture's bytes are a student's: no browser of a teacher's gets them. A decoder in a process with
-bounds reads them, and what is shown is a PNG made of the pixels alone.
+A picture's bytes come from a student, so they never reach a teacher's browser. A decoder in a
+process with limits reads them, and the page shows a new PNG that contains only the pixels.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 
 from gpucourse.grading.submission.bounded import Bounded
 
-# Of one answer, and of one picture: characters of base64, and pixels a side.
+# Limits of one answer and of one picture: characters of base64, and pixels per side.
 MOST_PICTURES = 6
 LARGEST = 8_000_000
 SIDE = 1600
-# Characters of a picture as it is shown.
+# Limit on the characters of a picture as it is shown.
 SHOWN = 2_000_000
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 
-# First bytes of files of these kinds. The decoder knows others, some of which start programs.
+# First bytes of the accepted file types. The decoder supports others, some of which start programs.
 BEGINNINGS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM")
 
 
 def attached(cell: Mapping) -> list[str]:
-    """Return the pictures that are attached to a submitted cell, in base64 as they came."""
+    """Return the base64 text of the pictures that are attached to a submitted cell."""
     attachments = cell.get("attachments")
     found = []
     for one in attachments.values() if isinstance(attachments, dict) else ():
@@ -45,7 +45,7 @@ def made_anew(data: str) -> str | None:
 
 
 def shown(pictures: Sequence[str]) -> str:
-    """Return one line of HTML with pictures of :func:`made_anew`."""
+    """Return one line of HTML with pictures returned by :func:`made_anew`."""
     return "".join(
         f'<p><img alt="picture {n}" src="data:image/png;base64,{html.escape(one)}"></p>'
         for n, one in enumerate(pictures, start=1)
@@ -53,12 +53,12 @@ def shown(pictures: Sequence[str]) -> str:
 
 
 def redrawn(data: str) -> str:
-    """Decode base64 and a picture, and write its pixels as PNG. Call :func:`made_anew`."""
+    """Decode a base64 picture and write its pixels as PNG; call it through :func:`made_anew`."""
     import numpy as np
     from matplotlib import image
     from PIL import Image
 
-    if not data:  # the first call, which has no bounds: a first picture imports for up to 0.5 s
+    if not data:  # The first call has no limits, because its imports take up to 0.5 s.
         Image.init()
         file = io.BytesIO()
         image.imsave(file, np.zeros((1, 1)), format="png")

@@ -1,4 +1,4 @@
-"""Reading a submitted file, with checks before any of its content is used."""
+"""Reader of submitted files that checks them before any of their content is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpucourse.grading.limits import MEGABYTE, Limits
 from gpucourse.grading.submission.without_outputs import without_outputs
 from gpucourse.system.settled import settled
 
-# First bytes, in small letters, of other files that are handed in under a notebook's name.
+# First bytes, in lower case, of other file types that are submitted under a notebook's name.
 OTHER_FILES = (
     (b"\x1f\x8b", "compressed (gzip)", "Unpack it and submit the notebook that is in it."),
     (b"pk\x03\x04", "a zip archive", "Unpack it and submit the notebook that is in it."),
@@ -30,9 +30,9 @@ def is_utf16(data: bytes) -> bool:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return a regular file's content of at most `limit` bytes at `path` itself.
+    """Return the content of the regular file `path`, of at most `limit` bytes.
 
-    Raises Unreadable, in words for the student, for links, devices, pipes and large files.
+    Raises Unreadable, with a message for the student, for links, devices, pipes and large files.
     """
     try:
         status = os.lstat(path)
@@ -64,9 +64,9 @@ def read_cells(path: Path, limits: Limits) -> list[dict]:
 
 
 def read_notebook(path: Path, limits: Limits) -> tuple[list[dict], bytes]:
-    """Return the cells of the notebook at `path`, and its bytes. Raises Unreadable.
+    """Return the cells of the notebook at `path`, and its bytes; raise Unreadable if it has none.
 
-    One that is cut short is read again as long as it may be in the midst of a save.
+    A truncated file is read again for as long as an editor may be saving it.
     """
 
     def read() -> tuple[list[dict], bytes]:
@@ -83,8 +83,8 @@ def read_notebook(path: Path, limits: Limits) -> tuple[list[dict], bytes]:
 def parse_cells(data: bytes, limit: int) -> list[dict]:
     """Return the cells of a version 4 notebook, checked only to be objects.
 
-    Of one that is larger than `limit` bytes, without outputs. Raises Unreadable, in words for the
-    student, also where the rest is larger.
+    A notebook of more than `limit` bytes is read without its outputs. Raises Unreadable, with a
+    message for the student, also if the rest is still too large.
     """
     again = "Open it in JupyterLab, save it and submit it again."
     for begin, kind, how in OTHER_FILES:
@@ -133,14 +133,14 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
 
 
 def source_of(cell: dict) -> str | None:
-    """Return a submitted cell's text, with notebook line ends; None where it is not text."""
+    """Return a submitted cell's text with notebook line ends; None if it is not text."""
     source = cell.get("source")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str):
         return None
-    # Windows' ends of lines are no change. A lone surrogate is valid JSON but cannot be written to
-    # a file again.
+    # Windows' line ends are not a change. A lone surrogate is valid JSON but cannot be written to a
+    # file again.
     return source.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -152,11 +152,11 @@ def grade_id_of(cell: dict) -> str:
 
 
 class Unreadable(Exception):
-    """The submission cannot be read; the message says why and what to do."""
+    """Error for a submission that cannot be read; the message contains the reason and advice."""
 
-    # What was read, where anything was.
+    # The bytes that were read, if any.
     data = b""
 
 
 class CutShort(Unreadable):
-    """It may be whole in a moment: an editor is saving it."""
+    """Error for a truncated file, which may be complete in a moment if an editor is saving it."""

@@ -1,7 +1,7 @@
-"""Python source, statement by statement: the names each defines and uses.
+"""Splitting of Python source into statements, with the names each defines and uses.
 
-Without Python's parser, which takes a kilobyte for each two characters: this is the grader's own
-process, and the text is a student's.
+This module does not use Python's parser, which needs a kilobyte for every two characters, because
+it runs on a student's text in the grader's own process.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ DEFINITION = re.compile(r"(?:async +)?(?:def|class) +(\w{1,100})\b")
 IMPORT = re.compile(r"(?:from +[\w.]+ +)?import +(.+)")
 ASSIGNMENT = re.compile(r"([A-Za-z_][\w, ()\[\]*]*)(?::[^=]*)?=(?!=)")
 WORD = re.compile(r"\b\w{1,100}\b")
-# A header of a function, up to the end of its first line; the targets of a loop.
+# The header of a function up to the end of its first line, and the targets of a loop.
 PARAMETERS = re.compile(r"def +\w+ *\((.*)|lambda +([^:]*):")
 TARGETS = re.compile(r"\b(?:for +(.+?) +in|as +(\w+))\b")
 # Tokens that keep a statement open at the end of a line: quotes, brackets, a backslash.
 QUOTES = ("'", '"', "'''", '"""')
 OPENING = re.compile(r"""#|'{3}|"{3}|\\.?|['"()\[\]{}]""")
-# Lines that go on with the statement above them.
+# Lines that continue the statement above them.
 CONTINUATION = re.compile(r"[\s)\]}]|(?:else|elif|except|finally)\b")
-# The line above each part but the first of an answer that was found in several cells. Parts run
-# one after the other, as cells do.
+# Line above each part but the first of an answer that was found in several cells. The parts run one
+# after the other, like cells.
 PART = re.compile(r"# --- part \d+ of \d+: cell \d+ of the notebook ---")
 
 
 def names_defined(source: str) -> set[str]:
-    """Return the names that running `source` would define at the top level, as its lines look."""
+    """Return the names that `source` appears to define at the top level, judged by its lines."""
     names = definitions(source)
     for line in source.splitlines():
         if (found := IMPORT.match(line)) is not None:
@@ -47,9 +47,9 @@ def definitions(source: str) -> set[str]:
 
 
 def names_used(source: str) -> set[str]:
-    """Return the words of `source` that may be global names.
+    """Return the identifiers in `source` that may be global names.
 
-    Left out are parameters, and what a function assigns itself.
+    Parameters and names that a function assigns itself are left out.
     """
     own: set[str] = set()
     for line in source.splitlines():
@@ -63,7 +63,7 @@ def names_used(source: str) -> set[str]:
 
 
 def is_stub(source: str) -> bool:
-    """Return True if `source` still holds the lines that stand for an answer."""
+    """Return True if `source` still contains the placeholder lines of an answer."""
     return "raise NotImplementedError" in source and "YOUR CODE HERE" in source
 
 
@@ -71,7 +71,7 @@ def top_level(source: str) -> list[str]:
     """Return the statements of `source`, each with its decorators and the comments above it."""
     pieces: list[list[str]] = [[]]
     opened: list[str] = []
-    # A decorator or a comment belongs to what follows.
+    # A decorator or a comment belongs to the following statement.
     waiting = False
     for line in source.split("\n"):
         if not opened and line and CONTINUATION.match(line) is None and not waiting:
@@ -84,9 +84,9 @@ def top_level(source: str) -> list[str]:
 
 
 def needed(source: str, wanted: set[str], given: set[str]) -> str:
-    """Return the statements of `source` that define `wanted`, and what these use, in their order.
+    """Return the statements of `source` that define `wanted`, with those they need, in order.
 
-    `given` are names that stand elsewhere.
+    `given` are names that are defined elsewhere.
     """
     pieces = [(piece, names_defined(piece)) for piece in top_level(source)]
     chosen: set[int] = set()
@@ -101,9 +101,9 @@ def needed(source: str, wanted: set[str], given: set[str]) -> str:
 
 
 def joined(parts: Iterable[tuple[int, str]]) -> str:
-    """Return one text of an answer's parts, each with the number of the cell it was found in.
+    """Join the parts of an answer, each with the number of the cell in which it was found.
 
-    A part that was cut within a statement goes on with the one above it.
+    A part that begins within a statement is appended to the part above it.
     """
     parts = list(parts)
     pieces = [parts[0][1]]
@@ -117,8 +117,8 @@ def joined(parts: Iterable[tuple[int, str]]) -> str:
 def _goes_on(above: str, part: str) -> bool:
     """Return True if `part` begins within a statement of `above`.
 
-    Brackets and quotes that are open above count only if `part` closes them: notes with one
-    bracket too many are no part of a statement.
+    Brackets and quotes that are open above count only if `part` closes them, because notes with
+    one bracket too many do not continue a statement.
     """
     lines = [line for line in above.split("\n") if line.strip()]
     last = next((line for line in reversed(lines) if line[0] != "#"), "")
@@ -149,10 +149,7 @@ def parts_of(source: str) -> list[tuple[int, str]]:
 
 
 def read_on(line: str, opened: list[str]) -> None:
-    """Update `opened` from the start of a line to its end.
-
-    It has the quotes, brackets and backslash that are open.
-    """
+    """Update `opened`, the stack of open quotes, brackets and backslashes, to the end of a line."""
     if opened and opened[-1] == "\\":
         opened.pop()
     for piece in OPENING.findall(line):
@@ -169,4 +166,4 @@ def read_on(line: str, opened: list[str]) -> None:
         elif opened:
             opened.pop()
     if opened and opened[-1] in QUOTES[:2] and not line.endswith("\\"):
-        opened.pop()  # an error, which Python names
+        opened.pop()  # an error, which Python will report

@@ -1,7 +1,7 @@
-"""Versions of a project that a class was given, and the version a submission began from.
+"""Versions of a project that a class received, and the version of a submission.
 
-A test or a text that is mended in the middle of a term must not turn into remarks that a student
-edited something: what differs from today's notebook may be as it was handed out.
+If a test or a text is corrected in the middle of a term, students must not be told that they
+edited it: a cell that differs from the current notebook may equal an earlier version.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from gpucourse.grading.submission.reading import source_of
 from gpucourse.grading.verdict import digest
 from gpucourse.system.atomic import PRIVATE, write_atomically
 
-# The parts of a cell's grading data that a student could edit.
+# Parts of a cell's grading data that a student could edit.
 KEYS = ("points", "grade", "solution", "locked")
 
 
 @dataclass(frozen=True)
 class Version:
-    """One notebook as it was handed out: cells with a grade_id, and the text of the others."""
+    """One notebook as it was handed out: its cells with a grade_id, and the text of the others."""
 
     cells: Mapping[str, NotebookNode]
-    # Each whole, without blanks around it; and all prose, which some editors cut in pieces.
+    # The text of each other cell, stripped, and all prose in one string, because some editors split
+    # it.
     texts: frozenset[str] = frozenset()
     prose: str = ""
 
@@ -57,8 +58,8 @@ class Version:
     def likeness(self, found: Mapping[str, list[dict]]) -> tuple[int, int]:
         """Return a score of how well a submission's cells fit this version.
 
-        The first number counts the cells that are not answers and are as they are here; below zero,
-        the second counts the cells of this version that are missing.
+        The first number counts the unchanged cells that are not answers. The second is minus the
+        number of this version's cells that are missing.
         """
         kept = sum(
             any(source_of(copy) == cell.source for copy in found.get(name, []))
@@ -73,14 +74,14 @@ def _grade_id(cell: NotebookNode) -> str:
 
 
 def origin(found: Mapping[str, list[dict]], versions: Sequence[Version]) -> Version:
-    """Return the version that a submission began from; the first of equally good ones."""
+    """Return the version from which a submission began; the first of equally good ones."""
     return max(versions, key=lambda version: version.likeness(found))
 
 
 def others(folder: Path, name: str, today: NotebookNode) -> list[Version]:
-    """Return the versions of the notebook `name` that :func:`remember` has kept.
+    """Return the other versions of the notebook `name` that :func:`remember` has kept.
 
-    They are beside today's, newest first.
+    The newest version comes first.
     """
     paths = sorted((folder / name).glob("*.ipynb"), key=lambda path: -path.stat().st_mtime)
     return [
@@ -91,7 +92,7 @@ def others(folder: Path, name: str, today: NotebookNode) -> list[Version]:
 
 
 def remember(folder: Path, name: str, notebooks: Iterable[NotebookNode]) -> None:
-    """Keep each version that is not kept yet."""
+    """Keep each version that is not stored yet."""
     for notebook in notebooks:
         path = folder / name / _file(Version.of(notebook))
         if not path.exists():

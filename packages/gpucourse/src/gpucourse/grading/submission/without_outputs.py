@@ -1,30 +1,31 @@
-"""Notebook text without large parts that are not graded.
+"""Removal of large ungraded parts from a notebook's text, before it is parsed.
 
-These are outputs, attachments and the state of widgets.
+These parts are outputs, attachments and the state of widgets.
 
-Found by its brackets, before anything is parsed: 50 MB of small JSON values take Python a gigabyte,
-and this is the grader's own process. A picture is one string.
+They are found from their brackets, because parsing 50 MB of small JSON values takes Python a
+gigabyte, and this is the grader's own process. A picture is one string.
 """
 
 from __future__ import annotations
 
 import re
 
-# A string, with the colon after it where it is a key; an opening or a closing bracket. Possessive:
-# a text that is no JSON is not searched twice.
+# A string, with the colon after it if it is a key, or an opening or closing bracket. The pattern is
+# possessive, so that text which is not JSON is not searched twice.
 _PART = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"(?P<key>\s*+:)?|[\[{]|[\]}]', re.DOTALL)
-# Keys whose values are left out, by how many brackets are open around them: of the notebook, of a
-# cell. The notebook's own metadata hold widgets.
+# Keys whose values are left out, by the number of open brackets around them: those of the notebook
+# and of a cell. The notebook's own metadata contain widgets.
 _LEFT_OUT = {(1, '"metadata"'), (3, '"outputs"'), (3, '"attachments"')}
-# Strings and brackets of one notebook: 2 s to go through. The longest of the course has 5000.
+# Limit on the strings and brackets of one notebook, which takes 2 s to scan. The longest notebook
+# of the course has 5000.
 MOST_PARTS = 5_000_000
 
 
 def without_outputs(text: str) -> str:
     """Return `text` with empty brackets in place of parts that are not graded.
 
-    Raises ValueError for one that has more than ``MOST_PARTS``. Text that is not JSON is returned
-    unchanged.
+    Raises ValueError for text with more than ``MOST_PARTS`` parts. Text that is not JSON is
+    returned unchanged.
     """
     kept: list[str] = []
     start = depth = 0
@@ -52,5 +53,5 @@ def without_outputs(text: str) -> str:
                 start, closes_at = part.end(), -1
         if not part.end() == after_key:
             after_key = -1
-    # A value that never ends leaves the text before it, which is then no JSON either.
+    # A value that never ends leaves only the text before it, which is then not JSON either.
     return "".join([*kept, text[start:]]) if closes_at < 0 else "".join(kept[:-1])

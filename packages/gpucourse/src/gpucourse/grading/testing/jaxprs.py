@@ -1,4 +1,4 @@
-"""Programs of JAX functions: the operations that tracing records.
+"""Tracing, counting and running jaxprs of JAX functions.
 
 JAX calls a function once with stand-ins for its array arguments and writes down each operation
 that they go through, a *jaxpr*. Loops of Python are unrolled in it, loops of JAX are not.

@@ -1,4 +1,4 @@
-"""Files that other installers read, from ``pyproject.toml`` and the locks in ``requirements/``.
+"""Generator of the files that repeat facts from ``pyproject.toml``: installers', README, citation.
 
 Generated: ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
 ``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` where

@@ -1,10 +1,10 @@
-"""The course on a JupyterHub: ``hub/links.md``, and links for other hubs.
+"""Generator of the links that open the course on a JupyterHub (``hub/links.md``).
 
     python -m gpucourse.publish.release.hub https://hub.my-university.edu  # the links, to hand out
 
-A link has nbgitpuller clone or update the learner's copy of the course, then opens a notebook in
-it. A learner's changes stay: nbgitpuller merges, and where both sides changed the same lines it
-keeps the learner's.
+When a learner opens a link, nbgitpuller clones or updates their copy of the course and then opens
+a notebook in it. Learners keep their changes: nbgitpuller merges, and if both sides have changed
+the same lines, it keeps the learner's version.
 """
 
 from __future__ import annotations
