@@ -41,7 +41,7 @@ def in_flight(threads_needed):
     ):
         case = f"with {seconds(latency)}, {number(bandwidth, 5)} bytes/s and {many(bytes_each, 'byte')} each"
         threads = threads_needed(latency, bandwidth, bytes_each)
-        require(threads is not None, "the function returns nothing", look="a `return`")
+        require(threads is not None, "the function returns nothing", look=("end the function with a `return`"))
         under_way = latency * bandwidth
         expected = math.ceil(under_way / bytes_each - 1e-9)
         require(
@@ -80,7 +80,7 @@ class CountingFerry:
         require(
             isinstance(array, np.ndarray | np.generic),
             f"ferry.there() was given {a_or_an(type(array).__module__)}.{type(array).__name__}",
-            look="what goes there is a NumPy array",
+            look="pass a NumPy array to `there`",
         )
         self.there_bytes += array.nbytes
         self._count(array)
@@ -94,7 +94,7 @@ class CountingFerry:
         require(
             isinstance(d_array, cp.ndarray),
             f"ferry.back() was given {a_or_an(type(d_array).__module__)}.{type(d_array).__name__}",
-            look="what comes back is an array on the device",
+            look="pass an array on the device to `back`",
         )
         self._count(d_array)
         self.tell_operations()
@@ -154,13 +154,14 @@ def ferry(relax):
         with carrier.noticing(), virtualgpu.launches() as listed, virtualgpu.profile() as profile:
             answer = relax(carrier, heat, steps)
         answer = pair(answer, "temperatures and the hottest ones",
-                      look="the last line, `return heat, hottest`")
+                      look="look at the last line: it should be `return heat, hottest`")
         case = f"with {many(n, 'rod')} and {many(steps, 'step')}"
         _judge_heat(answer, before, steps, case)
         require(
             np.array_equal(heat, before),
             f"{case}, the answers are right, but the temperatures that came in have changed",
-            look="what comes back is a new array: `heat = …`, not `heat[:] = …`",
+            look=("assign the array that comes back to the name, `heat = …`, instead of "
+                "writing into it with `heat[:] = …`"),
         )
         allowed = 16 * n + 8 * steps
         require(
@@ -174,7 +175,7 @@ def ferry(relax):
             carrier.bytes <= allowed,
             f"{case}, the answers are right, but {many(carrier.bytes, 'byte')} crossed in "
             f"{carrier.trips} trips where {allowed:,} would do",
-            look="what is transferred inside the loop?",
+            look="which lines inside the loop transfer data?",
         )
         # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
         require(
@@ -189,7 +190,7 @@ def ferry(relax):
             ran >= steps or in_one_kernel or not virtualgpu.answers(),  # a real GPU keeps no list
             f"{case}, the answers are right, but the device did {many(ran, 'operation')} for "
             f"{many(steps, 'step')}: NumPy computed them on the host",
-            look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
+            look="call `smooth` with the array that `ferry.there(heat)` returned, not with `heat`",
         )
     _require_carried(relax, random)
 
@@ -222,13 +223,14 @@ def _require_carried(relax, random):
         and not np.array_equal(carrier.last, others),
         f"with 1,009 rods and 9 steps, the answers are right, but {HOST}: the device was given "
         "other temperatures, and the answer did not change with them",
-        look="`smooth` of what `ferry.there(heat)` returned, not of `heat`",
+        look="call `smooth` with the array that `ferry.there(heat)` returned, not with `heat`",
     )
     require(
         not np.any(answers[0][1] == answers[1][1]),
         "with 1,009 rods and 9 steps, the answers are right, but the hottest ones were "
         "computed on the host: the device gave others, and the answer did not change with them",
-        look="the maximum of what `smooth` made on the device, brought back as one number",
+        look=("take the maximum of the array that `smooth` made on the device, and bring "
+             "it back as one number"),
     )
 
 
@@ -248,14 +250,14 @@ def _judge_heat(answer, heat, steps, case):
         require(
             isinstance(got, np.ndarray),
             f"the {what} are {a_or_an(type(got).__module__)}.{type(got).__name__}, not NumPy's array",
-            look="`np.array(…)` makes one of a list"
+            look="convert the list with `np.array(…)`"
             if isinstance(got, list)
             else "bring them back before you return them",
         )
         require(
             got.shape == expected.shape and np.allclose(got, expected, rtol=1e-12),
             f"{case}, the {what} are wrong",
-            look="one `smooth` for each step, and the maximum after it",
+            look="call `smooth` once in each step, and take the maximum after it",
         )
 
 
@@ -284,14 +286,14 @@ def crossover(answer):
             require(
                 got is None,
                 f"{case}, it says {got}, but the GPU loses at any size",
-                look="which of the two gains with each further element?",
+                look="which of the two saves time with each further element?",
             )
             continue
         expected = math.ceil(starts * START / (cpu_each - gpu_each))
         require(
             got is not None,
             f"{case}, it says None; from {many(expected, 'element')} on the GPU wins",
-            look="`return` the size; None is for the case that there is none",
+            look="`return` the size; None means that there is none",
         )
         require(
             got == expected,

@@ -157,7 +157,7 @@ def finds_the_hottest_on_the_host(ferry, heat, steps):
     return ferry.back(d_heat), hottest
 
 
-wrong("ferry", "temperatures that came in have changed.*not `heat\\[:\\] =", "over what came in")(
+wrong("ferry", "temperatures that came in have changed.*with `heat\\[:\\] =", "over what came in")(
     swap("heat = ferry.back(d_heat)", "heat[:] = ferry.back(d_heat)"))
 wrong("ferry", "the temperatures are a cupy.ndarray", "leaves it there")(
     swap("heat = ferry.back(d_heat)\n    return heat", "return d_heat"))
@@ -178,7 +178,7 @@ def smooths_nothing(ferry, heat, steps):
     return heat, np.zeros(steps)
 
 
-@wrong("ferry", "hottest ones are a builtins.list.*makes one of a list")
+@wrong("ferry", "hottest ones are a builtins.list.*convert the list")
 def notes_them_in_a_list(ferry, heat, steps):
     d_heat, hottest = ferry.there(heat), []
     for _ in range(steps):
@@ -190,7 +190,7 @@ def notes_them_in_a_list(ferry, heat, steps):
 # --- crossover ----------------------------------------------------------------------------------
 
 
-@wrong("crossover", "GPU loses at any size.*which of the two gains")
+@wrong("crossover", "GPU loses at any size.*which of the two saves time")
 def always_a_size(starts, gpu_each, cpu_each):
     if gpu_each == cpu_each:
         return 10**9

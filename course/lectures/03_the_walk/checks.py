@@ -40,7 +40,7 @@ def entered(source):
         require(
             n == 0 or not np.allclose(time, (-b + root) / (2 * a)),
             f"with {many(n, 'particle')}, these are the times at the wall",
-            look="the second solution has a minus sign before the root",
+            look="put a minus sign before the root in the second solution",
         )
         require_close(time, (-b - root) / (2 * a), f"with {many(n, 'particle')}",
                       "the formula, with its parentheses", rtol=1e-9, atol=1e-9, place="time[{}]",
@@ -53,7 +53,7 @@ def entered(source):
         f"the times are right, but 129 of them were stored {many(work.global_stores, 'time')}",
         look="is there a loop over all particles, in every thread?",
     )
-    require_shared(work, (3,), (64,), 129, "each thread computes one time", rounds=0, accesses=12)
+    require_shared(work, (3,), (64,), 129, "let each thread compute one time", rounds=0, accesses=12)
 
 
 @exercise(
@@ -82,14 +82,14 @@ def wall_or_miss(kernel):
             require(
                 False,
                 f"with {many(n, 'particle')}, time[{i}] is nan: what is under its root is {under_root[i]:.3g}",
-                look="the root of a negative number: compare with 0 before `math.sqrt`",
+                look="do not take the root of a negative number: compare with 0 before `math.sqrt`",
             )
         for i in np.flatnonzero(hits & (time == -1)):
             require(
                 False,
                 f"with {many(n, 'particle')}, time[{i}] is -1, but the line meets the pipe: what is under its root "
                 f"is {under_root[i]:.3g}",
-                look="which of 0 and smaller numbers have no root?",
+                look="does 0 have a root, and do negative numbers?",
             )
         expected = np.full(n, -1.0)
         expected[hits] = (-b[hits] + np.sqrt(under_root[hits])) / (2 * a[hits])
@@ -104,7 +104,7 @@ def wall_or_miss(kernel):
     )
     a, b, c = _lines(random, 1009, outside=True)
     require_parallel(kernel, 16, 64, a, b, c, np.zeros(1009), items=1009, rounds=2, accesses=12,
-                     look="each thread computes one time")
+                     look="let each thread compute one time")
 
 
 def _lines(random, n, outside=False):

@@ -115,7 +115,7 @@ def fitting_types(scaled):
         require(
             isinstance(result, np.ndarray) and result.dtype == np.float32,
             f"with {case}, the result is {_kind(result)}, not an array of float32",
-            look="the array that you return",
+            look="look at the array that you return",
         )
         require(
             np.array_equal(before, values),
@@ -136,7 +136,7 @@ def fitting_types(scaled):
             look="let `scale` do the work",
         )
     values, others = random.uniform(1, 90, (2, 1009))
-    look = "`scale` works on the array that you hand over to it; return what it made of that one"
+    look = "`scale` changes the array that you pass to it: return that array"
     pair = values.astype(np.float32), others.astype(np.float32)
     got = with_other_values(lambda: scaled(values.copy(), 1.75), [pair], "with 1,009 values", look)
     _require_of_others(got, pair[1] * np.float32(1.75), "with 1,009 values", look)
@@ -184,7 +184,7 @@ def copy_once(after_layers):
         require(
             isinstance(result, np.ndarray) and result.dtype == np.float32,
             f"{case}, the result is {_kind(result)}, not an array of float32",
-            look="the array that you return",
+            look="look at the array that you return",
         )
         require(
             result.size == 0 or result.any(),
@@ -197,12 +197,12 @@ def copy_once(after_layers):
             require(
                 count <= 1,
                 f"{case}, {many(count, 'array')} were copied {way} the device; one is enough",
-                look="what stands inside the loop?",
+                look="which lines are inside the loop?",
             )
         require(
             len(profile.launches) == layers or not virtualgpu.answers(),
             f"{case}, it took {many(len(profile.launches), 'launch', 'launches')}",
-            look="one launch of `scale` for each factor",
+            look="launch `scale` once for each factor",
         )
     pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
     look = "copy `pt` to the device, launch on that memory, and copy back what the launches made"
@@ -233,7 +233,7 @@ def field_table(paths_through, pt, phi, charge):
         given = list(field)
         answer = pair(paths_through(given), "`x, y`", "return both arrays")
         require(given == field, f"with {field}, the map that came in has changed: {given}",
-                look="`field_map` is there to be read")
+                look="only read `field_map`")
         paths = [np.asarray(one) for one in answer]
         require(
             all(one.shape == (201, len(pt)) for one in paths),
@@ -247,8 +247,8 @@ def field_table(paths_through, pt, phi, charge):
         require(
             np.mean(away < 0.01) > 0.9,
             f"with the map {field}, the paths end up to {away.max():.3g} m off",
-            look="is the table written before the launch, each time, as seven `float`s? And does "
-                 "`follow` take all 201 steps of all 40 particles?",
+            look=("do you write the table before each launch, as seven `float`s? And does "
+                "`follow` take all 201 steps of all 40 particles?"),
         )
     require(
         all(np.array_equal(paths, copies) for paths, copies in kept),
@@ -341,7 +341,7 @@ def _callable(answer) -> None:
     require(
         callable(answer),
         f"this is {_kind(answer)}, not a function",
-        look="its name without parentheses",
+        look="pass its name without parentheses",
     )
 
 

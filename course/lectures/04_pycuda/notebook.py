@@ -500,8 +500,9 @@ in_iron.get_function("follow")(
 draw_tracks(x_iron, y_iron, "Particles through magnet and iron")
 
 # %% [markdown] id="constant-memory-why" tags=["why"]
-# They bend one way and then back, which makes an S, as in the pictures of the CMS detector, which has such a magnet.
-# Constant memory is constant for the *kernel*, but between launches the host may write another table.
+# The paths bend one way and then the other, so each has the shape of an S. You may know this shape from pictures of the
+# CMS detector, whose field also returns through iron. Constant memory is constant for the *kernel*, but between launches
+# the host may write a different table.
 
 # %% [markdown] id="constant-memory-then"
 # One mistake is easily made. If you leave out the `memcpy_htod`, the table holds zeros, all paths are straight lines,

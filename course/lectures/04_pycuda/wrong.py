@@ -282,7 +282,7 @@ def looks_after_each_layer(pt, factors):
     return result
 
 
-@wrong("copy-once", "it took 1 launch.*one launch of `scale` for each")
+@wrong("copy-once", "it took 1 launch.*launch `scale` once for each")
 def product_of_the_factors(pt, factors):
     d_pt = drv.to_device(pt)
     exact = np.ones(1, np.float64)
@@ -344,7 +344,7 @@ def table(name, says, function):
     wrong("field-table", says, name)(function, PT, PHI, CHARGE)
 
 
-table("old table", "paths end up .*before the launch", lambda f: paths(f, write=False))
+table("old table", "paths end up .*before each launch", lambda f: paths(f, write=False))
 table("table of integers", "paths end up .*seven `float`s", lambda f: paths(f, dtype=np.int32))
 table("table of float64", "56 bytes that run past the end", lambda f: paths(f, dtype=np.float64))
 table("same arrays", "have changed with the next", lambda f: paths(f, arrays=KEPT))

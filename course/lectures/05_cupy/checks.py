@@ -44,12 +44,12 @@ def lookup(offsets_of):
         require(
             isinstance(got, cp.ndarray),
             f"the answer is {a_or_an(type(got).__module__)}.{type(got).__name__}, not an array of CuPy",
-            look="cp.where, cp.nan; no .get()",
+            look="use cp.where and cp.nan, without .get()",
         )
         require(
             got.shape == (n,),
             f"{many(n, 'layer')} gave an array of the shape {got.shape}",
-            look="one answer for each hit, known or not",
+            look="return one value for each hit, whether its layer is known or not",
         )
         known = (layers >= 0) & (layers < table)
         got = got.get()
@@ -58,7 +58,8 @@ def lookup(offsets_of):
             require(
                 False,
                 f"layer {layers[k]} is not in a table of {table}, and its offset is {got[k]:.3f}",
-                look="indices that are too large wrap around, and so do those below 0",
+                look=("remember that indices that are too large wrap around, and so do those below "
+                "0"),
             )
         for k in np.flatnonzero(known & (got != np.where(known, offsets[layers % table], 0))):
             require(
@@ -71,13 +72,13 @@ def lookup(offsets_of):
             require(
                 launched,
                 "the answers are right, but the device did nothing for them",
-                look="work with the arrays as they come: no .get()",
+                look="work with the arrays on the device, without .get()",
             )
             require(
                 len(launched) <= 30,
                 f"the answers are right, but {many(n, 'layer')} took "
                 f"{many(len(launched), 'launch', 'launches')}",
-                look="whole arrays at once: no loop",
+                look="work on whole arrays at once, without a loop",
             )
             left.demand_none(f"with {many(n, 'layer')}", "cp.where chooses on the device: no .get()")
 
@@ -109,9 +110,9 @@ def in_chunks(times_in_chunks):
             listed or profile.launches or not virtualgpu.answers(),  # a real GPU keeps no list
             f"{case}, the times are right, but the device did nothing for them: NumPy worked them "
             "out on the host",
-            look="the formula of slices of `a`, `b` and `c` as they come: no .get()",
+            look="compute the formula with slices of `a`, `b` and `c`, without .get()",
         )
-        left.demand_none(case, "the formula of slices of `a`, `b` and `c` as they come: no .get()")
+        left.demand_none(case, ("compute the formula with slices of `a`, `b` and `c`, without .get()"))
         sizes.append((n, chunk, max((one.size for one in listed if one.kind != "fill"), default=0)))
     n, chunk = 60_000, 4_000
     coefficients, expected = _lines(n)
@@ -125,15 +126,15 @@ def in_chunks(times_in_chunks):
         require(
             False,
             f"{many(n, 'particle')} in chunks of {chunk:,} did not fit: {error}",
-            look="besides the result, is anything longer than a chunk, or are there many chunks "
-            "at once?",
+            look=("is anything except the result longer than a chunk, or do many chunks exist "
+                "at once?"),
         )
     _require_times(got, expected, f"with {many(n, 'particle')} in chunks of {chunk:,}")
     coefficients, expected = _lines(0)
     try:
         got = times_in_chunks(*map(cp.asarray, coefficients), 32)
     except Exception as error:
-        require(False, f"with no particles at all: {error}", look="there may be no chunk")
+        require(False, f"with no particles at all: {error}", look=("handle the case without any chunk"))
     _require_times(got, expected, "with no particles at all")
     for n, chunk, largest in sizes:  # 0 where kernels of another kind than CuPy's did it
         require(
@@ -160,7 +161,7 @@ def elementwise(leave):
     require(
         type(leave).__name__ == "ElementwiseKernel",
         f"this is {a_or_an(type(leave).__name__)}, not an ElementwiseKernel",
-        look="the name that cp.ElementwiseKernel(…) was given to",
+        look="pass the name to which you assigned cp.ElementwiseKernel(…)",
     )
     launches_on_a_gpu()
     random = np.random.default_rng(33)
@@ -187,7 +188,7 @@ def _blame_leaving(wall, z, vz, length, time, lid, at_lid):
     elif np.isclose(time, (length - z) / vz, rtol=1e-5) and vz < 0:
         look = "backwards, the lid is at -length"
     else:
-        look = "whichever comes first, and lid says which it was"
+        look = "take whichever comes first, and let `lid` say which one it was"
     if np.isfinite(time) and abs(time) > 1e30:
         look = "are `time` and `lid` set whichever way the `if` goes?"
     which = "a lid" if at_lid < wall else "the wall"
@@ -216,7 +217,7 @@ def reduction(first_at_lid):
     require(
         type(first_at_lid).__name__ == "ReductionKernel",
         f"this is {a_or_an(type(first_at_lid).__name__)}, not a ReductionKernel",
-        look="the name that cp.ReductionKernel(…) was given to",
+        look="pass the name to which you assigned cp.ReductionKernel(…)",
     )
     launches_on_a_gpu()
     random = np.random.default_rng(34)
@@ -262,7 +263,7 @@ def begins_of_groups(begins):
     require(
         type(begins).__name__ == "RawKernel",
         f"this is {a_or_an(type(begins).__name__)}, not a RawKernel",
-        look="the name that cp.RawKernel(…) was given to",
+        look="pass the name to which you assigned cp.RawKernel(…)",
     )
     # On the virtual GPU also where there is a real one: it names the line of a bad address.
     module = virtualgpu.Module.from_cuda(begins.code, options=tuple(begins.options or ()))
@@ -281,7 +282,8 @@ def begins_of_groups(begins):
             require(
                 False,
                 f"{case} and {threads * blocks} threads: {str(error).splitlines()[0]}",
-                look="the first time has none before it, and threads from `n` on have none at all",
+                look=("the first time has none before it, and threads from index `n` on have no "
+                "time at all"),
             )
         require_unchanged([time], [after], lambda place: "time")
         expected = np.diff(time, prepend=-np.inf) > pause
@@ -293,7 +295,8 @@ def begins_of_groups(begins):
             require(
                 False,
                 f"{case}, begin[{at}] {held}, not {int(expected[at])}: this time is {since}",
-                look="1 for the first time, and for each that comes more than `pause` after the one before",
+                look=("write 1 for the first time, and for each time that comes more than `pause` "
+                "after the one before"),
             )
     with virtualgpu.profile() as profile:
         module.launch(begins.name, 3, 64, [np.arange(129.0), 0.5, np.zeros(129, np.int8), np.int32(129)])
@@ -312,7 +315,7 @@ def _require_unchanged(on_device, given, names):
     require(
         all(np.array_equal(one.get(), before) for one, before in zip(on_device, given, strict=True)),
         f"the answer is right, but it has changed {names}, which are there to be read",
-        look="write to a new array, not to one that you were given",
+        look="write to a new array, not to an input",
     )
 
 

@@ -50,13 +50,13 @@ def asks_with_and(layers, offsets):
     return cp.where(layers >= 0 and layers < offsets.size, offsets[layers], cp.nan)
 
 
-@wrong("lookup", "129 layers took .* launches.*no loop")
+@wrong("lookup", "129 layers took .* launches.*without a loop")
 def one_after_the_other(layers, offsets):
     none = cp.array(cp.nan)
     return cp.array([offsets[k] if 0 <= k < offsets.size else none for k in layers])
 
 
-@wrong("lookup", "the device did nothing.*no .get")
+@wrong("lookup", "the device did nothing.*without .get")
 def there_and_back_again(layers, offsets):
     layers, offsets = layers.get(), offsets.get()
     known = (layers >= 0) & (layers < offsets.size)
@@ -108,7 +108,7 @@ def joins_at_the_end(a, b, c, chunk):
     return cp.concatenate(done) if done else cp.empty(0)
 
 
-@wrong("in-chunks", "NumPy worked them out on the host.*no .get")
+@wrong("in-chunks", "NumPy worked them out on the host.*without .get")
 def times_by_numpy(a, b, c, chunk):
     times = cp.empty_like(a)
     times.set(time_to_wall(a.get(), b.get(), c.get()))
@@ -128,7 +128,7 @@ wrong("in-chunks", "time .* is .*the same slice", "always the first chunk of c")
     swap(", c[part])", ", c[: times[part].size])"))
 
 
-@wrong("in-chunks", "no particles at all: .*may be no chunk")
+@wrong("in-chunks", "no particles at all: .*case without any chunk")
 def counts_on_a_first_chunk(a, b, c, chunk):
     times = cp.empty_like(a)
     for k in range(-(-a.size // min(chunk, a.size))):
@@ -178,7 +178,7 @@ wrong("elementwise", "whichever comes first", "the later one")(leaving("""
     lid = at_lid > wall;
     time = lid ? at_lid : wall;
 """))
-wrong("elementwise", "whichever comes first, and lid", "lid forgotten")(leaving("""
+wrong("elementwise", "whichever comes first, and let `lid`", "lid forgotten")(leaving("""
     T at_lid = vz != 0 ? ((vz > 0 ? length : -length) - z) / vz : 1e30;
     lid = 0;
     time = min(at_lid, wall);
@@ -237,7 +237,7 @@ def begins(body):
 
 wrong("begins", "your busiest thread makes .*, and .* are enough", "one thread")(
     begins("if (i == 0) for (i = 0; i < n; i++) begin[i] = " + CPP + ";"))
-wrong("begins", "illegal address.*threads from `n` on", "no guard")(begins(f"begin[i] = {CPP};"))
+wrong("begins", "illegal address.*threads from index `n` on", "no guard")(begins(f"begin[i] = {CPP};"))
 wrong("begins", "illegal address.*has none before it", "reads before the first")(
     begins("if (i < n) begin[i] = time[i] - time[i - 1] > pause;"))
 wrong("begins", r"begin\[0\] was never written, not 1", "leaves out the first")(

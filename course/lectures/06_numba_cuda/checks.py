@@ -63,12 +63,13 @@ def device_function(delta_phi):
     require(
         hasattr(delta_phi, "py_func"),
         f"this is {a_or_an(type(delta_phi).__name__)}, not a device function",
-        look="@cuda.jit(device=True) above the function, and its name without parentheses",
+        look=("write @cuda.jit(device=True) above the function, and pass its name without "
+             "parentheses"),
     )
     require(
         delta_phi.targetoptions.get("device"),
         "this is a kernel: other kernels cannot call it",
-        look="@cuda.jit(device=True)",
+        look="write @cuda.jit(device=True) above the function",
     )
 
     @cuda.jit
@@ -129,7 +130,7 @@ def single_precision(kernel):
     )
     some = np.ones(1009, np.float32)
     require_parallel(kernel, 16, 64, some, some, items=1009, rounds=2,
-                     look="each thread makes one number, as in the lecture's kernels")
+                     look="let each thread compute one number, as in the lecture's kernels")
 
 
 @exercise(
@@ -233,7 +234,7 @@ def lost_update(order, possible):
     require(
         total == 11,
         f"{order!r} ends at {total}, not at 11",
-        look="who stores last, and had that thread loaded before the other stored?",
+        look="which thread stores last, and did it load before the other one stored?",
     )
     require(
         isinstance(possible, set | frozenset | list | tuple),
@@ -244,7 +245,8 @@ def lost_update(order, possible):
     require(
         not wrong,
         f"no order ends at {', '.join(map(str, sorted(wrong, key=str)))}",
-        look="the thread that stores last has loaded 10, or the sum that the other stored",
+        look=("the thread that stores last has loaded either 10 or the sum that the other "
+             "thread stored"),
     )
     require(
         not missing,
@@ -280,10 +282,10 @@ def check_then_act(kernel):
     require(
         atomics,
         "the answer is right, but no atomic was used: one thread does the work of all",
-        look="each thread should compare its own value",
+        look="let each thread compare its own value",
     )
     require_parallel(kernel, 16, 64, np.ones(1009), np.array([-math.inf]), items=1009,
-                     look="each thread should compare its own value")
+                     look="let each thread compare its own value")
 
 
 def _first(indices):

@@ -78,7 +78,7 @@ wrong("single-precision", "instructions are in double precision.*what is the typ
 wrong("single-precision", "element 0 is", "offset forgotten")(swap(" + np.float32(0.12)", ""))
 
 
-wrong("single-precision", "the work is not shared.*each thread makes one number", "one thread")(
+wrong("single-precision", "the work is not shared.*let each thread compute one number", "one thread")(
     swap("i = cuda.grid(1)\n    if i < energy.size:",
          "if cuda.grid(1) > 0:\n        return\n    for i in range(energy.size):"))
 wrong("single-precision", "the work is not shared", "every thread walks through all")(
@@ -191,7 +191,7 @@ for name, answers, says in (
     ("loses nothing", ("AAABBB", ALL), "ends at 13, not at 11"),
     ("too few steps", ("AABB", ALL), "A takes 2 steps.*load, add, store"),
     ("other letters", ("XYXYXY", ALL), "letters A and B"),
-    ("10 as well", ("BAABBA", ALL | {10}), "no order ends at 10.*has loaded 10, or"),
+    ("10 as well", ("BAABBA", ALL | {10}), "no order ends at 10.*has loaded either 10 or"),
     ("11 missing", ("BAABBA", {12, 13}), "1 of the possible totals is missing"),
     ("right only", ("BAABBA", {13}), "2 of the possible totals are missing"),
     ("not a set", ("BAABBA", 13), "possible is 13: write a set"),
@@ -238,7 +238,7 @@ def one_thread_for_all(values, best):
             best[0] = max(best[0], values[k])
 
 
-@wrong("check-then-act", "the work is not shared.*each thread should compare its own value")
+@wrong("check-then-act", "the work is not shared.*let each thread compare its own value")
 @cuda.jit
 def one_thread_with_an_atomic(values, best):
     if cuda.grid(1) == 0:

@@ -52,7 +52,7 @@ def fold(kernel):
             )
     # Two rounds beside its pair, so that one block of the sixteen cannot do it all.
     require_parallel(kernel, 16, 64, np.ones(1009), 1009, 91.1876, items=1009, rounds=2,
-                     look="each thread compares one pair")
+                     look="let each thread compare one pair")
 
 
 def _judge_level(folded, before, n, target, case, kernel):
@@ -118,40 +118,42 @@ def block_max(kernel):
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
-                look="which thread writes, and when?",
+                look="which thread writes the result, and when?",
             )
             empty = np.flatnonzero(np.isneginf(expected) & ~np.isneginf(maxima))
             zero = np.flatnonzero(maxima == 0.0)
             require(
                 not len(zero),
                 f"{case}, maxima[{_first(zero)}] is 0, which is not among them",
-                look="what do loose threads put into their places?",
+                look="what do the threads without a value write to shared memory?",
             )
             require(
                 not len(empty),
                 f"{case}, block {_first(empty)} has no values: its maximum must be minus infinity",
-                look="what do loose threads put into their places?",
+                look="what do the threads without a value write to shared memory?",
             )
             require_equal(maxima, expected, case, "does every place take part in the fold?")
     require(
         counters.atomic_hottest <= 128 // 32,
         "the answers are right, but there is no fold: all threads of a block queue at one place, which "
         f"takes {counters.atomic_hottest} updates one after the other",
-        look="a place for each thread, and a level of the fold for each halving",
+        look=("use one element of `places` for each thread, and one level of the fold for "
+             "each halving"),
     )
     require(
         counters.shared_stores,
         "the answers are right, but shared memory was not used",
-        look="each thread puts its value into its place, and the block folds the places",
+        look="let each thread store its value in its element, and let the block fold the elements",
     )
     require(
         # Two blocks: more than the one barrier after filling, or shuffles within the warps.
         counters.barriers > 2 or counters.warp_instructions_by_class.get("warp", 0),
         "the answers are right, but there is no fold: one thread looks at all the places",
-        look="seven levels are enough for 128 places, if all threads take part",
+        look="use seven levels, which are enough for 128 elements if all threads take part",
     )
     require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256, tree=True,
-                     look="all threads take part in each level, and none waits for another's turn")
+                     look=("let all threads take part in each level, without waiting for each other's "
+                "turn"))
 
 
 def _first(indices):

@@ -40,7 +40,7 @@ def all_levels_at_once(values, n, target):
         n = half
 
 
-@wrong("fold", "the work is not shared.*each thread compares one pair")
+@wrong("fold", "the work is not shared.*let each thread compare one pair")
 @cuda.jit
 def one_thread_compares_all_pairs(values, n, target):
     half = (n + 1) // 2
@@ -133,13 +133,13 @@ def one_thread_looks_at_all(values, maxima):
 for name, answer, says in (
     ("no shared memory", one_thread_per_block, "shared memory was not used"),
     ("no fold", one_thread_looks_at_all, "one thread looks at all the places"),
-    ("loose threads bring 0", block_maxima(loose=0.0), "is 0, which is not among.*loose threads"),
+    ("threads without a value bring 0", block_maxima(loose=0.0), "is 0, which is not among.*threads without a value"),
     ("no barrier after filling", block_maxima(fill_barrier=False), "race: .*shared memory"),
     ("no barrier between levels", block_maxima(level_barrier=False), "race: .*shared memory"),
     ("powers of two only", block_maxima(down=True), r"in blocks of (96|33), element \d+ is"),
     ("nothing written", never_written, r"maxima\[0\] was never written"),
     ("race in global memory", global_race, "race: .*global memory"),
-    ("loose threads leave", block_maxima(leave=True), "barrier: .*do not return before it"),
+    ("threads without a value leave", block_maxima(leave=True), "barrier: .*do not return before it"),
     ("barrier in the if", block_maxima(inside=True), "barrier: .*guard the work and not the"),
     ("all places, few threads", block_maxima(full=True), "uninitialised: .*not start at zero"),
 ):
@@ -173,7 +173,7 @@ wrong("fold", "should come from", "the larger one")(
     swap("abs(values[i + half] - target) < abs(values[i] - target)", "values[i + half] > values[i]"))
 
 
-@wrong("fold", "the work is not shared.*each thread compares one pair")
+@wrong("fold", "the work is not shared.*let each thread compare one pair")
 @cuda.jit
 def one_block_compares_all_pairs(values, n, target):
     half = (n + 1) // 2

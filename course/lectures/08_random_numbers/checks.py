@@ -33,18 +33,19 @@ def estimate(estimate):
         require(
             np.isclose(pi, each.mean()),
             f"{case}, π {is_not(pi, each.mean())}",
-            look="four times the share of the points inside",
+            look="π is four times the share of the points inside",
         )
         right = each.std(ddof=1) / math.sqrt(threads)
         require(
             not np.isclose(error, each.std(ddof=1)),
             f"{case}, {error:.3g} is the spread of single threads, not the error of their mean",
-            look="divide by the root of their number",
+            look="divide the spread by the square root of their number",
         )
         require(
             np.isclose(error, right),
             f"{case}, the error {is_not(error, right)}",
-            look="the standard deviation (ddof=1) of the threads' own estimates, and the root",
+            look=("the error is the standard deviation (ddof=1) of the threads' own estimates, "
+                "divided by the square root of the number of threads"),
         )
         _require_as_given(given, hits, "hits", case)
 
@@ -75,7 +76,7 @@ def counter(kernel):
                 np.array_equal(found[0], points),
                 f"with {many(n, 'point')}, a launch of [{blocks}, {threads}] gives other points than one "
                 f"of {list(shapes[0])}",
-                look="is the counter the number of the element, or that of the thread?",
+                look="is the counter the index of the element, or that of the thread?",
             )
         x, y = found[0]
         _require_once(x, y)
@@ -89,7 +90,7 @@ def counter(kernel):
         require(
             n == 0 or not np.array_equal(other, x),
             "another key gives the same points",
-            look="random(key, …)",
+            look="draw both coordinates with `random(key, …)`",
         )
         for name, values in (("x", x), ("y", y)):
             _require_drawn(name, values, int(key), f"with {many(n, 'point')}")
@@ -98,7 +99,7 @@ def counter(kernel):
     _require_written(x, y, f"with {many(len(x), 'point')} and a launch of [1, 32]")
     _require_once(x, y)
     require_parallel(kernel, 2, 64, key, np.zeros(4000), np.zeros(4000), items=4000,
-                     look="every thread takes points, in a grid-stride loop")
+                     look="share the points among all threads with a grid-stride loop")
 
 
 def _require_written(x, y, case):
@@ -107,7 +108,7 @@ def _require_written(x, y, case):
         require(
             not len(missing),
             f"{case}, {name}[{missing[:1].sum()}] was never written",
-            look="a grid-stride loop goes on until no element is left",
+            look="let the grid-stride loop run until no element is left",
         )
 
 
@@ -116,7 +117,8 @@ def _require_once(x, y):
     require(
         not twice,
         f"with {many(x.size, 'point')}, {twice} of the {2 * x.size} numbers come twice",
-        look="list the counters of points 0, 1 and 2, and of the last: is each there once?",
+        look=("list the counters of points 0, 1 and 2 and of the last point: does each "
+             "counter occur only once?"),
     )
 
 
@@ -131,14 +133,14 @@ def _require_drawn(name, values, key, case):
         neighbour is None,
         f"{case}, {name}[{i}] was drawn with the key {neighbour}, not with {key}: a run with the "
         "other key uses the same numbers again",
-        look="one key for both coordinates; it is the counters that differ",
+        look="use one key for both coordinates, and different counters",
     )
     require(
         False,
         f"{case}, {name}[{i}] is {number(values[i], 4)}, which random({key}, …) gives for no counter near "
         "0: it is not a number drawn for this point",
-        look="a value worked out from `i` or from the other coordinate is not random: draw both, "
-        "`random(key, …)` with a counter each",
+        look=("a value computed from `i` or from the other coordinate is not random: draw "
+             "each coordinate with `random(key, …)` and its own counter"),
     )
 
 
@@ -190,7 +192,7 @@ def chi_square(chi_square_z):
         for bins in (16, 2, 33):
             given = values.copy()
             got = chi_square_z(given, bins)
-            require(got is not None, "the function returns None", look="what is `z`?")
+            require(got is not None, "the function returns None", look=("does the function return `z`?"))
             counts = np.bincount((values * bins).astype(int), minlength=bins)
             each = values.size / bins
             chi = ((counts - each) ** 2 / each).sum()
@@ -199,17 +201,17 @@ def chi_square(chi_square_z):
             require(
                 not np.isclose(got, chi) or np.isclose(got, right),
                 f"{case}, {number(got)} is χ² itself",
-                look="subtract what is expected, divide by its spread",
+                look="subtract the expected χ², then divide by its standard deviation",
             )
             require(
                 not np.isclose(got, abs(right)) or right >= 0,
                 f"{case}, z is {number(got)}; it should be negative",
-                look="a negative sign tells you that counts are too even",
+                look="keep the sign: a negative z means that the counts are too even",
             )
             require(
                 np.isclose(got, right),
                 f"{case}, z {is_not(got, right)}",
-                look="does every bin count, also an empty one, and is e = n/b?",
+                look="does every bin count, including the empty ones, and is e = n/b?",
             )
             _require_as_given(given, values, "values", case)
 

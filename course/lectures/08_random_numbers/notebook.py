@@ -3,7 +3,7 @@
 #
 # Throw points into a square and count those inside the quarter circle, whose share of all points is about π/4. Here
 # 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. Run the cell,
-# which does this five times, each time with another seed.
+# which does this five times, each time with a different seed.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -98,7 +98,7 @@ print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 #
 # If threads *are* independent, the spread of their results gives the error, without any formula about circles. Write
 # `estimate(hits, points)`, which returns π and its standard error. This is the standard deviation of the threads' own
-# estimates (`ddof=1`), divided by the root of their number.
+# estimates (`ddof=1`), divided by the square root of their number.
 
 # %% id="estimate-exercise" tags=["exercise"]
 def estimate(hits, points):
@@ -258,8 +258,8 @@ for blocks, threads in ((1, 96), (200, 64), (64, 256)):
     print(f"[{blocks}, {threads}]: the same numbers:", np.array_equal(filled(blocks, threads), reference))
 
 # %% [markdown] id="counter-why" tags=["why"]
-# They give the same numbers, bit for bit, because a number belongs to the *element* and not to the thread. You can repeat the results on any
-# device and with any launch. You must make sure of one thing: **never use a counter twice with the same key**.
+# All three give the same numbers, bit for bit, because a number belongs to the *element* and not to the thread. You can
+# repeat the results on any device and with any launch. You must make sure of one thing: **never use a counter twice with the same key**.
 
 # %% [markdown] id="counter-then"
 # ### Exercise: points by counter
@@ -407,8 +407,8 @@ with jax.debug_key_reuse(True):
     point(jax.random.key(2026))
 
 # %% [markdown] id="key-reuse-why" tags=["why"]
-# It complains while it compiles, with `argument 0 is already consumed`, because it finds this in the list of operations
-# without any number. Without the watch, x and y are equal, and every point is on the diagonal. The watch is off unless
+# JAX complains while it compiles, with `argument 0 is already consumed`, because it sees in the list of operations that a
+# key is used twice, before there is any number. Without the watch, x and y are equal, and every point is on the diagonal. The watch is off unless
 # you ask for it, so ask for it while you develop.
 
 # %% id="keys"

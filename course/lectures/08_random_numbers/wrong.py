@@ -27,7 +27,7 @@ def by_the_formula(hits, points):
     return pi, math.sqrt(math.pi * (4 - math.pi) / (hits.size * points))
 
 
-@wrong("estimate", "the error is .*and the root")
+@wrong("estimate", "the error is .*divided by the square root")
 def divides_by_the_number(hits, points):
     each = 4 * hits / points
     return each.mean(), each.std(ddof=1) / hits.size
@@ -160,7 +160,7 @@ def not_scaled(values, bins):
     return chi_square(values, bins)
 
 
-@wrong("chi-square", "z is .*, not .*an empty one")
+@wrong("chi-square", "z is .*, not .*empty ones")
 def empty_bins_forgotten(values, bins):
     return (chi_square(values, bins, False) - (bins - 1)) / math.sqrt(2 * (bins - 1))
 

@@ -43,20 +43,21 @@ def pad(mean):
             require(
                 not (np.isnan(got) or np.isnan(plain)) or np.isnan(right),
                 f"{case} and nan after them, the mean is nan",
-                look="nan times 0 is nan: leave elements out by `where`, not by multiplication",
+                look=("nan times 0 is nan, so leave elements out with `where` instead of "
+                "multiplying them by 0"),
             )
             require(
                 np.isclose(got, right, rtol=1e-4),
                 f"{case}, the mean {is_not(got, right)}",
-                look="which elements are added, and by what is the sum divided?",
+                look="which elements do you add, and by what do you divide the sum?",
             )
     require(
         len(traced) == 2,
         f"the means are right, but JAX compiled {many(len(traced), 'time')} for arrays of two lengths",
-        look="n is an argument like any other",
+        look="treat `n` as an ordinary argument",
     )
     require_all_at_once(mean, jax.numpy.ones(64), 5,
-                        look="`jnp.sum(values, where=…)` adds up all that count")
+                        look=("use `jnp.sum(values, where=…)`, which adds up all elements that count"))
 
 
 @exercise(
@@ -87,7 +88,7 @@ def at_add(landing_counts):
             require(
                 got.shape == (bins,),
                 f"{case}, the result has the shape {got.shape}",
-                look="counts has one place per bin",
+                look="`counts` has one element per bin",
             )
             k = int(np.argmax(got != expected))
             if got[k] == expected[k]:
@@ -103,7 +104,7 @@ def at_add(landing_counts):
             require(
                 False, f"{case}, bin {k} has {got[k]} instead of {expected[k]}", look=where
             )
-    look = "`counts.at[k].add(…)`, with an array of bins for k"
+    look = "use `counts.at[k].add(…)`, where k is an array of bins"
     found = require_all_at_once(landing_counts, jnp.ones(64), 7, static=(1,), look=look)
     require(found["scatter-add"] + found["scatter_add"], "right, but nothing is added at an index: "
             "every bin looks at every value", look=look)
@@ -146,21 +147,22 @@ def vmap(table, distance):
         require(
             got.shape == (rows, columns),
             f"{case} give a result of shape {got.shape}, not {(rows, columns)}",
-            look="which argument is mapped last? Its axis comes first",
+            look="which argument does the outer vmap map? Its axis comes first",
         )
         require(
             np.allclose(got, expected, rtol=1e-4),
             f"{case}: row 0, column 1 {is_not(got[0, 1], expected[0, 1], 'm')}",
-            look="angles are rows, speeds are columns",
+            look="the angles belong to the rows, the speeds to the columns",
         )
         require(
             len(traced) <= 2,
             f"the table is right, but `distance` was called {many(len(traced), 'time')}",
-            look="no loop: jax.vmap calls it once, for all",
+            look="use no loop: jax.vmap calls the function once for all elements",
         )
     own = primitives(distance, 0.5, 20.0)
     require_all_at_once(table, angles, speeds, allowed=own["scan"] + own["while"],
-                        look="jax.vmap of jax.vmap: each operation becomes one on a table")
+                        look=("apply jax.vmap to the result of jax.vmap, so that each operation works on "
+                "the whole table"))
 
 
 @exercise(
@@ -183,28 +185,29 @@ def aim(aim, distance):
     require(
         angles.shape == targets.shape,
         f"24 targets give angles of shape {angles.shape}",
-        look="the function takes one target and gives one angle",
+        look="let the function take one target and return one angle",
     )
     missed = np.abs(np.asarray(jax.vmap(distance, (0, None))(angles, 30.0) - targets))
     worst = int(np.argmax(np.nan_to_num(missed, nan=np.inf)))
     require(
         missed[worst] < 0.01,
         f"aimed at {targets[worst]:.1f} m, the ball comes down {missed[worst]:.2f} m away",
-        look="the error divided by the derivative, twelve times; and with which sign?",
+        look=("each of the twelve steps subtracts the error divided by the derivative: "
+             "does yours have the right sign?"),
     )
     require(
         float(angles.max()) < 0.75,
         f"the target is hit, but with a steep throw of {float(angles.max()):.2f} rad",
-        look="start at 0.3 rad",
+        look="start the search at 0.3 rad",
     )
     slower = float(distance(jax.jit(aim)(12.0, 20.0), 20.0))
     require(
         abs(slower - 12.0) < 0.01,
         f"with 20 m/s and a target at 12 m, the ball comes down at {slower:.2f} m",
-        look="does it use the speed that it is given?",
+        look="does the function use the speed that it is given?",
     )
     require(slopes, "every target is hit, but nothing computes the derivative of `distance`",
-            look="Newton's steps: `jax.grad(distance)` or `jax.value_and_grad(distance)`")
+            look="use Newton's steps, with `jax.grad(distance)` or `jax.value_and_grad(distance)`")
 
 
 @contextmanager
@@ -238,7 +241,7 @@ def _counting(function):
     def traces(*arguments):
         traced.append(arguments)
         result = function(*arguments)
-        require(result is not None, "the function returns None", look="what is `result`?")
+        require(result is not None, "the function returns None", look=("does the function return `result`?"))
         return result
 
     return traced, jax.jit(traces)

@@ -191,7 +191,7 @@ print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
 # %% [markdown] id="static-why" tags=["why"]
 # It is an error, `Non-hashable static arguments are not supported`, because JAX looks up compiled functions by their
-# static values, as in a dictionary, where a list, which might change, can't be a key. Use a tuple, and use static
+# static values, as in a dictionary. A list might change, so it can't be a key. Use a tuple, and use static
 # arguments only for a few values, because each one means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]

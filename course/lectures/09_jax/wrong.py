@@ -20,17 +20,17 @@ def slices(values, n):
     return jnp.mean(values[:n])
 
 
-@wrong("pad", "which elements are added")
+@wrong("pad", "which elements do you add")
 def lets_rubbish_in(values, n):
     return jnp.mean(values) * values.size / n
 
 
-@wrong("pad", "by what is the sum divided")
+@wrong("pad", "by what do you divide the sum")
 def divides_by_the_length(values, n):
     return jnp.sum(values, where=jnp.arange(values.size) < n) / values.size
 
 
-@wrong("pad", "which elements are added")
+@wrong("pad", "which elements do you add")
 def one_too_many(values, n):
     return jnp.sum(jnp.where(jnp.arange(values.size) <= n, jnp.nan_to_num(values), 0)) / n
 
@@ -50,7 +50,7 @@ def one_element_after_the_other(values, n):
     return jax.lax.fori_loop(0, n, lambda i, total: total + values[i], jnp.float32(0)) / n
 
 
-@wrong("pad", "which elements are added|by what is the sum divided")
+@wrong("pad", "which elements do you add|by what do you divide the sum")
 def five_as_in_the_example(values, n):
     return jnp.sum(values[:5]) / 5
 
@@ -177,7 +177,7 @@ def asks_with_while(target, speed):
 
 
 wrong("aim", "comes down .* m away")(stays, distance)
-wrong("aim", "m away.*which sign")(wrong_sign, distance)
+wrong("aim", "m away.*right sign")(wrong_sign, distance)
 wrong("aim", "m away")(one_step, distance)
 wrong("aim", "a steep throw")(steep, distance)
 wrong("aim", "the speed that it is given")(always_thirty, distance)

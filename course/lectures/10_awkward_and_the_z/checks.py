@@ -41,8 +41,8 @@ def owners(function):
                 got.size == len(expected),
                 f"{case}, the answer has {many(got.size, 'number')} for "
                 f"{many(len(expected), 'muon')}",
-                look="the offsets of a slice need not begin at 0" if start else
-                "one number for each muon, not for each event",
+                look="remember that the offsets of a slice need not begin at 0" if start else
+                "return one number for each muon, not one for each event",
             )
             wrong = np.flatnonzero(got != expected)
             if wrong.size:
@@ -51,13 +51,13 @@ def owners(function):
                     False,
                     f"{case}, muon {offsets[0] + k} is said to be of event {got[k]}; it is of "
                     f"event {expected[k]}",
-                    look="the muon at an event's own offset is its first" if got[k] < 0 else
-                    "the first event is number 0 in a slice too" if start else
-                    "an event may be empty: two offsets are equal then",
+                    look="the muon at an event's offset is the first muon of that event" if got[k] < 0 else
+                    "the first event of a slice also has number 0" if start else
+                    "an event may be empty, and then two offsets are equal",
                 )
     few, more = (lines_run(function, 2 * np.arange(n + 1)) for n in (10, 200))
     require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events: a loop",
-            look="np.diff and np.repeat take all events at once")
+            look="use np.diff and np.repeat, which work on all events at once")
 
 
 @exercise(
@@ -107,12 +107,12 @@ def clean_pairs(function):
             require(
                 not any(part in found for part in (event, kept) if len(part) != 0),
                 f"an event with {name} should be dropped",
-                look="count what is left *after* the cut on muons; charges are +1 and -1",
+                look="count the muons that are left *after* the cut; their charges are +1 and -1",
             )
     require(
         found == expected,
         f"kept: {many(len(found), 'event')} where {len(expected)} should be",
-        look="an event without a pair has to go, not to stay as an empty list",
+        look="remove an event without a pair; do not keep it as an empty list",
     )
     sample = _sample(3000, 102)
     good = sample[(sample.pt > 20) & (abs(sample.eta) < 2.1)]
@@ -122,11 +122,11 @@ def clean_pairs(function):
         got.to_list() == good.to_list(),
         f"in 3,000 events {len(got)} are kept, with {ak.count(got.pt)} muons; it should be "
         f"{len(good)}, with {ak.count(good.pt)}",
-        look="pt above 20, eta between -2.1 and 2.1 on both sides",
+        look="keep muons with pt above 20 and eta between -2.1 and 2.1",
     )
     few, more = (lines_run(function, sample[:n]) for n in (10, 200))
     require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events: a loop",
-            look="masks in brackets: `muons[…]`, then `good[…]`")
+            look="use masks in brackets: `muons[…]`, then `good[…]`")
 
 
 def _demand_records(got):
@@ -171,9 +171,9 @@ def count_pairs(kernel):
                 require(
                     got[k] != LEFTOVER,
                     f"counts[{k}] of an event with the charges {events[k]} was never written",
-                    look="an event without muons has 0 pairs, and that has to be written too"
+                    look="write the 0 of an event without muons as well: it has 0 pairs"
                     if not events[k]
-                    else "a number for each event, stored once its muons are counted"
+                    else "store a number for each event, after its muons are counted"
                     if k < 64 * blocks
                     else "does the loop over events reach it, in steps of `cuda.gridsize(1)`?",
                 )
@@ -181,11 +181,12 @@ def count_pairs(kernel):
                     False,
                     f"an event with the charges {events[k]} has {expected[k]} pairs of opposite "
                     f"charge; counts[{k}] is {got[k]}",
-                    look="the output is not 0 beforehand" if got[k] < 0 else
+                    look="do not assume that `counts` holds zeros before the launch" if got[k] < 0 else
                     "which muons can be partners of a positive one?",
                 )
     require_parallel(kernel, 8, 64, events_of(EVEN), np.zeros(512, np.int32), items=512,
-                     look="each thread counts in its own event, or in every so-many-th",
+                     look=("let each thread count in its own events, with a grid-stride loop over the "
+                "events"),
                      accesses=ACCESSES)
 
 
@@ -221,22 +222,25 @@ def fill_hard(kernel):
                     f"{case}, but was never written",
                     look="store the `pt` of each muon above the threshold"
                     if np.all(got == LEFTOVER)
-                    else "one place further after each muon that is kept, and only then",
+                    else ("move the output index on by one after each muon that you keep, and at no "
+                "other time"),
                 )
                 require(
                     False,
                     f"{case}: it is {got[k]:g}, not {expected[k]:g}",
-                    look="above the threshold, in the event's own order, from its offset on",
+                    look=("write the muons above the threshold in the order of the event, beginning at "
+                "its offset"),
                 )
     stored = counted(kernel, 5, 64, events, cut, offsets, np.zeros(expected.size, np.float32))
     require(
         stored.global_atomics == 0,
         f"the numbers are right, but {stored.global_atomics} atomic updates were made for them",
-        look="only one thread writes an event's muons: it can count them by itself",
+        look="only one thread writes an event's muons, so it can count them without atomics",
     )
     require_parallel(kernel, 8, 64, events_of(EVEN), 20.0, 2 * np.arange(513),
                      np.zeros(1024, np.float32), items=512, accesses=ACCESSES,
-                     look="each thread writes the muons of its own event, or of every so-many-th")
+                     look=("let each thread write the muons of its own events, with a grid-stride loop "
+                "over the events"))
 
 
 def events_of(events: list) -> ak.Array:

@@ -40,7 +40,7 @@ def one_too_many(offsets):
     return np.repeat(np.arange(1, counts.size + 1), counts)
 
 
-@wrong("owners", "event -1; it is of event 0.*own offset is its first")
+@wrong("owners", "event -1; it is of event 0.*offset is the first muon")
 def on_the_wrong_side(offsets):
     return np.searchsorted(offsets, np.arange(offsets[0], offsets[-1])) - 1
 
@@ -113,12 +113,12 @@ def all_pairs(muons, counts):
         counts[i] = n * (n - 1) // 2
 
 
-wrong("count-pairs", "partners of a positive one|not 0 beforehand", "fewer of the two")(
+wrong("count-pairs", "partners of a positive one|holds zeros before", "fewer of the two")(
     swap("event = muons[i]\n        for muon in event", "for muon in muons[i]"),
     swap("positive * (len(event", "min(positive, len(muons[i]"))
 
 
-@wrong("count-pairs", "output is not 0 beforehand")
+@wrong("count-pairs", "holds zeros before")
 @cuda.jit(extensions=[ak.numba.cuda])
 def adds_to_what_is_there(muons, counts):
     for i in range(cuda.grid(1), len(muons), cuda.gridsize(1)):
@@ -177,7 +177,7 @@ def no_stride(muons, counts):
         counts[i] = positive * (len(muons[i]) - positive)
 
 
-@wrong("count-pairs", r"charges \[1, -1\] was never written.*once its muons are counted")
+@wrong("count-pairs", r"charges \[1, -1\] was never written.*after its muons are counted")
 @cuda.jit(extensions=[ak.numba.cuda])
 def starter_writes_nothing(muons, counts):
     pass
@@ -210,11 +210,11 @@ def one_beyond(muons, threshold, offsets, pts):
                 pts[place] = muon.pt
 
 
-wrong("fill-hard", "in the event's own order", "from the back")(
+wrong("fill-hard", "in the order of the event", "from the back")(
     swap("offsets[i]", "offsets[i + 1]"),
     swap("threshold:", "threshold:\n                place -= 1"),
     swap("place += 1", "pass"))
-wrong("fill-hard", "race: |not .*from its offset on|never written", "everyone from zero")(
+wrong("fill-hard", "race: |not .*beginning at its offset|never written", "everyone from zero")(
     swap("    for i in range", "    place = 0\n    for i in range"),
     swap("place = offsets[i]", "pass"))
 wrong("fill-hard", "atomic updates were made", "atomic for a private place")(
@@ -227,7 +227,7 @@ def stores_nothing(muons, threshold, offsets, pts):
     pass
 
 
-wrong("fill-hard", "belongs to it, but was never written.*one place further", "all in one place")(
+wrong("fill-hard", "belongs to it, but was never written.*move the output index on", "all in one place")(
     swap("place = offsets[i]", "pass"),
     swap("place] = muon.pt\n                place += 1", "offsets[i]] = muon.pt"))
 

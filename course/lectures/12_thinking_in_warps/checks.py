@@ -40,12 +40,12 @@ def lane_turns(count):
         require(
             useful == work.sum(),
             f"{case} that need {many(work.sum(), 'iteration')} together, useful is {useful}",
-            look="useful iterations are those in which a thread works",
+            look="count as useful the iterations in which a thread works",
         )
         require(
             paid == expected or paid != _without_padding(work),
             f"{case}, the last warp has {n % 32} threads, but pays for 32 lanes",
-            look="the hardware has no smaller warps",
+            look="count 32 lanes for it: the hardware has no smaller warps",
         )
         require(
             paid == expected,
@@ -99,7 +99,7 @@ def turn(kernel):
             moved <= enough,
             f"every element is right, but the {what} move {many(moved, 'sector')} where {enough:,} are "
             "enough",
-            look="the last index must be the one that changes with x, on both sides",
+            look="make the last index the one that changes with x, in the load and in the store",
         )
     conflicts = counts.shared_load_conflicts + counts.shared_store_conflicts
     require(
@@ -141,33 +141,36 @@ def warp_max(kernel):
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
-                look="which lane writes, and where? Warps are numbered through the whole grid"
+                look=("which lane writes, and at which index? Warps are numbered through the whole "
+                "grid")
                 if 32 * np.argmax(maxima == LEFTOVER) < n
-                else "a warp without values has a place too, for minus infinity: guard the value only",
+                else ("a warp without values also writes its element, with minus infinity: guard "
+                "only the load of the value"),
             )
             absurd = ~np.isin(maxima, np.append(values, -math.inf))
             require(
                 not absurd.any(),
                 f"{case}, maxima[{np.argmax(absurd)}] is {maxima[np.argmax(absurd)]:g}, which is "
                 "not among them",
-                look="what do threads beyond the end bring?"
+                look="what value do threads beyond the end contribute?"
                 if maxima[np.argmax(absurd)] == 0.0
-                else "is the shuffle inside an `if`? Then some lanes take no part in it",
+                else "is the shuffle inside an `if`? Then some lanes do not take part in it",
             )
             require_equal(maxima, expected, case, "does every lane shuffle, and every value take part?")
     counts = counted(kernel, 2, 64, np.ones(128), np.zeros(4))
     require(
         not counts.shared_loads and not counts.global_atomics and not counts.shared_stores,
         "the maxima are right, but they were not found by shuffles alone",
-        look="no shared memory and no atomics: the lanes pass each other their values",
+        look=("use neither shared memory nor atomics: the lanes pass their values to each "
+             "other with shuffles"),
     )
     require(
         counts.global_loads <= 128,
         f"the maxima are right, but 128 values were loaded {many(counts.global_loads, 'time')}",
-        look="each lane loads its own value, and gets the others' by shuffles",
+        look="let each lane load its own value, and get the other values with shuffles",
     )
     require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
-    require_shared(counts, (2,), (64,), 128, "each lane loads its own value, and gets the others' by shuffles",
+    require_shared(counts, (2,), (64,), 128, ("let each lane load its own value, and get the other values with shuffles"),
                    rounds=1)
 
 
@@ -208,12 +211,13 @@ def occupancy(resident_warps):
         require(
             answer == int(answer),
             f"for {case}, the answer is {answer}: there are no parts of warps",
-            look="`/` or `//`?",
+            look="is the division `/`, or `//` as it should be?",
         )
         require(
             answer == expected,
             f"for {case}, {many(expected, 'warp')} fit; yours are {int(answer)}",
-            look="a warp lives in one of the four parts: how many fit into one, times four?"
+            look=("each warp belongs to one of the four parts: how many warps fit into one "
+                "part? Multiply that by four")
             if threads == 64 and answer == 65_536 // (-(-32 * registers // 256) * 256) // 2 * 2
             else limit,
         )
@@ -247,7 +251,7 @@ def tiled_matmul(kernel):
         counts.shared_loads and counts.global_loads <= 3 * a.size * 2,
         f"the product is right, but {many(counts.global_loads, 'number')} were loaded from global "
         f"memory where {3 * a.size * 2:,} are enough",
-        look="each thread loads one number of each tile, and the block shares them",
+        look="let each thread load one number of each tile, so that the block shares them",
     )
     # The answer of the lecture makes 115 accesses an element; a sum kept in `product` adds 96.
     require_shared(counts, (3, 3), (16, 16), a.size,

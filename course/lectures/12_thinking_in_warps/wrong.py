@@ -153,7 +153,7 @@ def all_of_it_in_the_guard(values, maxima):
             maxima[i // 32] = mine
 
 
-wrong("warp-max", "was never written.*for minus infinity: guard the value only", "warps without values are silent")(
+wrong("warp-max", "was never written.*guard only the load of the value", "warps without values are silent")(
     swap("% 32 == 0:", "% 32 == 0 and i < values.size:"))
 
 
@@ -170,7 +170,7 @@ def shuffle_in_the_guard(values, maxima):
         maxima[i // 32] = mine
 
 
-wrong("warp-max", "is 0, which is not among them.*beyond the end bring", "zeros beyond the end")(
+wrong("warp-max", "is 0, which is not among them.*beyond the end contribute", "zeros beyond the end")(
     swap("-math.inf", "0.0"))
 wrong("warp-max", r"element \d+ is .*every value take part", "one level short")(
     swap("4, 2, 1):", "4, 2):"))
@@ -178,7 +178,7 @@ wrong("warp-max", "race: |never written.*numbered through the whole grid", "warp
     swap("maxima[i /", "maxima[cuda.threadIdx.x /"))
 
 
-@wrong("warp-max", "loaded .* times.*others' by shuffles")
+@wrong("warp-max", "loaded .* times.*other values with shuffles")
 @cuda.jit
 def lane_0_reads_all(values, maxima):
     i = cuda.grid(1)
@@ -284,7 +284,7 @@ wrong("warp-max", "of both signs.*which is not among them", "of values that are 
     swap("maxima[i // 32] = mine", "maxima[i // 32] = -abs(mine)"))
 
 
-@wrong("warp-max", "busiest thread makes .* gets the others' by shuffles")
+@wrong("warp-max", "busiest thread makes .* get the other values with shuffles")
 @cuda.jit
 def lane_0_reads_and_tells(values, maxima):
     i = cuda.grid(1)

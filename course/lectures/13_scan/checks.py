@@ -43,16 +43,16 @@ def offsets(function):
         require(
             found.shape == (len(counts) + 1,),
             f"{case}, there are {found.size} offsets; {len(counts)} lists have {len(counts) + 1}",
-            look="one where each list begins, and one more at the end",
+            look="you need one offset for the start of each list, and one more at the end",
         )
         require(found.dtype == np.int64, f"{case}, the offsets are {found.dtype}, not int64",
-                look="np.zeros(…, np.int64)")
+                look="create the array with `np.zeros(…, np.int64)`")
         expected = [0, *np.cumsum(counts)]
         require(
             np.array_equal(found, expected),
             f"{case}, the offsets are {found.tolist()}; list {len(counts)}'s end must be "
             f"{counts.sum()}, and the first list begins at 0",
-            look="is a list's own count in its beginning?",
+            look="does the start of a list include the list's own count? It should not",
         )
 
 
@@ -84,13 +84,13 @@ def scan_blocks(kernel):
     ones, places = np.ones(1024, np.int64), np.zeros(1024, np.int64)
     # Blelloch's tree, up and down, makes 54 accesses for a thread's value; the lecture's way 31.
     require_parallel(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64), items=1024,
-                     look="all threads take part in each of the seven steps", accesses=6)
+                     look="let all threads take part in each of the seven steps", accesses=6)
     counters = counted(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64))
     require(
         counters.global_atomics == 0 and counters.global_loads <= 2 * 1024,
         f"right, but {many(counters.global_loads, 'number')} are loaded from global memory for 1,024 "
         "values" + (", with atomics" if counters.global_atomics else ""),
-        look="each thread loads its value once; the steps happen in `tile`",
+        look="let each thread load its value once, and do the steps in `tile`",
     )
 
 
@@ -117,16 +117,17 @@ def scan(function):
                                        () if large else (1, 2), what=f"your scan of {many(n, 'value')}")
         except RecursionError:
             require(False, f"with {many(n, 'value')}, your scan calls itself without end",
-                    look="one block has the sums of all: call scan(d_totals) only `if blocks > 1`")
+                    look=("with one block, the sums are complete: call scan(d_totals) only `if blocks "
+                "> 1`"))
         require(
             found.shape == values.shape,
             f"with {many(n, 'value')}, the answer has the shape {found.shape}, not ({n:,},)",
-            look="return d_sums, with a sum for each value",
+            look="return `d_sums`, which has a sum for each value",
         )
         require_equal(found, values.cumsum(), f"with {many(n, 'value')}",
                       "which blocks' totals are missing from this element, and are any too many?")
         require(np.array_equal(given, values), f"with {many(n, 'value')}, the sums are right, but d_values has "
-                                               "changed", look="a new array for the sums: `cuda.device_array(n, np.int64)`")
+                                               "changed", look=("make a new array for the sums: `cuda.device_array(n, np.int64)`"))
         left.demand_none(f"with {many(n, 'value')}", "who scanned the totals? They stay on the device: "
                          "`scan(d_totals)`")
     n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
@@ -137,12 +138,13 @@ def scan(function):
         counters.global_loads <= 4 * n and counters.busiest_accesses <= 64,
         f"right, but for {many(n, 'value')} {many(counters.global_loads, 'number')} are loaded, "
         f"{many(counters.busiest_accesses, 'access', 'accesses')} by one thread",
-        look="each thread adds one number to one element, which the scan of the totals has",
+        look="let each thread add one number, from the scan of the totals, to one element",
     )
     require(
         len(profile.launches) >= 3,
         f"right, but {many(len(profile.launches), 'launch', 'launches')} made it: who scanned the totals?",
-        look="scan_blocks for the values, the same for the totals, and a kernel that adds",
+        look=("launch scan_blocks for the values, scan_blocks for the totals, and a kernel "
+             "that adds"),
     )
 
 
@@ -160,7 +162,8 @@ def _by_own_kernels(function: Callable) -> Iterator[None]:
     scans = [(owner, name) for owner in ((cupy, cupy.ndarray, cupy.add) if cupy else ())
              for name in ("cumsum", "accumulate")]
     with without(function, *scans, message="right, but a library's scan made it",
-                 look="scan_blocks for the values, scan for the totals, and a kernel that adds"):
+                 look=("launch scan_blocks for the values, call scan for the totals, and launch a "
+                "kernel that adds")):
         yield
 
 
@@ -168,7 +171,7 @@ def _on_host(answer: object, left: Left) -> np.ndarray:
     nbytes = left.nbytes
     require(hasattr(answer, "copy_to_host"),
             f"the answer is {type(answer).__name__}, not an array on the device",
-            look="return d_sums as it is")
+            look="return `d_sums` without copying it")
     found = answer.copy_to_host()
     left.nbytes = nbytes  # what the check takes does not count
     return found
@@ -198,7 +201,7 @@ def compact(kernel):
             beyond = np.flatnonzero(kept[len(chosen):] != LEFTOVER)
             require(not len(beyond), f"{case}, a value is written to place "
                                      f"{len(chosen) + int(beyond[0]) if len(beyond) else 0}",
-                    look="which threads write nothing, and where do places begin?")
+                    look="which threads should write nothing, and is 0 the first index?")
     require_parallel(kernel, 16, 64, np.ones(1009, np.float32), np.ones(1009, np.int64),
                      np.arange(1, 1010), np.zeros(1009, np.float32), items=1009,
-                     look="each thread writes its own value")
+                     look="let each thread write its own value")

@@ -17,7 +17,7 @@ THREADS = 128
 wrong("offsets", r"there are 4 offsets; 4 lists have 5", "ends only")(np.cumsum)
 
 
-@wrong("offsets", "is a list's own count in its beginning")
+@wrong("offsets", "include the list's own count")
 def shifted_wrongly(counts):
     return np.append(np.cumsum(counts), sum(counts)).astype(np.int64)
 
@@ -173,7 +173,7 @@ wrong("scan", "element 128 is .*which blocks' totals are missing", "blocks alone
 wrong("scan", "element 0 is .*are any too many", "adds its own total")(scanning(add_own_too))
 wrong("scan", "totals are missing|uninitialised|never written", "one level")(
     scanning(add_before, one_block))
-wrong("scan", "each thread adds one number to one element", "every block adds up")(
+wrong("scan", "let each thread add one number", "every block adds up")(
     scanning(each_block_adds_up, lambda d_totals: d_totals))
 wrong("scan", "who scanned the totals", "the host scans the totals")(
     scanning(add_before, lambda d_totals: cuda.to_device(d_totals.copy_to_host().cumsum())))
@@ -185,9 +185,9 @@ wrong("scan", "not an array on the device", "NumPy")(
 
 # --- compact ------------------------------------------------------------------------------------
 
-wrong("compact", "which thread writes to which place|illegal address|where do places begin", "from one")(
+wrong("compact", "which thread writes to which place|illegal address|which threads should write nothing", "from one")(
     swap("i] - 1] =", "i]] ="))
-wrong("compact", "race|which thread writes to which place|places begin|order", "everybody writes")(
+wrong("compact", "race|which thread writes to which place|which threads should write nothing|order", "everybody writes")(
     swap(" and flags[i]", ""))
 wrong("compact", "illegal address", "no guard")(swap("i < values.size and ", ""))
 

@@ -39,24 +39,24 @@ def per_event(events_of):
         require(
             "event" not in events.columns,
             f"{case}, `event` is a column, not the index",
-            look="what `groupby` groups by becomes the index by itself",
+            look="`groupby` makes the column that it groups by the index: leave it there",
         )
         require(
             sorted(events.columns) == ["charge", "leading", "muons"],
             f"{case}, the columns are {', '.join(map(str, events.columns))}; they should be muons, "
             "charge, leading",
-            look="`agg(name=(column, how), …)` names the new columns",
+            look="use `agg(name=(column, how), …)`, which names the new columns",
         )
         index = events.index.to_numpy().tolist()
         require(
             sorted(index) == expected,
             f"{case}, the result has {many(len(index), 'row')} for {many(len(expected), 'event')}",
-            look="`event` is what you group by",
+            look="group by `event`",
         )
         require(
             index == expected,
             f"{case}, the events come in the order {', '.join(map(str, index[:4]))}, …",
-            look="cuDF sorts groups only when asked",
+            look="sort the groups yourself, because cuDF sorts them only on request",
         )
         for name, how in (("muons", len), ("charge", np.sum), ("leading", np.max)):
             of = table["pt" if name == "leading" else "charge"]
@@ -91,7 +91,7 @@ def pairs(pairs_of):
         require(
             not missing and "event" in found.columns,
             f"{case}, these columns are missing: {', '.join(sorted(missing)) or 'event'}",
-            look='`merge(…, on="event", suffixes=("1", "2"))`',
+            look='use `merge(…, on="event", suffixes=("1", "2"))`',
         )
         names = ("event", "number1", "number2", "charge1", "charge2")
         columns = [found[name].to_numpy().tolist() for name in names]
@@ -100,24 +100,25 @@ def pairs(pairs_of):
             require(
                 one != other,
                 f"{case}, muon {one} of event {event} is paired with itself",
-                look="a row with `number1` equal to `number2` is no pair",
+                look="drop the rows in which `number1` equals `number2`",
             )
             require(
                 charge != its,
                 f"{case}, muons {one} and {other} of event {event} have the same charge",
-                look="`charge1` and `charge2` must differ",
+                look="keep only the rows in which `charge1` and `charge2` differ",
             )
         once = {(event, *sorted((one, other))) for event, one, other, *_ in rows}
         require(
             len(once) == len(rows),
             f"{case}, some pairs occur twice: {many(len(rows), 'row')} for {many(len(once), 'pair')}",
-            look="muons 0 and 2 are the same pair as 2 and 0: which do you keep?",
+            look=("muons 0 and 2 are the same pair as muons 2 and 0: which of the two rows do "
+                "you keep?"),
         )
         require(
             once == _pairs(table),
             f"{case}, the result has {many(len(once), 'pair')} of opposite "
             f"charge, not {len(_pairs(table))}",
-            look="which pairs does the selection lose, or the join never make?",
+            look="which pairs does the selection drop, or which does the join never make?",
         )
         keys = zip(table["event"].tolist(), table["number"].tolist(), strict=True)
         row_of = {key: row for row, key in enumerate(keys)}
@@ -165,17 +166,17 @@ def missing(holes):
         require(
             answer[0] == unknown,
             f"for {case}, {answer[0]} rows are said to be null; it is {unknown}",
-            look="`isna` finds NaN too; what counts nulls alone?",
+            look="`isna` also finds NaN: which method counts only nulls?",
         )
         require(
             answer[1] == undefined,
             f"for {case}, {answer[1]} rows are said to be NaN; it is {undefined}",
-            look="what is missing, but not null?",
+            look="which rows are missing a number, but are not null?",
         )
         require(
             (series.null_count, int(series.isna().sum())) == (unknown, unknown + undefined),
             f"for {case}, the answer is right, but the column that came in has changed",
-            look="`inplace=True`, or `series[…] = …`?",
+            look="did you use `inplace=True` or `series[…] = …`? Both change the input",
         )
 
 
@@ -213,20 +214,21 @@ def no_detour(spectrum):
             require(
                 isinstance(counts, cp.ndarray),
                 f"{case}, the result is {a_or_an(type(counts).__name__)}, not a CuPy array",
-                look="`cp.histogram` gives two arrays: the counts and the edges",
+                look=("`cp.histogram` returns two arrays, the counts and the edges: return only "
+                "the counts"),
             )
             right = np.histogram(known, edges)[0]
             require(
                 counts.shape == right.shape,
                 f"{case}, there are {counts.size} counts for {bins} bins",
-                look="`edges` has one number more than there are bins",
+                look="there is one bin fewer than there are numbers in `edges`",
             )
             _same(counts.get(), right, range(bins), f"{case}, the count of bin")
             require(
                 np.array_equal(device_edges.get(), edges)
                 and table["mass"].null_count == n - len(known),
                 f"{case}, the counts are right, but `pairs` or `edges` has changed",
-                look="make a new column, or a new array",
+                look="make a new column or a new array instead of changing the input",
             )
 
 
@@ -256,7 +258,8 @@ def own_function(region):
             require(
                 False,
                 f"eta = {eta[k]:g} is said to be in region {got[k]:g}, not {right[k]}",
-                look="which sign may eta have, and to which side does a limit belong?",
+                look=("which signs can eta have, and to which region does a value on a limit "
+                "belong?"),
             )
 
 
@@ -292,7 +295,7 @@ def _as_it_came(given, table: dict[str, np.ndarray], case: str) -> None:
         [*given.columns] == [*table]
         and all(np.array_equal(given[name].to_numpy(), table[name]) for name in table),
         f"{case}, the answer has changed the table that it was given",
-        look="`table[…] = …` and `inplace=True` change it: `assign` and a copy make a new one",
+        look="`table[…] = …` and `inplace=True` change the input: use `assign`, or work on a copy",
     )
 
 
@@ -303,7 +306,7 @@ def _is_frame(answer, case: str) -> None:
     require(
         isinstance(answer, cudf.DataFrame),
         f"{case}, the result is {a_or_an(kind)}, not a cudf.DataFrame",
-        look="what does the last step give, and where does it lie?",
+        look="what type does the last step return, and is it on the device?",
     )
 
 
@@ -312,5 +315,5 @@ def _same(got, right, labels, what: str) -> None:
         require(
             one == other,
             f"{what} {label} is {one:g}, not {other:g}",
-            look="which column, and by what?" if "`" in what else "which values belong there?",
+            look="which column do you use, and with which function?" if "`" in what else ("which values belong in this element?"),
         )

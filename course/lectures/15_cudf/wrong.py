@@ -24,12 +24,12 @@ def starter_sums_everything(table):
     return table.groupby("event").sum()
 
 
-@wrong("per-event", "the events come in the order .*sorts groups only when asked")
+@wrong("per-event", "the events come in the order .*sort the groups yourself")
 def in_any_order(table):
     return grouped(table, sort=False)
 
 
-@wrong("per-event", "`charge` .* is .*, not .*by what")
+@wrong("per-event", "`charge` .* is .*, not .*with which function")
 def mean_of_the_charges(table):
     return grouped(table, charge=("charge", "mean"))
 
@@ -80,7 +80,7 @@ def by_text(table):
     return cudf.from_pandas(host.groupby("event").agg(**NAMED))
 
 
-@wrong("per-event", "has changed the table that it was given.*a copy make a new one")
+@wrong("per-event", "has changed the table that it was given.*work on a copy")
 def counts_by_a_new_column(table):
     table["one"] = 1
     return grouped(table, muons=("one", "sum"))
@@ -93,7 +93,7 @@ def joined(table):
     return table.merge(table, on="event", suffixes=("1", "2"))
 
 
-@wrong("pairs", "is paired with itself.*is no pair")
+@wrong("pairs", "is paired with itself.*drop the rows")
 def starter_keeps_all(table):
     return joined(table)
 
@@ -167,7 +167,7 @@ def renumbers_the_table(table):
 # --- missing ------------------------------------------------------------------------------------
 
 
-@wrong("missing", "3 rows are said to be null; it is 2.*finds NaN too")
+@wrong("missing", "3 rows are said to be null; it is 2.*also finds NaN")
 def isna_tells_all(series):
     return int(series.isna().sum()), 0
 
@@ -306,7 +306,7 @@ def without_the_sign(eta):
     return 2 if eta <= 2.4 else -1
 
 
-@wrong("own-function", "eta = 0.9 is said to be in region 0, not 1.*which side does a limit")
+@wrong("own-function", "eta = 0.9 is said to be in region 0, not 1.*to which region does a value")
 def limits_on_the_wrong_side(eta):
     eta = abs(eta)
     if eta <= 0.9:

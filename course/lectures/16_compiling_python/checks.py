@@ -42,7 +42,7 @@ def count_window(count):
             require(
                 got == expected or got != closed,
                 f"{case}, the edges {low:g} and {high:g} are counted too",
-                look="strictly between: `<` or `<=`?",
+                look='"strictly between" excludes the edges: is it `<` or `<=`?',
             )
             require(
                 got == expected,
@@ -54,7 +54,7 @@ def count_window(count):
             high = low + float(random.integers(40, 200)) / 8
     few, more = (lines_run(as_python(count), np.ones(n), 0.0, 2.0) for n in (10, 210))
     require(more - few >= 200, "right, but there is no loop over the values: NumPy's operations first make "
-                               "arrays of truth values", look="`for value in values:`, with a counter: Numba compiles it")
+                               "arrays of truth values", look=("write `for value in values:` with a counter, which Numba compiles"))
 
 
 @exercise(
@@ -73,12 +73,12 @@ def vectorize(kepler):
     require(
         isinstance(kepler, DUFunc | np.ufunc),
         f"this is {a_or_an(type(kepler).__name__)}, not a ufunc",
-        look="@vectorize above the function, instead of @njit or nothing",
+        look="write @vectorize above the function, instead of @njit or nothing",
     )
     require(
         kepler.nin == 2,
         f"the function takes {many(kepler.nin, 'number')}, not two",
-        look="`def kepler(M, e):`",
+        look="begin the function with `def kepler(M, e):`",
     )
     drawn = np.random.default_rng(45).uniform(0.01, 0.99, 3)
     times = np.linspace(0, 2 * math.pi, 61)
@@ -87,7 +87,7 @@ def vectorize(kepler):
         require(
             table.shape == (len(e), 61) and table.dtype == np.float64,
             f"61 times for {len(e)} orbits give a result of shape {table.shape} and {table.dtype}",
-            look="the function takes two numbers and returns one, in double precision",
+            look="let the function take two numbers and return one, in double precision",
         )
         wrong = abs(table - e[:, None] * np.sin(table) - times)
         for k, i in np.ndindex(table.shape):
@@ -95,12 +95,12 @@ def vectorize(kepler):
                 wrong[k, i] < 1e-10,
                 f"for M = {times[i]:.2f} and e = {e[k]:.6g}, E is {table[k, i]:.6f}, and E - e sin(E) is "
                 f"{table[k, i] - e[k] * math.sin(table[k, i]):.6f}",
-                look="the signs of the step; and go on until it is smaller than 1e-12",
+                look="check the signs in the step, and go on until the step is smaller than 1e-12",
             )
     if not hasattr(getattr(kepler, "_dispatcher", None), "py_func"):
         return  # compiled for another target, which keeps no function of Python
     easy, hard = (lines_run(as_python(kepler), *orbit) for orbit in ((math.pi, 0.0), (0.02, 0.99)))
-    look = "`while`: go on until a step is smaller than 1e-12, and no longer"
+    look = "use `while`: stop as soon as a step is smaller than 1e-12"
     require(easy < hard, f"right, but the Earth takes as many iterations as a comet: {many(easy, 'line')} of "
             "Python each", look=look)
     times = (0.02, 0.5, 1.0, 2.0, 3.0)
@@ -129,19 +129,20 @@ def fresh_cuts(count):
         require(
             number == expected or len(set(got.values())) > 1,
             f"for the cuts {', '.join(map(str, got))} the answer is {number} each time",
-            look="does the function use the cut that it is given, or the global one?",
+            look="does the function use the cut that you pass, or the global one?",
         )
         require(
             number == expected,
             f"{expected} of the values lie above {cut}; yours are {number}",
-            look="above is `>`, and every value counts once",
+            look='"above" means `>`, and every value counts once',
         )
     _require_as_given(values, before, "for seven cuts")
     signature = [one for one in count.signatures if len(one) == 2]
     require(
         len({one[1] for one in signature}) == len(signature),
         f"the answers are right, but there are {len(signature)} compiled versions",
-        look="one type of cut needs one version",
+        look=("make sure that all cuts have the same type, because Numba compiles one "
+             "version for each type"),
     )
 
 
@@ -166,11 +167,11 @@ def where(corrected):
         edges = random.choice([19.99, 20.0, 40.0, 60.0, 60.01], n // 2)
         masses[: n // 2] = edges  # 20 and 60 themselves, and just beside them
         got = jax.jit(corrected)(jnp.asarray(masses))
-        require(got is not None, "the function returns None", look="what is `result`?")
+        require(got is not None, "the function returns None", look=("does the function return `result`?"))
         require(
             got.shape == masses.shape,
             f"{n} masses give a result of shape {got.shape}",
-            look="every mass keeps its place",
+            look="return one value for each mass, in the same order",
         )
         expected = np.where(masses > 60, np.float32(1.02) * masses, masses)
         expected = np.where(masses < 20, 0, expected)
@@ -180,9 +181,10 @@ def where(corrected):
             require(
                 False,
                 f"a mass of {masses[k]:g} becomes {got[k]:g}, not {expected[k]:g}",
-                look="above 60, below 20, or in between (60 and 20 themselves stay)?",
+                look=("is this mass above 60, below 20, or in between? (60 and 20 themselves do "
+                "not change)"),
             )
-    require_all_at_once(corrected, jnp.ones(64), look="`jnp.where` chooses for all of them at once")
+    require_all_at_once(corrected, jnp.ones(64), look=("use `jnp.where`, which chooses for all of them at once"))
 
 
 def _require_as_given(values, before, case):
@@ -197,15 +199,15 @@ def _require_compiled(function):
     require(
         hasattr(function, "py_func") and hasattr(function, "signatures"),
         f"this is {a_or_an(type(function).__name__)} that Numba has not seen",
-        look="@njit above the function",
+        look="write @njit above the function",
     )
     require(
         not hasattr(function, "forall"),
         "this is a kernel for a GPU",
-        look="@njit, not @cuda.jit",
+        look="use @njit instead of @cuda.jit",
     )
     require(
         not function.targetoptions.get("forceobj"),
         "Numba has compiled nothing here: with forceobj it leaves the work to Python",
-        look="@njit above the function",
+        look="write @njit above the function",
     )

@@ -413,7 +413,7 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
 #
-# Both compilers can show you what they made. In the jaxpr, each line is one operation on whole arrays, nine in all.
+# Numba and JAX can both show you what they compiled. In JAX's jaxpr, each line is one operation on whole arrays, nine in all.
 # Below it you see what XLA makes of it.
 
 # %% id="below-jax"
@@ -429,8 +429,8 @@ print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
 # %% [markdown] id="below-numba"
 # Nine operations became one *fusion*, with one pass over the data, as in the loop.
 #
-# Numba's code comes next. Both end in LLVM's language, which Clang and Rust also generate. `fmul` multiplies floats,
-# and a type such as `<4 x double>` is four numbers that the processor handles in one instruction.
+# Numba's code comes next. Numba and JAX both generate LLVM IR, as Clang and Rust do. `fmul` multiplies floats, and a type
+# such as `<4 x double>` is four numbers that the processor handles in one instruction.
 
 # %% id="below-llvm"
 @njit

@@ -75,7 +75,7 @@ def of_two_numbers(M, e):
     return E
 
 
-@wrong("vectorize", "e = 0.9,.*until it is smaller")
+@wrong("vectorize", "e = 0.9,.*until the step is smaller")
 @vectorize
 def too_few_turns(M, e):
     E = math.pi
@@ -84,13 +84,13 @@ def too_few_turns(M, e):
     return E
 
 
-@wrong("vectorize", "until it is smaller")
+@wrong("vectorize", "until the step is smaller")
 @vectorize
 def one_turn(M, e):
     return math.pi - compiled_newton(math.pi, M, e)
 
 
-wrong("vectorize", "the signs of the step", "of the other side")(
+wrong("vectorize", "the signs in the step", "of the other side")(
     swap("- e * math.sin(E) - M) / (1 -", "+ e * math.sin(E) - M) / (1 +"))
 
 
@@ -147,7 +147,7 @@ def numpy_alone(values, cut):
     return np.sum(values > cut)
 
 
-@wrong("fresh-cuts", "above is|lie above")
+@wrong("fresh-cuts", "above. means|lie above")
 @njit
 def below_instead(values, cut):
     return np.sum(values < cut)
@@ -162,7 +162,7 @@ def compiled_in_each_call(values, cut):
     return count(values)
 
 
-@wrong("fresh-cuts", "above is `>`")
+@wrong("fresh-cuts", "above. means `>`")
 @njit
 def the_cut_itself_too(values, cut):
     return np.sum(values >= cut)

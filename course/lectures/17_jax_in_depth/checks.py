@@ -46,7 +46,7 @@ def descend(function):
         called: list = []
         after = function(_counting(called, middle), tree, rate)
         require(len(called) <= 2, f"the loss of {name} was computed {many(len(called), 'time')}",
-                look="jax.grad gives all derivatives from one call, without differences")
+                look="use jax.grad: one call returns all derivatives, without differences")
         _require_tree(after, jax.tree.map(lambda x, r=rate, m=middle: x - r * (x - m), before),
                       f"of {name} and with a rate of {rate:.3f}",
                       "each leaf less the rate times its slope: downhill, so minus")
@@ -82,7 +82,7 @@ def _require_tree(found: Any, expected: Any, case: str, look: str, bound: float 
 
     structure, right = jax.tree.structure(found), jax.tree.structure(expected)
     require(structure == right, f"{case}, the answer has the structure {structure}, not {right}",
-            look="the answer is a tree like the parameters")
+            look="return a tree of the same structure as the parameters")
     for (path, leaf), value in zip(jax.tree_util.tree_leaves_with_path(found),
                                    jax.tree.leaves(expected), strict=True):
         where = jax.tree_util.keystr(path) or "the number"
@@ -119,23 +119,24 @@ def history(function):
         losses = np.asarray(losses)
         require(losses.shape == (steps,),
                 f"{case}, the misfits have the shape {losses.shape}, not ({steps},)",
-                look="what the body gives as its second result is stacked, one for each iteration")
+                look="jax.lax.scan stacks the second result of the body, one for each iteration")
         shrink = (1 - rate) ** np.arange(steps)
         right = float(_bowl(tree, middle)) * shrink**2
         k = int(np.argmax(~np.isclose(losses, right, rtol=1e-3, atol=1e-7)))
         require(np.isclose(losses[k], right[k], rtol=1e-3, atol=1e-7),
                 f"{case}, misfit {k} {is_not(losses[k], right[k])}",
-                look="the misfit *before* each step; and do the parameters of one iteration go into "
-                     "the next?")
+                look=("store the misfit *before* each step; and do the parameters of one iteration "
+                "go into the next?"))
         left = (1 - rate) ** steps
         _require_tree(after, jax.tree.map(lambda x, m=middle, s=left: m + (x - m) * s, tree), case,
                       "the parameters after the last step", 1e-3)
         require(len(called) <= max(4, steps // 4),
                 f"right, but the loss was traced {many(len(called), 'time')} for {many(steps, 'step')}",
-                look="jax.lax.scan traces its body once or twice, a Python loop each iteration")
+                look=("use jax.lax.scan, which traces its body once or twice; a Python loop traces "
+                "every iteration"))
     sizes = [len(str(jax.make_jaxpr(lambda x, n=n: function(_bowl, x, 0.1, n))(np.float32(3))))
              for n in (4, 40)]
-    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a Python loop was unrolled", look="jax.lax.scan is one loop, however many iterations it has")
+    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a Python loop was unrolled", look=("use jax.lax.scan, which is one loop however many iterations it has"))
 
 
 @exercise(
@@ -167,7 +168,8 @@ def errors(function):
         sure = np.sqrt(np.diag(np.linalg.inv(used.T @ used / 0.4**2)))
         right = {"line": (sure[0], sure[1])} | ({"bend": sure[2]} if count == 3 else {})
         _require_tree(function(loss, tree), right, f"for {name}",
-                      "the inverse of the whole Hessian first, then its diagonal, then the roots",
+                      ("invert the whole Hessian, take the diagonal of the inverse, then take the "
+                "square roots"),
                       5e-3)
     at = float(np.random.default_rng(133).uniform(0.2, 0.9))
     _require_tree(function(lambda tree: 3 * jnp.exp(2 * tree["only"]), {"only": at}),
@@ -210,16 +212,17 @@ def until(function):
         for _ in range(count):
             right = step(right)
         require(int(steps) == count, f"{name}: {many(int(steps), 'step')}, not {count}",
-                look="it stops when the *largest* change, without its sign, is no more than the "
-                     "tolerance, or when `most` steps are made; the last one counts")
+                look=("the loop stops when the *largest* absolute change is no more than the "
+                "tolerance, or after `most` steps; the last step counts"))
         require(np.allclose(found, right, rtol=1e-5),
                 f"{name}: after {many(count, 'step')} x "
-                f"{is_not(np.ravel(found)[0], np.ravel(right)[0])}", look="x after the last step")
+                f"{is_not(np.ravel(found)[0], np.ravel(right)[0])}", look=("return x after the last step"))
     mapped = jax.vmap(lambda x: function(lambda x: x / 2, x, tolerance=1e-3))
     _, steps = mapped(jnp.asarray([1.0, 1024.0], jnp.float32))
     require(np.array_equal(steps, [10, 20]),
             f"mapped over 1 and 1024, the steps are {np.asarray(steps).tolist()}, not [10, 20]",
-            look="a while_loop, mapped, counts for each element by itself")
+            look=("a while_loop under vmap keeps a separate count for each element: return "
+                "that count"))
     computed: list = []
 
     def halved(x):
@@ -229,12 +232,13 @@ def until(function):
     jax.jit(lambda x: function(halved, x, tolerance=1e-3))(jnp.float32(1))[0].block_until_ready()
     jax.effects_barrier()
     require(len(computed) == 10, f"right, but {many(len(computed), 'step')} are computed where 10 are made",
-            look="jax.lax.while_loop ends when its condition no longer holds; fori_loop goes on")
+            look=("use jax.lax.while_loop, which ends when its condition no longer holds; "
+                "fori_loop goes on"))
 
 
 #: What an exponential is called in a jaxpr, and what one can be made of.
 EXPONENTIALS = {"exp", "exp2", "expm1", "pow", "logistic", "tanh", "sinh", "cosh"}
-IN_THE_KERNEL = "fade calls the kernel, by jax.pure_callback; `forward` calls fade"
+IN_THE_KERNEL = "`fade` calls the kernel with jax.pure_callback, and `forward` calls `fade`"
 
 
 @exercise(
@@ -259,7 +263,7 @@ def _own_gradient(fade: Callable) -> None:
     from jax.test_util import check_grads
 
     require(callable(fade), f"this is {a_or_an(type(fade).__name__)}, not a function",
-            look="the name fade, without parentheses")
+            look="pass the name `fade` without parentheses")
     random = np.random.default_rng(136)
     length, *sides = map(int, random.integers((65, 3, 20), (190, 9, 40)))
     for shape, dtype in (((length,), np.float32), (tuple(sides), np.float32), ((), np.float32),
@@ -277,7 +281,8 @@ def _own_gradient(fade: Callable) -> None:
             check_grads(fade, (t, decay), order=1, modes=["rev"])
         except AssertionError as error:
             require(False, f"check_grads refuses the rule: {str(error).strip().splitlines()[-1]}",
-                    look="what the values do when t and decay change a little")
+                    look=("compare the rule with the change of the values when t and decay change a "
+                "little"))
     _require_kernels(fade)
 
 
@@ -297,7 +302,8 @@ def _doubles(wanted: bool) -> Iterator[None]:
 def _require_rule(fade: Callable, t: Any, decay: Any) -> None:
     found = primitives(fade, t, decay)
     require(found["custom_vjp_call"], "the jaxpr of fade has no rule of its own in it",
-            look="@jax.custom_vjp above it, and fade.defvjp(forward, backward) below")
+            look=("write @jax.custom_vjp above the function, and fade.defvjp(forward, "
+                "backward) below it"))
     require(not EXPONENTIALS & found.keys(), "the exponential is JAX's, not the kernel's",
             look=IN_THE_KERNEL)
 
@@ -310,7 +316,7 @@ def _require_faded(fade: Callable, t: Any, decay: Any, case: str) -> None:
         (found,) = watched(lambda f=function: [np.asarray(f(t, decay))], (1,), f"fade {case}")
         require(found.shape == t.shape and found.dtype == t.dtype,
                 f"{case}{how}, the answer has the shape {found.shape} and is {found.dtype.name}",
-                look="what pure_callback promises: the shape and type of this t")
+                look="promise pure_callback the shape and type of this t")
         _require_near(found, np.exp(-np.asarray(t, np.float64) / float(decay)), 1.0,
                       f"{case}{how}", "exp(-t / decay)", "faded")
     if t.ndim == 1:
@@ -345,7 +351,7 @@ def _require_slopes(fade: Callable, t: Any, decay: Any, g: Any, case: str) -> No
                       f"{case}, with a g that is drawn at random", look, f"the slope by {name}")
     names = primitives(lambda t, decay, g: jax.vjp(fade, t, decay)[1](g), t, decay, g)
     require(not EXPONENTIALS & names.keys(), "the derivatives are right, but JAX computes an "
-            "exponential a second time", look="let `forward` put faded, which the kernel made, into kept")
+            "exponential a second time", look=("let `forward` store `faded`, which the kernel computed, in `kept`"))
 
 
 def _require_near(found: np.ndarray, right: np.ndarray, size: Any, case: str, look: str,
@@ -375,7 +381,8 @@ def _require_kernels(fade: Callable) -> None:
             f"right, but the forward and the backward pass make {many(calls, 'call')} of the host and "
             f"{many(len(profile.launches), 'launch', 'launches')}", look=IN_THE_KERNEL)
     for one in profile.launches:
-        look = "as many threads as elements: the size of t sets the number of blocks"
+        look = ("launch as many threads as there are elements: the size of t determines the "
+               "number of blocks")
         busy = one.counters.threads_at_work
         require(busy >= count // 32, f"right, but threads at work on {count:,} elements: {busy}",
                 look=look)

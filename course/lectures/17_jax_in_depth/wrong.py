@@ -112,10 +112,10 @@ def by(what):
     return errors
 
 
-wrong("errors", "for a straight line.*the inverse of the whole Hessian first", "diagonal first")(
+wrong("errors", "for a straight line.*invert the whole Hessian", "diagonal first")(
     by(lambda bends: 1 / jnp.sqrt(jnp.diag(bends))))
-wrong("errors", "then the roots", "variances")(by(lambda bends: jnp.diag(jnp.linalg.inv(bends))))
-wrong("errors", "then the roots", "no inverse")(by(lambda bends: jnp.sqrt(jnp.diag(bends))))
+wrong("errors", "then take the square roots", "variances")(by(lambda bends: jnp.diag(jnp.linalg.inv(bends))))
+wrong("errors", "then take the square roots", "no inverse")(by(lambda bends: jnp.sqrt(jnp.diag(bends))))
 
 
 @wrong("errors", "has the structure")
@@ -165,7 +165,7 @@ def looping(change=lambda after, x: jnp.max(jnp.abs(after - x)), first=0, bound=
     return until
 
 
-wrong("until", "from -1: 1 step,|without its sign", "signed change")(
+wrong("until", "from -1: 1 step,|absolute change", "signed change")(
     looping(lambda after, x: jnp.max(x - after)))
 wrong("until", "from 1 and 1024: 10 steps, not 20", "smallest change")(
     looping(lambda after, x: jnp.min(jnp.abs(after - x))))
@@ -180,7 +180,7 @@ wrong("until", "never stands still: 500 steps, not 7", "no bound")(looping(bound
 wrong("until", "x/2, from 1: 50 steps|x after the last step", "never moves")(looping(late=True))
 
 
-@wrong("until", "50 steps are computed where 10 are made.*while_loop ends")
+@wrong("until", "50 steps are computed where 10 are made.*while_loop, which ends")
 def all_of_them_and_a_mask(step, x, tolerance=1e-5, most=50):
     def body(_, state):
         x, steps, going = state
@@ -212,9 +212,9 @@ own("slope by decay is 0", "decay is no argument")(
     swap("return by_t, by_decay", "return by_t, None"))
 own("slope by t is .*-faded / decay times g", "t is kept for faded")(
     swap("kept = t, decay, faded", "kept = t, decay, t"))
-own("slope by t is .*-faded / decay times g", "worked out again without its sign")(
+own("slope by t is .*-faded / decay times g", "worked out again absolute change")(
     swap("t, decay, faded = kept", "t, decay, _ = kept\n    faded = by_kernel(-t, decay)"))
-own("computes an exponential a second time.*faded.*into kept", "forgotten and worked out by JAX")(
+own("computes an exponential a second time.*faded.*in `kept`", "forgotten and worked out by JAX")(
     swap("kept = t, decay, faded", "kept = t, decay"),
     swap("t, decay, faded = kept", "t, decay = kept\n    faded = jnp.exp(-t / decay)"))
 own("computes an exponential a second time", "JAX's derivative of the formula")(
@@ -242,7 +242,7 @@ own("No VJP defined", "no rule is given")(
     swap("fade.defvjp(forward, backward)", "fade = jax.custom_vjp(by_kernel)"))
 
 
-@own("no rule of its own in it.*@jax.custom_vjp above it")
+@own("no rule of its own in it.*@jax.custom_vjp above the function")
 def no_custom_vjp(t, decay):
     return of_the_lecture("17_jax_in_depth", "by_kernel")(t, decay)
 

@@ -51,24 +51,25 @@ def ship(burning_ship):
             isinstance(steps, np.ndarray),
             f"{case}, the function returns {a_or_an(type(steps).__module__.split('.')[0])}."
             f"{type(steps).__name__}, not a NumPy array",
-            look=".get() of a CuPy array, .copy_to_host() of Numba's, np.asarray of JAX's",
+            look=("use .get() for a CuPy array, .copy_to_host() for a Numba array, np.asarray "
+                "for a JAX array"),
         )
         require(
             steps.shape == (height, width),
             f"{case}, the picture has the shape {steps.shape}, not {(height, width)}",
-            look="imag.size rows and real.size columns",
+            look="make imag.size rows and real.size columns",
         )
         require(steps.dtype == np.int32, f"{case}, the picture is an array of {steps.dtype}, not int32",
-                look="`.astype(np.int32)`, or an output of that type from the beginning")
+                look="use `.astype(np.int32)`, or make the output of that type from the beginning")
         require(np.array_equal(given[0], real) and np.array_equal(given[1], imag),
-                f"{case}, the function changes an array that it is given", look="make a new one")
+                f"{case}, the function changes an array that it is given", look="make a new array")
         expected = _ship(real, imag, limit)
         wrong = np.argwhere(np.asarray(steps) != expected)
         plain = _ship(real, imag, limit, sign_lost=False)
         require(
             not np.array_equal(steps, plain) or np.array_equal(plain, expected),
             f"{case}, this is the Mandelbrot set",
-            look="where do x and y lose their signs?",
+            look="where does the formula drop the signs of x and y?",
         )
         if len(wrong) > max(3, 0.01 * steps.size):
             row, column = (int(k) for k in wrong[0])
@@ -76,8 +77,8 @@ def ship(burning_ship):
                 False,
                 f"{case}, {len(wrong)} of them differ from NumPy's: pixel [{row}, {column}] stays "
                 f"{steps[row, column]} steps, not {expected[row, column]}",
-                look="abs belongs around the product, before cy is added; and the steps are "
-                "those of the loop of section 1"
+                look=("put abs around the product, before you add cy, and count the steps as the "
+                "loop of section 1 does")
                 if np.any(steps)
                 else "every pixel is 0: was a kernel launched, and its result copied back?",
             )
@@ -86,14 +87,14 @@ def ship(burning_ship):
         require(
             launches <= 1,
             f"the picture is right, but it took {many(launches, 'launch', 'launches')}",
-            look="one kernel, with the loop inside it",
+            look="launch one kernel, with the loop inside it",
         )
         needed = 5 * int(expected.sum())  # two squares, their sum, a product, a sum: at the least
         require(
             launches == 0 or _on_a_gpu() or profile.counters.flops >= needed,
             f"{case}, the picture is right, but the launch did {profile.counters.flops:,} "
             f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
-            look="the kernel that you launch must be the one that makes the picture",
+            look="let the kernel that you launch compute the picture",
         )
         for one in profile.launches if height > 1 else ():  # a thread for each row is fair too
             require_shared(one.counters, one.grid, one.block, steps.size,
@@ -106,7 +107,7 @@ def ship(burning_ship):
         or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS
             and lines_run(burning_ship, *_LARGE, STEPS) < _LARGE[0].size * _LARGE[1].size),
         "the picture is right, but nothing was launched: it was computed on the CPU",
-        look="Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
+        look="compute the picture with Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
     )
     if launches == 0 and not _on_a_gpu():
         _require_one_program(burning_ship)
@@ -121,7 +122,7 @@ def _points(random, width, height):
 def _require_by_the_device(burning_ship, real, imag):
     """Require a picture of the points that the device gets, in place of those on the host."""
     others = _points(np.random.default_rng(182), real.size, imag.size)
-    look = "return what the kernel makes: the picture that it leaves on the device"
+    look = "return the picture that the kernel leaves on the device"
     steps = with_other_values(lambda: burning_ship(real.copy(), imag.copy(), STEPS),
                               [(np.concatenate([real, imag]), np.concatenate(others))],
                               "with 97 × 61 pixels", look, by_any_way=True)
@@ -146,10 +147,10 @@ def _require_one_program(burning_ship):
                  re.findall(r"stablehlo\.multiply .*?: tensor<([\dx]*)f32>", text)] for text in programs]
     several = [sizes for sizes in products if len(sizes) >= 3]  # two squares and a product
     require(several, "the picture is right, but each operation is a program of its own: "
-            f"{many(len(programs), 'program')}, and hundreds of launches", look="jax.jit around the whole")
+            f"{many(len(programs), 'program')}, and hundreds of launches", look=("apply jax.jit to the whole function"))
     require(max(map(max, several)) >= imag.size, "the picture is right, but pixel comes after pixel, in "
-            "a loop: a GPU would have one thread at work", look="real[None, :] and imag[:, None] make "
-            "a picture of all operations; or jax.vmap")
+            "a loop: a GPU would have one thread at work", look=("use real[None, :] and imag[:, None], which make each operation work on the "
+                "whole picture, or use jax.vmap"))
 
 
 #: Points whose loop in Python would run more lines than any program of JAX has.
@@ -259,10 +260,11 @@ def roofline(attainable):
         require(
             math.isclose(best, expected, rel_tol=1e-9),
             f"for {case}, {expected:g} flops a second are possible; yours are {best:g}",
-            look="how many operations does memory allow in a second, and how many the peak?",
+            look=("how many operations per second does the memory bandwidth allow, and how "
+                "many does the peak allow?"),
         )
         require(
             limit == why,
             f"for {case}, the limit is {why}, not {limit!r}",
-            look="which of the two is less?",
+            look="which of the two limits is lower?",
         )

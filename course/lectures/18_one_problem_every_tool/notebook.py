@@ -648,9 +648,9 @@ told = [
 Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".join(told) + ".")
 
 # %% [markdown] id="roofline-why" tags=["why"]
-# The arrays are far down the slope, where the 67 TFLOPS of an H100 are of no use, because with 0.07 operations for each
-# byte it can do a quarter of one TFLOPS. The kernel is near the corner, where memory and arithmetic are used up
-# together. With a larger `LIMIT` it moves to the right, under the ceiling.
+# The array version is far down the slope. With 0.07 operations per byte, an H100 reaches only a quarter of a TFLOPS
+# there, although its peak is 67 TFLOPS. The kernel is near the corner, where it reaches both limits, memory bandwidth and
+# arithmetic, at about the same time. With a larger `LIMIT` the kernel moves to the right, under the ceiling.
 #
 # So before you tune anything, ask on which side you are. Under the slope, move fewer bytes, that is, fuse, use smaller
 # types, keep data in registers and shared memory, and coalesce. Under the ceiling, do fewer operations, or cheaper
@@ -862,10 +862,10 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # *Where people get stuck.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
 # launches, and the check reports both.
 #
-# *Frequent questions.* "Which is fastest?" Section 5 has recorded times. The kernels with one thread for each pixel
+# *Frequent questions.* "Which is fastest?" Section 5 lists the recorded timings. The kernels with one thread for each pixel
 # have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba. Numba counts steps in 64 bits, so a step takes
 # 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one, but it is not
-# the same. "Where are a GPU's times?" They are in the recorded pictures, and below the cells if your machine has a GPU.
+# the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your machine has a GPU.
 # This course shows no time that was not measured.
 #
 # *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays

@@ -65,7 +65,7 @@ ONE_LANE = cp.RawKernel(
     }
 }""", "ship")
 right_elementwise = elementwise(BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy"), "ship")
-wrong("ship", "this is the Mandelbrot set.*lose their signs", "signs are kept")(
+wrong("ship", "this is the Mandelbrot set.*drop the signs", "signs are kept")(
     elementwise(BODY, "mandelbrot")
 )
 wrong("ship", "differ from NumPy's: pixel .*around the product", "abs of it all")(
@@ -261,7 +261,7 @@ def divided(intensity, peak, bandwidth):
     return min(peak, bandwidth / max(intensity, 1e-9)), "memory"
 
 
-@wrong("roofline", "the limit is memory, not 'arithmetic'.*which of the two is less")
+@wrong("roofline", "the limit is memory, not 'arithmetic'.*which of the two limits is lower")
 def names_swapped(intensity, peak, bandwidth):
     slope = intensity * bandwidth
     return (slope, "arithmetic") if slope < peak else (peak, "memory")
@@ -311,7 +311,7 @@ def a_ship_by_numba_for_show(real, imag, limit):
     return numpy_alone(real, imag, limit)
 
 
-@wrong("ship", "each operation is a program of its own.*jax.jit around the whole")
+@wrong("ship", "each operation is a program of its own.*apply jax.jit to the whole")
 def whole_arrays_of_jax(real, imag, limit):
     return np.asarray(whole(jnp, jnp.asarray(real), jnp.asarray(imag), limit))
 

@@ -82,14 +82,14 @@ def test(passes):
         right, ran = _port()
         require(passes(right) is not None, "the test returns None", look="return True or False")
         require(passes(_port()[0]), "a port that does all that the loop does is refused",
-                look="is a NaN of yours taken for a good sample?")
+                look="does your test take a NaN of its own for a good sample?")
         for what, mistake in MISTAKES.items():
             trial(f"a port that {what}")
             require(not passes(_port(**mistake)[0]), f"a port passes that {what}",
-                    look="which case would show it?")
+                    look="which case would show this fault?")
         require(passes(_port()[0]), "a port that does all that the loop does is refused, when it is "
-                "tried once more", look="what does the test remember of the ports before?")
-        require(ran, "the test gives its verdict without a call of the port",
+                "tried once more", look=("does the test keep anything from the ports that it tried before?"))
+        require(ran, "the test returns a result without calling the port",
                 look="run it on your cases, and compare with the loop: `same(port, case)`")
 
 
@@ -128,15 +128,15 @@ def _require_results(found, data, case, near=1e-9):
     for name, ours, theirs in zip(names, found, _loop(*data), strict=True):
         ours = np.asarray(ours)
         require(ours.shape == theirs.shape, f"{case}, {name} has the shape {ours.shape}, not "
-                                            f"{theirs.shape}", look="what does the loop leave?")
+                                            f"{theirs.shape}", look=("which array does the loop return?"))
         wrong = np.argwhere(~np.isclose(ours, theirs, near, near, True))
         if not len(wrong):
             continue
         place = tuple(map(int, wrong[0]))
         where = ", ".join(map(str, place))
-        look = "which samples are added, with which weight, and does every one arrive?"
+        look = "which samples do you add, with which weight, and is every addition kept?"
         if name == "the cleaned signal":
-            look = "it belongs to no sweep"
+            look = "this sample belongs to no sweep"
             for first, last in zip(data[3], data[4], strict=True):
                 if first <= place[1] < last:
                     count = data[1][place[0], first:last].sum()
@@ -174,10 +174,9 @@ def fit(fit_lines):
             with np.errstate(all="raise", under="ignore"):
                 found = run(*given)
             require(name == "JAX" or isinstance(found, np.ndarray), f"{case}, the function returns "
-                    f"{a_or_an(type(found).__name__)}, not an array of NumPy", look="functions of xp")
+                    f"{a_or_an(type(found).__name__)}, not an array of NumPy", look=("use only functions of xp"))
             require(all(map(partial(np.array_equal, equal_nan=True), given, (y, good))),
-                    f"{case}, the function changes an array that it is given", look="xp.where makes "
-                    "a new one")
+                    f"{case}, the function changes an array that it is given", look=("use xp.where, which makes a new array"))
             found = np.asarray(found)
             require(found.shape == shape, f"{case}, the lines have the shape {found.shape}",
                     look="keepdims=True keeps the last axis, so that sums and t go together")
@@ -190,14 +189,14 @@ def fit(fit_lines):
             count = int(good[k[:-1]].sum())
             require(False, f"{case}, in a row with {count} good samples, the line at {k[-1]} "
                            f"{is_not(found[k], expected[k])}",
-                    look="is NaN taken away before anything is added?" if np.isnan(found[k]) else
-                    "are all five sums over the good samples alone?")
+                    look="do you replace NaN before you add anything?" if np.isnan(found[k]) else
+                    "do all five sums run over only the good samples?")
     sizes = [len(str(library.make_jaxpr(partial(fit_lines, xp=jnp))(y, y > 0).eqns))
              for y in (np.ones((8, 16)), np.ones((64, 16)))]
     require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of rows: a "
-            "Python loop was unrolled", look="all rows at once: sums along axis=-1")
+            "Python loop was unrolled", look="work on all rows at once, with sums along axis=-1")
     require_all_at_once(partial(fit_lines, xp=jnp), np.ones((8, 16)), np.ones((8, 16), bool),
-                        look="all rows at once: sums along axis=-1")
+                        look="work on all rows at once, with sums along axis=-1")
 
 
 def _lines(y, good):
@@ -230,7 +229,7 @@ def jax(jax_map):
     import jax as library
 
     _require_lines(getattr(jax_map, "__wrapped__", jax_map))
-    look = "jnp's operations, on all rows of `positions` at once"
+    look = "use operations of jnp on all rows of `positions` at once"
     for sweeps, more, detectors in ((5, 0, 2), (5, 24, 3), (1, 0, 2), (40, 3, 2)):
         # Last sweep first: what is padding of one row may be a sample of the row before.
         signal, good, pixels, starts, stops, weights = _small(sweeps, detectors=detectors)
@@ -250,7 +249,7 @@ def jax(jax_map):
     # An index of two or three numbers for each sample is made of `positions` by JAX.
     room = 3 * max(signal.size, signal.shape[0] * 64 * 16) + 3 * signal.shape[0] * 16
     require(largest <= room, f"the results are right, but the program makes an array of {largest:,} "
-            f"numbers for {signal.shape[0]} × 64 rows of 16", look="rows of `longest` samples, and no more")
+            f"numbers for {signal.shape[0]} × 64 rows of 16", look=("make rows of `longest` samples, not longer ones"))
 
 
 def _require_lines(function):
@@ -262,7 +261,7 @@ def _require_lines(function):
     found = lines(straight, np.ones(3, bool), np)
     require(np.shape(found) == (3,) and np.allclose(found, straight),
             "`fit_lines`, which it calls, is not right yet: of 1, 3, 5 it makes another line",
-            look="the exercise before this one")
+            look="solve the exercise before this one first")
 
 
 @exercise(
@@ -288,7 +287,7 @@ def cuda(kernel):
                 *(one.copy_to_host() for one in inputs)]
 
     require(hasattr(kernel, "py_func"), f"this is {a_or_an(type(kernel).__name__)}, not a kernel",
-            look="the name of the function under @cuda.jit")
+            look="pass the name of the function under @cuda.jit")
     for sweeps, detectors, threads in ((5, 2, 64), (1, 3, 32), (40, 2, 32), (9, 3, 128)):
         data = _small(sweeps, detectors=detectors)
         case = f"{many(sweeps, 'sweep')} of {many(detectors, 'detector')}"
@@ -297,8 +296,7 @@ def cuda(kernel):
         _require_results(found, data, f"with {case}", near=2e-7)
         for after, before in zip((good, pixels, starts, stops), data[1:], strict=False):
             require(np.array_equal(after, before), f"with {case}, the kernel changes an array that is an "
-                                                   "input", look="it should write only to signal, sky and "
-                                                                 "hits")
+                                                   "input", look=("let the kernel write only to signal, sky and hits"))
     even = np.ones((8, 16 * 32)), np.ones((8, 16 * 32), bool), np.zeros((8, 16 * 32), np.int64)
     stops = 16 * np.arange(1, 33)
     counters = counted(kernel, 4, THREADS, *even, stops - 16, stops, np.ones(8), np.zeros(PIXELS),

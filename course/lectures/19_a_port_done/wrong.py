@@ -68,7 +68,7 @@ wrong("test", "changes the signal that it was given", "arguments are not looked 
     comparing([observe()], kept=False))
 
 
-@wrong("test", "does all that the loop does is refused.*NaN of yours")
+@wrong("test", "does all that the loop does is refused.*NaN of its own")
 def to_the_bit(port):
     data = observe()
     return all(map(np.array_equal, port(*data), THE_LOOP(*data)))  # NaN differs from NaN
@@ -105,11 +105,11 @@ def lines_by(y, good, xp, *, mask=True, guard=True, keep=True, over_all=False):
     return (sy - slope * st) / xp.maximum(n, low) + slope * t
 
 
-wrong("fit", "the line at .* is nan.*NaN taken away", "a product with the mask")(
+wrong("fit", "the line at .* is nan.*replace NaN before", "a product with the mask")(
     lambda y, good, xp=np: lines_by(y, good, xp, mask=False))
 wrong("fit", "invalid value|divide by zero|is nan", "divides by zero")(
     lambda y, good, xp=np: lines_by(y, good, xp, guard=False))
-wrong("fit", "sums over the good samples alone", "bad samples count as zeros")(
+wrong("fit", "sums run over only the good samples", "bad samples count as zeros")(
     lambda y, good, xp=np: lines_by(y, good, xp, over_all=True))
 wrong("fit", "shape|broadcast", "the last axis is lost")(
     lambda y, good, xp=np: lines_by(y, good, xp, keep=False))
@@ -216,7 +216,7 @@ def one_sweep_at_a_time(signal, good, pixels, starts, stops, weights, longest):
     return jax.lax.fori_loop(0, starts.size, body, (signal, empty, empty))
 
 
-@wrong("jax", "the program makes an array of .*no more")
+@wrong("jax", "the program makes an array of .*not longer ones")
 @partial(jax.jit, static_argnames="longest")
 def rows_as_long_as_the_signal(signal, good, pixels, starts, stops, weights, longest):
     return map_by()(signal, good, pixels, starts, stops, weights, longest=signal.shape[1])

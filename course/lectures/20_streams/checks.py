@@ -57,7 +57,7 @@ def wait(function):
         require(
             report.findings or not virtualgpu.answers(),
             f"{case}, the result is right, but the function also waits for the work of another stream",
-            look="`cuda.synchronize()` waits for all streams; wait for `stream` alone",
+            look="`cuda.synchronize()` waits for all streams: wait only for `stream`",
         )
 
 
@@ -96,12 +96,12 @@ def pipeline(function):
         gpu, held = _right_in_every_order(function, count)
         require(len(gpu.buffers) <= 3 and held <= 3,
                 f"{len(gpu.buffers)} buffers for {count} chunks, with room for {held:g}: there is "
-                "memory for three", look="use a buffer again, `k % 3`")
+                "memory for three", look="reuse the buffers, with index `k % 3`")
         units = gpu.timetable()
         require(units <= count + 2, f"right in every order, but {count} chunks are done after "
                                     f"{units} units; {count + 2} are enough",
-                look="draw it: which engine waits for what? One buffer and one stream for each "
-                     "engine are not the same as one for each chunk in flight")
+                look=("draw the timeline: which engine waits for what? One buffer and one stream "
+                "for each engine are not the same as one for each chunk in flight"))
 
 
 def _right_in_every_order(function, count):
@@ -128,7 +128,7 @@ def _each_chunk_crosses(gpu, count):
         engines.count("copy in") == engines.count("copy out") == count,
         f"with {count} chunks, {engines.count('copy in')} are copied in and "
         f"{engines.count('copy out')} out",
-        look="each chunk: copy_in, launch, copy_out",
+        look="queue copy_in, launch and copy_out for each chunk",
     )
 
 

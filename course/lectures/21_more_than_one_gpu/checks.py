@@ -43,25 +43,25 @@ def cut(function):
                 require(
                     isinstance(got, jax.Array),
                     f"{case}: what comes back is {a_or_an(type(got).__name__)}, not an array of JAX",
-                    look="`jax.device_put(array, …)` gives one: return it",
+                    look="return the array that `jax.device_put(array, …)` makes",
                 )
                 require(
                     got.shape == shape and got.dtype == dtype and np.array_equal(np.asarray(got), array),
                     f"{case}: the array has changed",
-                    look="it should lie elsewhere, not be another",
+                    look="change only the placement of the array, not its values",
                 )
                 wanted = NamedSharding(mesh, P(*[None] * axis, name))
                 parts = {one.device: one.data.shape for one in got.addressable_shards}
                 require(
                     len(parts) == count,
                     f"{case}: it lies on {len(parts)} device{'s' * (len(parts) > 1)}",
-                    look="a NamedSharding takes the mesh that comes in",
+                    look="pass the function's mesh to NamedSharding",
                 )
                 require(
                     got.sharding.is_equivalent_to(wanted, len(shape)),
                     f"{case}: each device has {next(iter(parts.values()))}, not "
                     f"{wanted.shard_shape(shape)}",
-                    look="in which place of the spec does the name of the mesh's axis stand?",
+                    look="at which position of the spec is the name of the mesh's axis?",
                 )
 
 
@@ -105,11 +105,12 @@ def spread(function):
         for name, one, right in zip(("mean", "spread"), got, true, strict=True):
             if abs(one - right) <= 1e-3:
                 continue
-            clue = "a mean of standard deviations leaves out how far the strips' means lie apart"
+            clue = ("the mean of the standard deviations ignores the differences between the "
+                "strips' means")
             if name == "mean":
-                clue = "the sum of all numbers, divided by how many there are on *all* devices"
+                clue = "divide the sum of all numbers by how many there are on *all* devices"
             elif abs(one - right**2) <= 1e-2:
-                clue = "is it the root?"
+                clue = "did you take the square root?"
             require(False, f"on {many(count, 'device')}, the {name} {is_not(one, right)}",
                     look=clue)
     _demand_little(mapped, put(values), 256, "only sums need to travel, not what is summed")
@@ -147,11 +148,12 @@ def halo(function):
         case = f"on {many(count, 'device')}, row {row} is wrong: row {place} of device {mine}"
         across = plate[(row - 1 if place == 0 else row + 1) % len(plate)]
         if row in (0, len(plate) - 1) and np.allclose(too_much, across, atol=0.1):
-            clue = "outside of the plate it is cold: the first and the last are no neighbours"
+            clue = "the plate is cold outside: the first and the last strip are not neighbours"
         elif np.allclose(-too_much, across, atol=0.1):
-            clue = "its neighbour on the other device did not come"
+            clue = "the row's neighbour on the other device did not arrive"
         else:
-            clue = "from which device is what it got, and which of its rows?"
+            clue = ("from which device does the received row come, and which row of that device "
+                "is it?")
         require(False, case, look=clue)
     wide = np.zeros((32, 500), np.float32)
     mapped, put = _mapped(function, 8, P("rows"), P("rows"))
@@ -189,9 +191,10 @@ def step_time(function):
         if devices == 1:
             clue = "a single device sends nothing: only 8 bytes for each of n × n cells"
         elif math.isclose(got, 8 * n * n / devices / memory + talk, rel_tol=1e-6):
-            clue = "rows come whole: the longest strip is what the others wait for"
+            clue = "a row is never split, so the other devices wait for the longest strip"
         elif math.isclose(got - work, (devices - 1) * (latency + 4 * n / link), rel_tol=1e-6):
-            clue = "all pairs of neighbours talk at the same time"
+            clue = ("count one transfer time: all pairs of neighbours exchange their rows at the "
+                "same time")
         else:
             clue = f"{neighbours} neighbour{'s' * (neighbours > 1)}: each costs the latency, and " \
                    "the time of 4 * n bytes"
@@ -210,14 +213,15 @@ def _mapped(function, count, in_specs, out_specs):
         mapped.lower(jax.ShapeDtypeStruct((4 * count, 7), np.float32))
     except AssertionError as error:  # what JAX has to say of an axis that it does not know
         require(str(error), "JAX does not know an axis that psum or ppermute is given",
-                look='this mesh has one axis, and its name is "rows"')
+                look='use the name "rows", the only axis of this mesh')
         raise
     except ValueError as error:
         require("statically inferred" not in str(error),
                 "JAX cannot tell that the result is the same on every device, as out_specs says: "
                 "“which require replication”",
-                look="a psum (or pmean) of each result makes it the same everywhere; what is "
-                     "gathered, and what only one device knows, does not count as that")
+                look=("use psum (or pmean) for each result, which makes it the same on every "
+                "device; JAX does not accept a gathered value, or one from a single device, "
+                "as the same everywhere"))
         raise
     return mapped, lambda values: jax.device_put(values, NamedSharding(mesh, P("rows")))
 

@@ -20,7 +20,7 @@ WRONG, wrong = collection("21_more_than_one_gpu")
 
 # --- cut ----------------------------------------------------------------------------------------
 
-wrong("cut", "each device has .*in which place of the spec", "always along the rows")(
+wrong("cut", "each device has .*at which position of the spec", "always along the rows")(
     swap("P(*[None] * axis, mesh.axis_names[0])", "P(mesh.axis_names[0])"))
 wrong("cut", "is not found in mesh", "the name of the example")(
     swap("P(*[None] * axis, mesh.axis_names[0])", 'P(*[None] * axis, "rows")'))
@@ -56,12 +56,12 @@ def as_float32(array, mesh, axis):
 # --- spread -------------------------------------------------------------------------------------
 
 
-@wrong("spread", "leaves out how far the strips' means lie apart")
+@wrong("spread", "ignores the differences between the strips' means")
 def mean_of_spreads(mine):
     return jax.lax.pmean(mine.mean(), "rows"), jax.lax.pmean(mine.std(), "rows")
 
 
-@wrong("spread", "which require replication.*makes it the same everywhere")
+@wrong("spread", "which require replication.*makes it the same on every device")
 def own_strip_only(mine):
     return mine.mean(), mine.std()
 
@@ -72,7 +72,7 @@ def divides_by_its_own_count(mine):
     return mean, jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / mine.size)
 
 
-@wrong("spread", "is it the root")
+@wrong("spread", "take the square root")
 def variance(mine):
     mean = jax.lax.pmean(mine.mean(), "rows")
     return mean, jax.lax.pmean(((mine - mean) ** 2).mean(), "rows")
@@ -87,7 +87,7 @@ def gathers_all(mine):
     )
 
 
-@wrong("spread", 'one axis, and its name is "rows"')
+@wrong("spread", 'the name "rows"')
 def wrong_axis(mine):
     mean = jax.lax.pmean(mine.mean(), "x")
     return mean, jnp.sqrt(jax.lax.pmean(((mine - mean) ** 2).mean(), "x"))
@@ -149,17 +149,17 @@ def ring_back(count):
     return [((k + 1) % count, k) for k in range(count)]
 
 
-wrong("halo", "the first and the last are no neighbours", "a ring")(stepper(ring, ring_back))
-wrong("halo", "from which device|did not come", "to and from swapped")(stepper(backward, forward))
-wrong("halo", "which of its rows|did not come", "first and last row swapped")(
+wrong("halo", "the first and the last strip are not neighbours", "a ring")(stepper(ring, ring_back))
+wrong("halo", "from which device|did not arrive", "to and from swapped")(stepper(backward, forward))
+wrong("halo", "which row of that device|did not arrive", "first and last row swapped")(
     stepper(forward, backward, slice(None, 1), slice(-1, None))
 )
-wrong("halo", "neighbour on the other device did not come", "downwards only")(
+wrong("halo", "neighbour on the other device did not arrive", "downwards only")(
     stepper(forward, lambda count: [])
 )
 
 
-@wrong("halo", "neighbour on the other device did not come")
+@wrong("halo", "neighbour on the other device did not arrive")
 def no_halo(mine):
     return flow(jnp.pad(mine, 1))
 
@@ -234,7 +234,7 @@ def one_message(n, devices, memory, link, latency):
     return 8 * n * math.ceil(n / devices) / memory + (devices > 1) * (latency + 4 * n / link)
 
 
-@wrong("step-time", "all pairs of neighbours talk at the same time")
+@wrong("step-time", "all pairs of neighbours exchange their rows at the same time")
 def one_seam_after_the_other(n, devices, memory, link, latency):
     return 8 * n * math.ceil(n / devices) / memory + (devices - 1) * (latency + 4 * n / link)
 

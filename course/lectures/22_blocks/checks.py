@@ -45,30 +45,32 @@ def masked_sum(kernel):
         require(
             not np.isnan(got[k]),
             f"{case}, the sum of block {k} is nan",
-            look="the last block extends beyond the end, where the values are nan. nan times 0 is nan: "
-                 "leave them out by `where`",
+            look=("the last block extends beyond the end, where the values are nan. nan times "
+                "0 is nan, so leave them out with `where`"),
         )
         require(
             not bad[k],
             f"{case}, the sum of block {k} {is_not(got[k], right[k])}",
-            look="which places has this block among all values, and which of them are below n?",
+            look=("which indices does this block have among all values, and which of them are "
+                "below n?"),
         )
     values[3] = np.nan  # a value that exists: the sum has to show it
     require(
         np.isnan(_in_blocks(partial(kernel, n=n), values, block)[0]),
         "right, but a nan *among the values* is passed over: on a GPU the elements beyond the end can hold "
         "anything, so you cannot recognise them by nan",
-        look="find out by its index what exists, not by its value",
+        look="decide by the index of an element, not by its value, whether it exists",
     )
     require(
         not _multiplies_by_a_mask(partial(_in_blocks, partial(kernel, n=n), fetch=False), values),
         "right here, because XLA replaces the product with a mask by a selection. A GPU multiplies, and "
         "nan times 0 is nan",
-        look="leave out what doesn't exist by `where`, not by multiplication",
+        look="leave out the elements that don't exist with `where`, not with a multiplication",
     )
     _require_whole_block(*(partial(_in_blocks, partial(kernel, n=n), values, block, fetch=False)
                            for block in (32, 128)),
-                         look="a mask for the whole block, and `.sum()` of what it leaves")
+                         look=("make a mask for the whole block, and take `.sum()` of the elements that it "
+                "leaves"))
 
 
 @contextmanager
@@ -146,11 +148,11 @@ def softmax(kernel):
             with without(kernel, (jax.nn, "softmax"), (jax.nn, "log_softmax"),
                          (jax.scipy.special, "softmax"), (jax.scipy.special, "log_softmax"),
                          message="right, but JAX's own softmax does the work",
-                         look="write it out: the largest, the exponentials, their sum"):
+                         look="write softmax out: the maximum, the exponentials and their sum"):
                 run(scores)
             continue
         row = int(np.argmax(bad.any(axis=1)))
-        look = "which columns exist, and along which axis are the maximum and the sum?"
+        look = "which columns exist, and along which axis do you take the maximum and the sum?"
         if np.isnan(got[row]).any():
             look = ("nan comes from columns that don't exist, from inf/inf (scores above 88 need "
                     "their row's own largest taken off), or from 0/0 (was the largest one of this "
@@ -164,11 +166,13 @@ def softmax(kernel):
     require(np.isnan(got[5]).all(), "right, but a nan *among the scores* is passed over: on a GPU the "
                                     "columns that don't exist can hold anything, so you cannot recognise "
                                     "them by nan",
-            look="tell what exists by its column, `jnp.arange(…) < kinds`, not by its value")
+            look=("decide by the column, `jnp.arange(…) < kinds`, not by the value, whether an "
+                "element exists"))
     blocks = [pl.BlockSpec((side, side), lambda i: (i, 0)) for side in (8, 32)]
     _require_whole_block(*(partial(_called, partial(kernel, kinds=kinds), (2,), [block], block,
                                    scores.shape, scores, fetch=False) for block in blocks),
-                         look="all rows at once: maximum and sum along axis 1, with keepdims=True")
+                         look=("work on all rows at once: take maximum and sum along axis 1, with "
+                "keepdims=True"))
 
 
 @exercise(
@@ -229,8 +233,8 @@ def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
         error[i, j] < bound,
         f"{a.shape} times {b.shape} of {a.dtype.name} into {got.dtype.name}: element {(i, j)} "
         f"{is_not(got[i, j], right[i, j])}",
-        look="do all tiles of the strips take part, and is each product added to those before? "
-             "In which type?",
+        look=("do all tiles of the strips take part, and is each product added to the "
+             "earlier ones? In which type?"),
     )
 
 
@@ -244,14 +248,15 @@ def _require_tiles(kernel: Callable, dtype: type) -> list:
         np.prod(largest, dtype=int) <= TILE * TILE,
         f"right, but the kernel has a value of shape {largest} at once, and a tile is "
         f"{(TILE, TILE)}",
-        look="read the strips a tile at a time, by pl.ds in a loop: a long strip fits on no chip",
+        look=("read the strips one tile at a time, with pl.ds in a loop, because no chip "
+             "can hold a long strip"),
     )
     factors = [atom.aval.shape for equation in equations
                if equation.primitive.name == "dot_general" for atom in equation.invars]
     require(
         set(factors) == {(TILE, TILE)},
         f"right, but what is multiplied is {factors or 'not tiles by jnp.dot'}, not two tiles",
-        look="jnp.dot of a tile of A and a tile of B: that is what a tensor core can do",
+        look="use jnp.dot of a tile of A and a tile of B, which a tensor core can compute",
     )
     return equations
 
@@ -267,8 +272,8 @@ def _require_types(equations: list, taken: str, look: str) -> None:
             for atom in one.outvars
             if atom.aval.shape == (TILE, TILE) and "float" in str(atom.aval.dtype)}
     require(sums == {"float32"}, f"right, but products and sums of tiles are {_listed(sums)}, not "
-            "float32 alone", look="preferred_element_type of the product, and the type that the "
-            "sums begin with")
+            "float32 alone", look=("check preferred_element_type of the product, and the type of the initial "
+                "sums"))
 
 
 def _listed(names: set[str]) -> str:
@@ -328,19 +333,18 @@ def to_half(function):
         values[7], values[8] = size, 0.0
         halves, factor = _halves(function, values, name)
         require(np.isfinite(halves).all(), f"{name}: {np.count_nonzero(~np.isfinite(halves))} of "
-                "50 halves aren't finite", look="is the largest, divided by the factor, below "
-                "65,504?")
+                "50 halves aren't finite", look=("is the largest value, divided by the factor, below 65,504?"))
         largest = float(np.abs(halves).max())
         require(1024 <= largest <= 65_504, f"{name}: the largest half is {number(largest)}, not "
-                "between 1,024 and 65,504", look="what power of two is the largest value near?")
+                "between 1,024 and 65,504", look="which power of two is near the largest value?")
         require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {number(factor, 6)} is no power of two, "
-                "so that scaling also rounds", look="2.0 to the power of a whole number")
+                "so that scaling also rounds", look=("compute the factor as 2.0 to the power of a whole number"))
         off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
         require(off.max() <= 2**-11, f"{name}: a value comes back changed by {off.max():.1%} of the "
-                "largest one", look="half * factor has to give the values back")
+                "largest one", look="check that half * factor gives the values back")
     halves, factor = _halves(function, np.zeros(4), "zeros")
     require(factor == 1 and not halves.any(), f"zeros have the factor {factor}, not 1",
-            look="what is the exponent of 0?")
+            look="which exponent does 0 have, and what factor does that give?")
 
 
 @exercise(
@@ -438,7 +442,7 @@ def _halves(function: Callable, values: np.ndarray, name: str) -> tuple[np.ndarr
     require(np.array_equal(before, values), f"{name}: the values themselves were changed",
             look="make a new array")
     require(halves.dtype == np.float16, f"{name}: the array is {halves.dtype}, not float16",
-            look=".astype(np.float16), last")
+            look="convert with .astype(np.float16) as the last step")
     return halves, float(factor)
 
 
@@ -449,7 +453,7 @@ def _called(kernel: Callable, grid: tuple, specs: list, spec: object, shape: tup
     from jax.experimental import pallas as pl
 
     require(callable(kernel), f"this is {a_or_an(type(kernel).__name__)}, not a function",
-            look="the name of the kernel, without parentheses")
+            look="pass the name of the function without parentheses")
     trial(f"the kernel on a grid of {grid}, in interpret mode")
     made = pl.pallas_call(kernel, grid=grid, in_specs=specs, out_specs=spec, interpret=True,
                           out_shape=jax.ShapeDtypeStruct(shape, dtype))(*arrays)

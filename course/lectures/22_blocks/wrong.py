@@ -20,7 +20,7 @@ def place(x_ref):
     return pl.program_id(0) * x_ref.shape[0] + jnp.arange(x_ref.shape[0])
 
 
-@wrong("masked-sum", "block 3 is nan.*leave them out by `where`")
+@wrong("masked-sum", "block 3 is nan.*leave them out with `where`")
 def no_mask(x_ref, sum_ref, *, n):
     sum_ref[...] = x_ref[...].sum(keepdims=True)
 
@@ -36,12 +36,12 @@ def place_in_the_block(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.where(exists, x_ref[...], 0.0).sum(keepdims=True)
 
 
-@wrong("masked-sum", "which places has this block")
+@wrong("masked-sum", "which indices does this block have")
 def one_too_few(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.where(place(x_ref) < n - 1, x_ref[...], 0.0).sum(keepdims=True)
 
 
-@wrong("masked-sum", "by its index what exists, not by its value")
+@wrong("masked-sum", "by the index of an element, not by its value")
 def nansum(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.nansum(x_ref[...], keepdims=True)
 
@@ -139,7 +139,7 @@ def row_after_row_unrolled(scores_ref, out_ref, *, kinds):
         out_ref[row, :] = powers / powers.sum()
 
 
-@wrong("softmax", "a nan .among the scores. is passed over.*by its column")
+@wrong("softmax", "a nan .among the scores. is passed over.*by the column")
 def takes_nan_for_what_is_missing(scores_ref, out_ref, *, kinds):
     scores = scores_ref[...]
     powers = jnp.exp(scores - jnp.nanmax(scores, axis=1, keepdims=True))
@@ -190,7 +190,7 @@ def start_and_stop(a_ref, b_ref, c_ref):
     c_ref[...] = sums
 
 
-@wrong("product", "not tiles by jnp.dot.*what a tensor core can do")
+@wrong("product", "not tiles by jnp.dot.*which a tensor core can compute")
 def a_column_times_a_row(a_ref, b_ref, c_ref):
     def step(k, sums):
         return sums + a_ref[:, pl.ds(k, 1)] * b_ref[pl.ds(k, 1), :]
@@ -256,7 +256,7 @@ def largest_without_sign(values):
     return (values / factor).astype(np.float16), factor
 
 
-@wrong("to-half", "half \\* factor has to give the values back")
+@wrong("to-half", "half \\* factor gives the values back")
 def factor_upside_down(values):
     factor = 2.0 ** (np.frexp(np.abs(values).max())[1] - 12) if values.any() else 1.0
     return (values / factor).astype(np.float16), 1 / factor

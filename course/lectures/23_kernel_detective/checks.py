@@ -48,14 +48,14 @@ def wrong_sum(kernel):
         if len(wrong):
             k = wrong[0]
             require(False, f"with {many(n, 'value')}, sums[{k}] {held(sums[k], expected[k])}; it should be {number(expected[k], 6)}",
-                    look="what do threads without a value put into their place, and do they "
-                         "take part in the tree?")
+                    look=("what do the threads whose index is past the end write to `tile`, and do "
+                "they take part in the tree reduction?"))
     require_parallel(kernel, 4, BLOCK, np.ones(500), np.zeros(4), items=500,
-                     look="keep the tree: all threads of a block take part")
+                     look="keep the tree reduction, in which all threads of a block take part")
     counters = counted(kernel, 4, BLOCK, np.ones(500), np.zeros(4))
     atomics = counters.global_atomics + counters.shared_atomics
     require(atomics == 0, f"right, but the tree is gone: {many(atomics, 'atomic')} add up 500 values",
-            look="keep the tree, and correct the one line that fills it")
+            look="keep the tree reduction, and correct the one line that fills `tile`")
 
 
 @exercise(
@@ -78,7 +78,7 @@ def crash(maxima_of):
         require(
             isinstance(found, np.ndarray) and found.ndim == 1,
             f"with {many(n, 'value')}, the answer is {found!r}, not an array with a place for each run",
-            look="what does run_maxima return?",
+            look="does run_maxima return the array of the maxima?",
         )
         require(
             len(found) == len(expected),
@@ -92,8 +92,8 @@ def crash(maxima_of):
             k = wrong[0]
             require(False, f"with {many(n, 'value')}, all negative, maximum {k} "
                            f"{is_not(found[k], expected[k])}",
-                    look="what is in maxima before the launch, and does each run have a place "
-                         "of its own?")
+                    look=("what is in `maxima` before the launch, and does each run have its own "
+                "element?"))
         _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
                        f"with {many(n, 'value')}, the maxima", "keep_maxima finds them, a thread for each "
                        "value: the function only makes room and launches")
@@ -187,7 +187,8 @@ def hang(kernel):
             require(
                 best[0] == expected,
                 f"{case}, best[0] {is_not(best[0], expected)}",
-                look="is the larger one kept, and is what lies below the cut left out?",
+                look=("does the kernel keep the larger value, and does it leave out the values "
+                "below the cut?"),
             )
             require(lock[0] == 0, f"{case}, lock[0] is {lock[0]} at the end",
                     look="which thread releases the lock, and on which paths?")
@@ -196,10 +197,11 @@ def hang(kernel):
     counters_of_all = counted(kernel, 2, 32, np.ones(64), 2.0, np.zeros(1), np.zeros(1, np.int32))
     require(counters_of_all.threads_at_work >= 32,
             f"right, but {counters_of_all.threads_at_work} of 64 threads look at the 64 values",
-            look="each thread has a value of its own, as before")
+            look="let each thread look at its own value, as before")
     require(counters.global_stores >= 1,
             "the answer is right, but the lock guards nothing: best[0] is changed by an atomic",
-            look="after you take the lock and before you release it, compare with best[0] and write it")
+            look=("compare with best[0] and write it after you take the lock and before you "
+                "release it"))
 
 
 def _waits_for_the_lock(kernel) -> bool:
@@ -235,7 +237,8 @@ def slow(kernel):
             k = wrong[0]
             require(False, f"with a table of {rows} × {columns}, sums[{k}] {held(sums[k], table[k].sum())}; it should be "
                            f"{number(table[k].sum(), 6)}",
-                    look="a block for each row: does every column have a lane, and who writes?")
+                    look=("use a block for each row: does every column have a lane, and which thread "
+                "writes?"))
     rows, columns = 16, 1024
     counters = counted(kernel, rows, 32, np.ones((rows, columns)), np.zeros(rows))
     fewest = rows * columns * 8 // 32
@@ -246,7 +249,7 @@ def slow(kernel):
         look="which columns do the 32 lanes of a warp read at one moment?",
     )
     require_parallel(kernel, rows, 32, np.ones((rows, columns)), np.zeros(rows),
-                     items=rows * columns, look="all 32 lanes of a row's block take their share")
+                     items=rows * columns, look=("give each of the 32 lanes of a row's block its share of the columns"))
 
 
 @exercise(
@@ -268,7 +271,7 @@ def most_days(shares):
         require(
             isinstance(found, np.ndarray) and found.shape == values.shape,
             f"with {many(n, 'value')}, the answer is {type(found).__name__}, not an array of {n} shares",
-            look="copy_to_host, and return it",
+            look="copy the shares to the host with copy_to_host, and return them",
         )
         found, expected = np.asarray(found), values / values.sum()
         wrong = np.flatnonzero(~np.isclose(found, expected, rtol=1e-12, atol=0.0))
@@ -319,12 +322,12 @@ def two_streams(program):
                 engines.count("copy in") == engines.count("copy out") == 2,
                 f"{engines.count('copy in')} halves are copied in and "
                 f"{engines.count('copy out')} out",
-                look="each half: copy_in, add, divide, copy_out",
+                look="queue copy_in, add, divide and copy_out for each half",
             )
             require(
                 engines.count("kernel") >= 4,
                 f"{engines.count('kernel')} launches were queued; each half needs two",
-                look="stream.launch(add_half, buffer, totals, k), and later divide_half",
+                look="queue stream.launch(add_half, buffer, totals, k), and later divide_half",
             )
             order = gpu.run(seed)
             total = sum(half.sum() for half in halves)
@@ -335,14 +338,14 @@ def two_streams(program):
                     not np.allclose(result, half / old),
                     "the halves were changed after the work was queued and before it ran, and "
                     f"half {k} is divided by the old total, {old:g}: the host added it up",
-                    look="add_half adds up, on the device, when its turn comes; the host queues",
+                    look=("let add_half add up the values on the device; the host only queues the work"),
                 )
                 told = " → ".join(task.label for task in order)
                 what = "garbage" if np.isnan(result).any() else f"{result}, not {half / total}"
                 require(False, f"in an order that is allowed, half {k} is {what}\n({told})",
-                        look="which totals does this division need, and what makes sure that "
-                             "both are there?")
+                        look=("which totals does this division need, and what ensures that both are "
+                "complete?"))
         units = gpu.timetable()
         require(units <= 6, f"right in every order, but done after {units} units; 6 are enough",
-                look="which task waits for one that it does not need? gpu.synchronize() holds up "
-                     "everything, an event only what comes after its wait")
+                look=("which task waits for one that it does not need? gpu.synchronize() holds up "
+                "everything; an event holds up only the work after its wait"))

@@ -286,7 +286,7 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
                  title="a row for each thread")
 
 # %% [markdown] id="slow-why" tags=["why"]
-# It complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's
+# The report complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's
 # cache. But a warp reads *together*, so at any moment its 32 lanes are in 32 different rows, 480 elements apart, and
 # each lane fetches a sector of 32 bytes for the 8 bytes that it uses. That is four times the traffic, for a kernel that
 # does little else.

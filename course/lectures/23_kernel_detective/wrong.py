@@ -46,7 +46,7 @@ def adding(filler=None, leave=False):
     return kernel
 
 
-wrong("wrong-sum", "it should be .*what do threads without a value put", "fills_with_ones")(
+wrong("wrong-sum", "it should be .*whose index is past the end write", "fills_with_ones")(
     adding(filler=1.0))
 wrong("wrong-sum", "uninitialised", "as_reported")(adding())
 wrong("wrong-sum", "barrier|uninitialised", "loose_threads_leave")(adding(leave=True))
@@ -175,7 +175,7 @@ def keeping(release=True, fences=(True, True), at_least=True):
 wrong("hang", "no thread can go on", "as reported")(keeping(release=False))
 wrong("hang", "one of its two fences is not", "no fences")(keeping(fences=(False, False)))
 wrong("hang", "one of its two fences is not", "no last fence")(keeping(fences=(True, False)))
-wrong("hang", "what lies below the cut left out", "keeps what is below")(keeping(at_least=False))
+wrong("hang", "leave out the values below the cut", "keeps what is below")(keeping(at_least=False))
 
 
 @wrong("hang", "race")

@@ -58,7 +58,7 @@ def walk(interpret):
         try:
             with without(interpret, *_interpreters(), when=whole,
                          message="JAX's own interpreter walks through the jaxpr, not yours",
-                         look="a loop over `closed.jaxpr.eqns`, and `run` for each"):
+                         look="loop over `closed.jaxpr.eqns` and call `run` for each equation"):
                 got = interpret(closed, x, y)
         except KeyError as error:
             require(False, f"for {name}, the dictionary lacks {_in_words(error.args[0], closed)}",
@@ -67,7 +67,7 @@ def walk(interpret):
             isinstance(got, list | tuple) and len(got) == len(closed.jaxpr.outvars),
             f"for {name}, the function returns {_briefly(got)}, not a list of "
             f"{len(closed.jaxpr.outvars)}",
-            look="one result for each of `jaxpr.outvars`",
+            look="return one result for each of `jaxpr.outvars`",
         )
         for value, right in zip(got, jax.tree.leaves(function(x, y)), strict=True):
             require(
@@ -122,17 +122,17 @@ def power(power):
         require(
             not (called and called[0] not in ("float", "int")),
             f"{case} calls {called and called[0]}",
-            look="products of x and of what you have named",
+            look="use only products of x and of the variables that you have named",
         )
         products, divisions = whole.count("*"), whole.count("/")
         enough = max(abs(y).bit_length() - 1, 0) + max(abs(y).bit_count() - 1, 0)
         require(
             products <= max(enough, 0),
             f"{case} has {products} products where {enough} do",
-            look="square what you have: x, x², x⁴ …, each from the one before, by `name`",
+            look="square repeatedly: make x, x², x⁴ …, each from the one before, with `name`",
         )
         require(divisions <= (y < 0), f"{case} has {divisions} divisions",
-                look="one division, and only for exponents below 0")
+                look="use one division, and only for exponents below 0")
         lines += [f"const float p{place}_{k} = {text};" for k, text in enumerate(texts[:-1])]
         lines.append(f"out[{len(exponents)} * i + {place}] = {texts[-1]};")
     source = ('extern "C" __global__ void powers(const float *in, float *out, int n)\n{\n'
@@ -149,7 +149,7 @@ def power(power):
         require(
             np.isclose(got[k, place], right[k], rtol=near, atol=0),
             f"{base[k]} ** {y} {is_not(got[k, place], right[k])}",
-            look="which squares does the exponent ask for, in binary?",
+            look="which squares do the binary digits of the exponent select?",
         )
 
 
@@ -159,14 +159,14 @@ def _texts_of(power, prefix: str, x: str, y: int) -> list[str]:
 
     def name(text):
         require(isinstance(text, str), f"for x**{y}, `name` gets {_briefly(text)}",
-                look='name("x * x") takes a text and gives the name of its variable')
+                look='call `name("x * x")` with a string; it returns the name of a variable')
         if text not in texts:
             texts.append(text)
         return f"{prefix}{texts.index(text)}"
 
     text = power(name, x, y)
-    require(isinstance(text, str), f"for x**{y}, the function returns {_briefly(text)}, not a text",
-            look="a text of C++, for 0 and below too")
+    require(isinstance(text, str), f"for x**{y}, the function returns {_briefly(text)}, not a string",
+            look="return a string of C++, also for exponents of 0 and below")
     return [*texts, text]
 
 
@@ -200,16 +200,18 @@ def broadcast(broadcast_index):
             inner = broadcast_index(index, shape, dimensions)
         except IndexError:
             require(False, f"{case} there is no such axis",
-                    look="`index` has the result's axes, `shape` and `dimensions` the operand's")
+                    look=("`index` has the axes of the result, but `shape` and `dimensions` have those "
+                "of the operand"))
         require(
             isinstance(inner, tuple) and all(isinstance(text, str) for text in inner),
-            f"{case} the function returns {_briefly(inner)}, not a tuple of texts",
-            look="our compiler keeps what it has computed for an index: a tuple can be a key",
+            f"{case} the function returns {_briefly(inner)}, not a tuple of strings",
+            look=("return a tuple: our compiler caches the results for each index, and a tuple "
+                "can be a key"),
         )
         require(
             len(inner) == len(shape),
-            f"{case} the function returns {len(inner)} texts: {inner}",
-            look="one for each axis of the operand",
+            f"{case} the function returns {len(inner)} strings: {inner}",
+            look="return one for each axis of the operand",
         )
         axes = "".join(f"for (int {name} = 0; {name} < {extent}; ++{name}) "
                        for name, extent in zip(names, result, strict=True))
@@ -235,8 +237,8 @@ def broadcast(broadcast_index):
                 False,
                 f"from shape {shape} to {result}, dimensions {dimensions}, element {at} is element "
                 f"{got[at]} of the operand (as it lies in memory), not {right[at]}",
-                look="axis k of the operand is axis `dimensions[k]` of the result; an axis of "
-                "length 1 has element 0 only",
+                look=("axis k of the operand is axis `dimensions[k]` of the result, and an axis of "
+                "length 1 has only element 0"),
             )
 
 
@@ -283,10 +285,10 @@ def nested(build):
                     f"{_in_words(error.args[0], inner)}", look=look)
         except ValueError as error:  # zip's, about lengths
             require(False, f"for {name}, {error}",
-                    look="a list of all results, one for each of the equation's `outvars`")
+                    look="return a list of all results, one for each of the equation's `outvars`")
         except TypeError as error:
             require("NoneType" not in str(error), f"for {name}, `inlined` returns None",
-                    look="the list of the results")
+                    look="return the list of the results")
             raise
         outs = [np.zeros(result.shape, result.dtype) for result in built.results]
         given = [x, y, *map(np.asarray, built.constants)]
@@ -310,7 +312,7 @@ def nested(build):
         given = [jax.ShapeDtypeStruct(one.aval.shape, one.aval.dtype) for one in equation.invars]
         looped = jax.make_jaxpr(
             lambda *given, one=equation: one.primitive.bind(*given, **one.params)[-1])(*given)
-        look = "what `CALLS` lists: no `scan`, `while` or `cond`"
+        look = "inline only the primitives that `CALLS` lists, not `scan`, `while` or `cond`"
         try:
             build(looped)
         except NotImplementedError:
@@ -342,7 +344,7 @@ def key(key_of):
         try:
             hash(made)
         except TypeError as error:
-            require(False, f"the key cannot be looked up: {error}", look="tuples, not lists")
+            require(False, f"the key cannot be looked up: {error}", look=("use tuples instead of lists in the key"))
         return made
 
     three, four = np.ones(3, np.float32), np.ones(4, np.float32)
@@ -356,8 +358,8 @@ def key(key_of):
         require(
             of(*before) == of(*after),
             f"{what}: the key is another one, and `my_jit` compiles again",
-            look="values must not count, nor which array it is; what does the kernel's text "
-            "depend on?",
+            look=("the key must not depend on the values, nor on which array it is: what does "
+                "the kernel's source depend on?"),
         )
     square = np.ones((2, 6), np.float32)
     different = {
@@ -388,7 +390,7 @@ def key(key_of):
         )
     keys = [of(*before) for before in itertools.chain(
         (pair[0] for pair in same.values()), (pair[0] for pair in different.values()))]
-    require(len(set(keys)) > 5, "the keys are nearly all alike", look="tree, shapes, types")
+    require(len(set(keys)) > 5, "the keys are nearly all alike", look=("put the tree, the shapes and the types into the key"))
 
 
 def _briefly(value: object) -> str:

@@ -86,7 +86,7 @@ def as_it_stands(name, x, y):
     return f"pow({x}, {y})"
 
 
-@wrong("power", "7 products where 3 do|4 products where 3 do.*square what you have")
+@wrong("power", "7 products where 3 do|4 products where 3 do.*square repeatedly")
 def one_after_the_other(name, x, y):
     product = " * ".join([x] * abs(y)) or "1"
     return product if y >= 0 else f"1 / ({product})"
@@ -128,7 +128,7 @@ def only_powers_of_two(name, x, y):
     return "1" if y == 0 else square if y > 0 else f"1 / ({square})"
 
 
-@wrong("power", "returns 1, not a text")
+@wrong("power", "returns 1, not a string")
 def a_number_for_zero(name, x, y):
     return 1 if y == 0 else (_squared(name, x, y) if y > 0 else f"1 / ({_squared(name, x, -y)})")
 
@@ -148,7 +148,7 @@ def a_table_of_small_ones(name, x, y):
 # --- broadcast ----------------------------------------------------------------------------------
 
 
-@wrong("broadcast", "returns 0 texts")
+@wrong("broadcast", "returns 0 strings")
 def for_numbers_only(index, shape, dimensions):
     return ()
 
@@ -158,7 +158,7 @@ def as_it_stood(index, shape, dimensions):
     return ("0",) * len(shape)
 
 
-@wrong("broadcast", "returns 2 texts")
+@wrong("broadcast", "returns 2 strings")
 def the_index_as_it_is(index, shape, dimensions):
     return index
 
@@ -174,7 +174,7 @@ def aligns_at_the_end(index, shape, dimensions):
     return tuple("0" if extent == 1 else i for i, extent in zip(last, shape, strict=True))
 
 
-@wrong("broadcast", "not a tuple of texts")
+@wrong("broadcast", "not a tuple of strings")
 def a_list(index, shape, dimensions):
     return ["0" if extent == 1 else index[axis]
             for extent, axis in zip(shape, dimensions, strict=True)]

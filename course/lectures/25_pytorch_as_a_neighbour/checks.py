@@ -44,7 +44,7 @@ def collect(kernel):
     n = 1024
     x, charge, g = _drawn(random, n, 64, np.float64)
     require_parallel(kernel, 8, 128, x, charge, g, np.zeros(n), np.zeros(n), items=n,
-                     look="a thread for each hit")
+                     look="use a thread for each hit")
     atomics = counted(kernel, 8, 128, x, charge, g, np.zeros(n), np.zeros(n)).global_atomics
     require(atomics == 0, f"right, but with {many(atomics, 'atomic')}",
             look="no other thread writes a hit's derivatives, so a plain assignment is enough")
@@ -92,12 +92,14 @@ class Context:
         for one in arrays:
             require(one is None or hasattr(one, "shape"),
                     f"save_for_backward gets {one!r}, and keeps arrays alone",
-                    look="a number is kept as an attribute, if it is needed: ctx.n = n")
+                    look="keep a number as an attribute, if you need it: ctx.n = n")
         self.saved_tensors = arrays
 
 
-EACH = "return by_x, by_charge, None: a derivative for each input, and None for n, which is a number"
-OF_COLLECT = "`collect(x, charge, g)` gives both: of what was kept, and of the g that came"
+EACH = ("return `by_x, by_charge, None`: a derivative for each input, and None for "
+       "n, which is a number")
+OF_COLLECT = ("call `collect(x, charge, g)` with the saved inputs and the g that came in: "
+             "it returns both derivatives")
 
 
 @exercise(

@@ -56,25 +56,25 @@ def on_the_host(x, charge, g, by_x, by_charge):
 rule = partial(wrong, "rule")
 
 rule("backward gives 2 derivatives for 3 inputs.*None for n", "n has none")(
-    swap("return by_x, by_charge, None", "return by_x, by_charge"))
+    swap("return `by_x, by_charge, None", "return `by_x, by_charge"))
 rule("by_x comes first", "the other way round")(
-    swap("return by_x, by_charge, None", "return by_charge, by_x, None"))
+    swap("return `by_x, by_charge, None", "return by_charge, by_x, None"))
 rule("backward gives a derivative for n", "a slope for n")(
-    swap("return by_x, by_charge, None", "return by_x, by_charge, 0.0"))
+    swap("return `by_x, by_charge, None", "return `by_x, by_charge, 0.0"))
 rule("the derivative with respect to charge is None", "by x alone")(
-    swap("return by_x, by_charge, None", "return by_x, None, None"))
-rule("of the g that came", "g is taken for 1")(
+    swap("return `by_x, by_charge, None", "return by_x, None, None"))
+rule("the g that came in", "g is taken for 1")(
     swap("collect(x, charge, g)", "collect(x, charge, g * 0 + 1)"))
-rule("of the g that came", "g without its sign")(swap("collect(x, charge, g)", "collect(x, charge, abs(g))"))
-rule("of what was kept", "kept the wrong way round")(
+rule("the g that came in", "g without its sign")(swap("collect(x, charge, g)", "collect(x, charge, abs(g))"))
+rule("the saved inputs", "kept the wrong way round")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(charge, x)"))
 rule("the derivative with respect to x is|not enough values|ValueError", "keeps nothing")(
     swap("    ctx.save_for_backward(x, charge)\n", ""))
 rule("save_for_backward gets .*arrays alone", "keeps n among the arrays")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(x, charge, _n)"),
     swap("x, charge = ctx.saved_tensors", "x, charge, _ = ctx.saved_tensors"))
-rule("of what was kept", "charges of 1")(swap("collect(x, charge, g)", "collect(x, charge * 0 + 1, g)"))
-rule("of what was kept", "keeps the first for all")(
+rule("the saved inputs", "charges of 1")(swap("collect(x, charge, g)", "collect(x, charge * 0 + 1, g)"))
+rule("the saved inputs", "keeps the first for all")(
     swap("def setup_context(ctx, inputs, output):\n    x, charge, _n = inputs\n    ctx.save_for_backward(x, charge)",
          "kept = []\n\n\ndef setup_context(ctx, inputs, output):\n    x, charge, _n = inputs\n    "
          "kept.extend((x, charge))\n    ctx.save_for_backward(*kept[:2])"),)

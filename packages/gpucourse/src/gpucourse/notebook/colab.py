@@ -41,8 +41,8 @@ _RESTART = (
     "notebook from the top."
 )
 _FAILED = (
-    "pip could not install what the course needs. Runtime › Disconnect and delete runtime gives a "
-    "fresh machine; run this cell again there. pip said:\n{}"
+    "pip could not install what the course needs. Choose Runtime › Disconnect and delete runtime "
+    "to get a fresh machine, then run this cell again. pip said:\n{}"
 )
 
 

@@ -50,8 +50,8 @@ def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | No
     if cluster is None:
         if function.explicit_cluster:
             raise LaunchError(
-                f"{kernel} must be launched in clusters (.explicitcluster): give the "
-                "launch a cluster's size, or the kernel __cluster_dims__"
+                f"{kernel} must be launched in clusters (.explicitcluster): pass "
+                "a cluster size at the launch, or declare `__cluster_dims__` on the kernel"
             )
         return 1, 1, 1
     size = cluster[0] * cluster[1] * cluster[2]
