@@ -105,5 +105,5 @@ board()
 # *Where people get stuck.* At first they look for the loop. In “Two dimensions” they confuse row and column, because
 # the column is the first number.
 #
-# *Frequent questions.* "Why is there no time?" There is no GPU, and a processor's time would say nothing about one,
-# whereas counts are the same on every machine.
+# *Frequent questions.* "Why is there no time?" Without a GPU, only the CPU's time could be measured, and it would say
+# nothing about a GPU. Counts are the same on every machine.

@@ -624,11 +624,11 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # accept `d_heat.get().max()`, which transfers everything. In `crossover`, people round down, or divide by a negative
 # gain.
 #
-# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link is as wide as the memory, but
-# each launch still takes its time to start. "Why 4 µs?" It is an assumption near the best reported values. Starts from
-# Python take longer, as the recorded rows `launch/numba` and `launch/cupy` show. "So is a GPU 100 times faster or not?"
-# Compared with one core, it can be, for the right work: see the recorded rows `scaling.quadratic/numba` and
-# `scaling.quadratic/numpy`. Compared with all 96 cores, look at the bandwidths in the table of section 1, which differ
-# by a factor of seven.
+# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link has the bandwidth of the
+# memory, but each launch still takes time to start. "Why 4 µs?" It is an assumption near the best reported values.
+# Launches from Python take longer, as the recorded rows `launch/numba` and `launch/cupy` show. "So is a GPU 100 times
+# faster or not?" Compared with one core, it can be, for the right work: see the recorded rows `scaling.quadratic/numba`
+# and `scaling.quadratic/numpy`. Compared with all 96 cores, look at the bandwidths in the table of section 1, which
+# differ by a factor of seven.
 #
 # *What goes wrong.* Noisy machines move the measured column, but the verdicts hold, except near "never".

@@ -356,7 +356,8 @@ recorded_times("quadratic.float64")
 # *Where people get stuck.* In `entered` they miss a semicolon, for which the message names the line after it. In
 # `wall-or-miss` they write `<= 0`, although a line that touches the pipe has a time.
 #
-# *Frequent questions.* "Which one is the fastest?" For one formula they are equal, as the recorded times show. For work
-# in which threads need each other's results, the algorithm decides. "Do I need C++?" You don't need it for this
-# course's projects, but you need to read some, because most examples on the web are in C++. "Why not PyTorch?" You can
-# do all of this with its arrays. The last lesson of the course joins your own kernels to PyTorch.
+# *Frequent questions.* "Which one is the fastest?" For one formula the four tools are equally fast, as the recorded
+# timings show. If threads need each other's results, the algorithm decides. "Do I need C++?" You don't need C++ for
+# this course's projects, but you should be able to read it, because most examples on the web are in C++. "Why not
+# PyTorch?" You can do all of this with PyTorch's tensors. The last lesson of the course combines your own kernels with
+# PyTorch.

@@ -621,11 +621,11 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #
 # *Frequent questions.* "Why C++ at all?" CUDA's documentation, examples and libraries use it, and a kernel that you
 # find there runs here unchanged. "Does it compile each time?" No, because PyCUDA and CuPy keep compiled code in the
-# user's cache folder, and compile a string again only after a change. "Is C++ faster than Numba's Python?" It sometimes
-# is, although both end as PTX. The quadratic formula takes the same time in both. A sum by a tree, written in the same
-# way, takes 1.30 times as long in Numba, and a Mandelbrot picture 1.24 times. The recorded rows are `reduction/tree`,
-# `reduction/cpp` and `mandelbrot.picture`. Numba counts in 64 bits and tests the sign of every index, so its tree needs
-# 20 machine instructions per number, and C++ needs 7.
+# user's cache folder, and compile a string again only if it has changed. "Is C++ faster than Numba's Python?" It
+# sometimes is, although both are compiled to PTX. The quadratic formula takes the same time in both. A tree reduction
+# that is written in the same way takes 1.30 times as long in Numba, and a Mandelbrot picture takes 1.24 times as long.
+# The recorded rows are `reduction/tree`, `reduction/cpp` and `mandelbrot.picture`. Numba uses 64-bit integers and tests
+# the sign of every index, so its reduction needs 20 machine instructions per number, whereas the one in C++ needs 7.
 #
 # *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and continues through CuPy. All cells of
 # this lecture work, but other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until the

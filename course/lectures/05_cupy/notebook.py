@@ -577,5 +577,5 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 #
 # *Frequent questions.* "Does `import cupy as np` work?" Often it does, until you need a plot, a list or a string. "Why
 # is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk
-# (`~/.cupy/kernel_cache`), so the second run of the program is quicker. "Is CuPy tied to NVIDIA?" It nearly is, because
-# its own documentation calls its support of AMD's ROCm experimental.
+# (`~/.cupy/kernel_cache`), so the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Almost. CuPy also
+# runs on AMD's ROCm, but its own documentation calls that support experimental.

@@ -836,12 +836,12 @@ check("check-then-act", hardest)
 # *Where people get stuck.* In `loop-to-kernel` they keep the loop, and every thread does all the work. In `stencil`,
 # `(column - 1) % columns` worries those who come from C. In Python, and so in Numba, it is never negative.
 #
-# *Frequent questions.* "Why is the first cell so slow?" Its first run compiles the kernel, so run it twice. "Is it as
-# fast as CUDA C++?" It often is, as the quadratic formula of "The walk" shows. But a sum by a tree takes 1.3 times as
-# long as in C++, and a launch costs more. "Why is x the column?" The hardware numbers threads by x first, and NumPy's
-# memory is contiguous along the last index, which is the column. "Why does the race give the same wrong answer each
-# time?" The virtual GPU takes the same order on each run. With `virtualgpu.schedule(seed)` it takes another order, and
-# a real GPU takes any.
+# *Frequent questions.* "Why is the first cell so slow?" The first run compiles the kernel. Run the cell again, and it
+# is quick. "Is it as fast as CUDA C++?" It often is, as the quadratic formula of "The walk" shows. But a tree reduction
+# takes 1.3 times as long as in C++, and a launch also takes longer. "Why is x the column?" The hardware numbers threads
+# by x first, and NumPy's memory is contiguous along the last index, which is the column. "Why does the race give the
+# same wrong answer each time?" The virtual GPU runs the threads in the same order each time. With
+# `virtualgpu.schedule(seed)` it uses a different order, and on a real GPU the order can be any.
 #
 # *What goes wrong.* If you edit a kernel, run the cell that defines it before you run the cell that launches it,
 # because otherwise the launch uses the old kernel.

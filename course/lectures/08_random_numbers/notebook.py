@@ -456,10 +456,10 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # and their counters on the board. In `chi-square`, they give 1.0 its own bin, but [0, 1) has no 1.0.
 #
 # *Frequent questions.* "Why not seed with the time?" Then nobody can repeat the result, and threads that start together
-# get the same time. "Is `np.random` on the host not enough?" It is enough for a few million numbers, but more of them
-# take long to cross the link to the device, which is tens of times narrower than the device's memory. "Can all threads
-# have random seeds?" If n streams of length L start in a period P, the chance of an overlap is about n²L/P. That is
-# negligible for 2¹²⁸ and too much for 2³².
+# get the same seed. "Is `np.random` on the host not enough?" It is enough for a few million numbers. More numbers take
+# long to copy, because the link to the device has tens of times less bandwidth than the device's memory. "Can all
+# threads have random seeds?" If n streams of length L start in a period P, the chance of an overlap is about n²L/P.
+# That is negligible for 2¹²⁸ and too much for 2³².
 #
 # *What goes wrong.* On a real GPU the numbers are the same, because they are integers. Only sums of floats may differ
 # in the last digits.

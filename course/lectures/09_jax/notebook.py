@@ -554,10 +554,10 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # `at-add`, -0.3 becomes 0 when truncated to an integer. JAX drops values beyond the last bin, but an index below the
 # first counts from the end. In `aim`, `for` also works, but takes a while to compile.
 #
-# *Frequent questions.* "Why not PyTorch?" PyTorch has much of the same in `torch.func` and `torch.compile`. JAX is the
-# smaller language, and functions without side effects are easier to reason about. "PyTorch as a neighbour" uses kernels
-# with PyTorch. "Where does it run?" It runs on the device that `jax.devices()` shows, and the same code runs on CPU,
-# GPU and TPU. "Why is the derivative not quite smooth?" The flight is computed in steps of 0.02 s.
+# *Frequent questions.* "Why not PyTorch?" PyTorch offers much of this in `torch.func` and `torch.compile`. JAX is the
+# smaller language, and functions without side effects are easier to reason about. The lesson "PyTorch as a neighbour"
+# combines kernels with PyTorch. "Where does it run?" It runs on the device that `jax.devices()` shows, and the same
+# code runs on CPU, GPU and TPU. "Why is the derivative not quite smooth?" The flight is computed in steps of 0.02 s.
 #
 # *What goes wrong.* A cell that counts traces prints other numbers when it is run a second time, because the function
 # is compiled already. Run the cell that defines it as well.

@@ -810,9 +810,9 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 # `enumerate` as the position, which leaves gaps where a muon was thrown away.
 #
 # *Frequent questions.* "Does uproot read straight into the GPU?" No, the CPU decompresses the files, and then the
-# columns are copied. "Why not just pad?" You may pad for at most seven muons. Most jets have few tracks and some have
-# hundreds, so padding them would cost far too much. "Is Awkward fast on the GPU?" Each operation is fast, but there
-# are many of them.
+# columns are copied. "Why not just pad?" For at most seven muons you can pad. Most jets have few tracks and some have
+# hundreds, so padding them would cost far too much. "Is Awkward fast on the GPU?" Each operation is fast, but there are
+# many of them.
 #
 # *What goes wrong.* On a real GPU the first `ak.` operation compiles all of Awkward's CUDA kernels, which may
 # take minutes, so run it before the room does. After `vector.register_awkward()`, names matter: a record called

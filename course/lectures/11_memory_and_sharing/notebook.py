@@ -100,5 +100,5 @@ board()
 #
 # *Where people get stuck.* They put the barrier inside an `if`, or their guard stops threads that still have something to fetch.
 #
-# *Frequent questions.* "Doesn't the cache do all this by itself?" It often does a good part of it, but the counts
-# here ignore it. If you have a GPU, measure the time.
+# *Frequent questions.* "Doesn't the cache do all this by itself?" The cache often does a good part of it, but the
+# counts here ignore the cache. If you have a GPU, measure the time.

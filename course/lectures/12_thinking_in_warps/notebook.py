@@ -1001,7 +1001,7 @@ recorded_times("lesson.product")
 # `occupancy`, they assume one big register file in place of four parts. Let them stall, because the messages explain
 # it.
 #
-# *Frequent questions.* "Does sorting pay?" It pays if each thread has much work, or if you use the same order again,
-# whereas here it only shows what divergence costs. "Don't caches fix the shares?" They fix some of them, but the counts
-# ignore the cache, and a profiler on a GPU shows how much it helped. "Which is the best occupancy?" It is the smallest
-# at which no unit waits for data.
+# *Frequent questions.* "Does sorting pay?" It pays if each thread has much work, or if you use the same order again.
+# Here it only shows what divergence costs. "Don't caches fix the shares?" Caches improve some of the shares, but the
+# counts ignore the cache. A profiler on a GPU shows how much the cache helped. "Which is the best occupancy?" It is the
+# smallest at which no unit waits for data.

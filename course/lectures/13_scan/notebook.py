@@ -454,6 +454,6 @@ gpucourse.memory(write_kept, 8, THREADS, gusts[:1024], (gusts[:1024] > 60).astyp
 # or take `totals` from the thread of the *last value* and not from the block's last thread. In `scan`, a block adds its
 # own total as well, and its numbers are too large.
 #
-# *Frequent questions.* "Isn't a loop on the CPU faster?" It is, by far, for a thousand numbers. If the numbers are on
-# the device, fetching them costs more than scanning them. "Why not one block that loops?" It works, but all
-# multiprocessors except one have nothing to do.
+# *Frequent questions.* "Isn't a loop on the CPU faster?" For a thousand numbers it is, by far. But if the numbers are
+# already on the device, copying them to the host takes longer than scanning them on the device. "Why not one block that
+# loops?" It works, but all multiprocessors except one have nothing to do.

@@ -105,5 +105,5 @@ board()
 # *Where people get stuck.* In the scan they write `tile[t] += tile[t - distance]` in one line. In the one-pass scan all threads
 # wait for `ready`, where one is enough.
 #
-# *Frequent questions.* "May blocks really wait for each other?" They may wait for blocks that are already running,
-# and the ticket makes sure of that. A barrier of the whole grid needs a cooperative launch.
+# *Frequent questions.* "May blocks really wait for each other?" They may wait for blocks that are already running, and
+# the ticket makes sure of that. A barrier across the whole grid needs a cooperative launch.

@@ -676,7 +676,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # ufunc broadcasts, and a compiled function of numbers doesn't. In `where`, they write `if` again, or `np.where`, which
 # needs values.
 #
-# *Frequent questions.* "Is Numba as fast as C?" It mostly is, because LLVM compiles both. "Why is my JAX slower than
+# *Frequent questions.* "Is Numba as fast as C?" Usually it is, because LLVM compiles both. "Why is my JAX slower than
 # NumPy?" Each call costs some microseconds, which matters for small arrays. To time a call, wait for it with
 # `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` by default.
 #

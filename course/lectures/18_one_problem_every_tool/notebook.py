@@ -862,11 +862,11 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # *Where people get stuck.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
 # launches, and the check reports both.
 #
-# *Frequent questions.* "Which is fastest?" Section 5 lists the recorded timings. The kernels with one thread for each pixel
-# have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba. Numba counts steps in 64 bits, so a step takes
-# 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one, but it is not
-# the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your machine has a GPU.
-# This course shows no time that was not measured.
+# *Frequent questions.* "Which is fastest?" C++ is, as the timings in section 5 show. The kernels with one thread for
+# each pixel have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba. Numba counts steps in 64 bits, so a
+# step takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one, but
+# it is not the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your
+# machine has a GPU. This course shows no time that was not measured.
 #
 # *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays
 # of CuPy and Numba do not exist, so use `pycuda.autoprimaryctx`, which shares theirs.

@@ -574,5 +574,5 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # `cuda` they write `continue`, but a thread has no next sweep, so it must `return`.
 #
 # *Frequent questions.* "Why not port straight to CUDA?" You can, with the same test. The NumPy version shows what the
-# loop means, and remains as a slow reference that is right. "Are nine digits enough?" They are enough for sums in
-# another order. Ask how much the last digit of a result matters, and write the answer down.
+# loop means, and remains as a slow reference that is right. "Are nine digits enough?" They are enough if only the order
+# of the additions differs. Ask how much the last digit of a result matters, and write the answer down.

@@ -292,5 +292,5 @@ check("pipeline", pipeline)
 # *Where people get stuck.* In `both-waits`, the second event is recorded after the launch and not after the copy out. In
 # `pipeline`, a buffer for each chunk overlaps nicely, and is more memory than there is.
 #
-# *Frequent questions.* "Do I see it faster?" You don't here, because the virtual GPU has no times. On a GPU, look at
-# the time line of `nsys`, for which "Kernel detective" shows the command.
+# *Frequent questions.* "Can I see that it is faster?" Not here, because the virtual GPU measures no times. On a GPU,
+# look at the timeline of `nsys`. The lesson "Kernel detective" shows the command.

@@ -868,7 +868,7 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # to be stored. Ask what `x[1:] - x[:-1]` would store otherwise. "Why does each line have a name?" Without names, the
 # text of a value that is used twice would appear twice, and four times at the next level. Ten times `x = x * x` would
 # be 1,023 products. "Does XLA generate CUDA C++?" No, it generates LLVM IR or Triton's language. "Why float32?" It is
-# JAX's default, and to support another type, you begin at `TYPES`.
+# JAX's default. To support another type, begin at `TYPES`.
 #
 # *What goes wrong.* Running the first cells of section 2 again empties the three tables, so run what fills them, in
 # sections 2 to 4, again as well. The cell that counts traces would print other numbers the second time, so it defines

@@ -469,6 +469,6 @@ else:
 #
 # *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own
 # documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been
-# silently wrong. "Does a rule for the second derivative follow?" It doesn't, because `collect` would need its own rule.
-# "Can I pass a CPU tensor to a Numba kernel?" Yes, pass `.numpy()` of it, and the data are copied to the device and
-# back.
+# silently wrong. "Does a rule for the second derivative follow?" It does not, because `collect` would need its own
+# rule. "Can I pass a CPU tensor to a Numba kernel?" Yes. Pass the array that its method `.numpy()` returns, and the
+# data are copied to the device and back.

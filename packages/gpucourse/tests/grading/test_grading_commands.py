@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from gpucourse.grading.commands import demo, grade_notebook
 from gpucourse.learner import records
@@ -64,7 +65,7 @@ def test_in_a_cell_of_a_notebook_nothing_turns(checkout, monkeypatch):
     mine = write_submission(checkout / "projects" / "toy.ipynb", submission(toy()))
     grade_notebook.grade(mine, Console(file=screen, force_terminal=True, width=200))
     assert screen.getvalue().startswith("grading toy.ipynb\n")
-    assert "toy: 5 of 5 points" in screen.getvalue()
+    assert "toy: 5 of 5 points" in Text.from_ansi(screen.getvalue()).plain
     assert not re.search(r"[\u2800-\u28ff]|\x1b\[\d*[AKGJ]|\r", screen.getvalue())
 
 

@@ -117,5 +117,5 @@ def test_the_timetable_overlaps_streams_on_three_engines(streams, units):
 @pytest.mark.parametrize("copy", ["copy_in", "copy_out"])
 def test_a_copy_between_two_places_of_the_host_is_refused(copy):
     stream = PaperGPU().stream()
-    with pytest.raises(ValueError, match=r"needs memory of the device.*gpu\.buffer"):
+    with pytest.raises(ValueError, match=r"device.*gpu\.buffer"):
         getattr(stream, copy)(np.zeros(3), np.zeros(3))
