@@ -56,13 +56,13 @@ def on_the_host(x, charge, g, by_x, by_charge):
 rule = partial(wrong, "rule")
 
 rule("backward gives 2 derivatives for 3 inputs.*None for n", "n has none")(
-    swap("return `by_x, by_charge, None", "return `by_x, by_charge"))
+    swap("return by_x, by_charge, None", "return by_x, by_charge"))
 rule("by_x comes first", "the other way round")(
-    swap("return `by_x, by_charge, None", "return by_charge, by_x, None"))
+    swap("return by_x, by_charge, None", "return by_charge, by_x, None"))
 rule("backward gives a derivative for n", "a slope for n")(
-    swap("return `by_x, by_charge, None", "return `by_x, by_charge, 0.0"))
+    swap("return by_x, by_charge, None", "return by_x, by_charge, 0.0"))
 rule("the derivative with respect to charge is None", "by x alone")(
-    swap("return `by_x, by_charge, None", "return by_x, None, None"))
+    swap("return by_x, by_charge, None", "return by_x, None, None"))
 rule("the g that came in", "g is taken for 1")(
     swap("collect(x, charge, g)", "collect(x, charge, g * 0 + 1)"))
 rule("the g that came in", "g without its sign")(swap("collect(x, charge, g)", "collect(x, charge, abs(g))"))
