@@ -53,6 +53,7 @@ def test_numbas_simulator_gives_way_also_where_warnings_are_errors(tmp_path: Pat
         "-W",
         "error",
         files=LAUNCHES,
+        new=True,  # pytest warns of a plugin that the fork has imported
         **{SIMULATOR: "1"},
         PYTHONWARNINGS="error",
     )
