@@ -422,7 +422,7 @@ def test_groups_go_through_functions_one_by_one_or_by_name(cudf, frame):
     assert frame.groupby("jet", sort=True).px.max().to_numpy().tolist() == [8.0, 4.0, 1.5]
     totals = frame.groupby("jet", sort=True)["px"].agg([np.sum, "count"])
     assert totals["sum"].to_numpy().tolist() == [6.0, 4.0, 0.75]
-    with pytest.raises(TypeError, match="cannot aggregate groups by the function"):
+    with pytest.raises(TypeError, match="cannot aggregate groups with the function"):
         frame.groupby("jet").agg(lambda column: column.sum())
 
 
@@ -691,7 +691,7 @@ def test_iterating_a_frame_gives_its_names(cudf, frame):
 def test_cudf_pandas_says_that_pandas_runs(cudf):
     import cudf.pandas
 
-    with pytest.warns(UserWarning, match="there is no GPU here, so every operation of pandas runs"):
+    with pytest.warns(UserWarning, match="this machine has no GPU, so pandas itself computes"):
         cudf.pandas.install()
     assert cudf.pandas.LOADED
     assert pd.DataFrame({"a": [1]})["a"].sum() == 1
@@ -787,7 +787,7 @@ def test_a_column_has_a_name_of_its_own(make):
             "key=<built-in .* neither on a GPU",
         ),
         (lambda s, f: f.sort_values("a", 1), "axis=1, only axis=0"),
-        (lambda s, f: f.sort_index(key=abs), "sort_index does not take key="),
+        (lambda s, f: f.sort_index(key=abs), "sort_index does not accept key="),
         (lambda s, f: s.fillna(0, limit=1), "limit=1"),
         (lambda s, f: s.interpolate("spline", order=2), "'spline', only method='linear' or"),
         (lambda s, f: f.merge(f, indicator=True), "indicator=True, only indicator=False"),
@@ -942,7 +942,7 @@ def test_memory_is_what_the_columns_take(cudf):
 
 @pytest.mark.parametrize("aggregation", [list, "collect", "unique"])
 def test_groups_as_lists_are_refused_by_name(cudf, aggregation):
-    with pytest.raises(NotImplementedError, match=r"of groups makes a column of lists.*Awkward"):
+    with pytest.raises(NotImplementedError, match=r"of groups returns a column of lists.*Awkward"):
         cudf.DataFrame({"k": [1, 1], "v": [1, 2]}).groupby("k").agg({"v": aggregation})
 
 
@@ -957,12 +957,12 @@ def test_blanks_as_delimiter(cudf):
     ("ask", "words"),
     [
         (lambda cudf: cudf.Series(["a"]).str.findall, r"use `\.to_pandas\(\)\.str\.findall`"),
-        (lambda cudf: cudf.Series(["a"]).str.edit_distance, "pandas has none of that name either"),
-        (lambda cudf: cudf.Series([1]).hash_values, "pandas has none of that name either"),
+        (lambda cudf: cudf.Series(["a"]).str.edit_distance, "pandas has no such name either"),
+        (lambda cudf: cudf.Series([1]).hash_values, "pandas has no such name either"),
         (lambda cudf: cudf.Series([1]).resample, r"use `\.to_pandas\(\)\.resample`"),
         (
             lambda cudf: cudf.DataFrame({"k": [1]}).groupby("k").fillna,
-            "pandas has none of that name either",
+            "pandas has no such name either",
         ),
         (lambda cudf: cudf.cut, "use the pandas function of that name"),
     ],

@@ -448,5 +448,5 @@ def test_a_vectorized_function_has_the_type_of_all_its_elements(cp):
 
 def test_what_cannot_be_fused_is_named_by_its_public_name(cp):
     for name in ("nansum", "diff"):
-        with pytest.raises(NotImplementedError, match=rf"cupy\.{name} inside a fused .* cannot be"):
+        with pytest.raises(NotImplementedError, match=rf"cupy\.{name} cannot be fused"):
             cp.fuse(lambda a, name=name: getattr(cp, name)(a))(cp.linspace(0, 10, 5))

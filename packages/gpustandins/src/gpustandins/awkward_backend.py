@@ -1,10 +1,11 @@
 """Awkward's CUDA backend without a GPU.
 
-It runs CUDA C++ kernels of its own, compiled for minutes as one module, and sends reducers through
-``cuda.compute``, which needs a driver. Here its arrays live in the memory of the virtual GPU
-(CuPy's stand-in), and each kernel is Awkward's own CPU kernel on that memory: the same results, and
-errors when they happen rather than at the next synchronisation. ``ak.to_backend(array, "cuda")``,
-what mixes with what and what is refused remain Awkward's (awkward 2.8 to 2.14).
+On a GPU, the backend compiles one module of CUDA C++ kernels, which takes minutes, and computes
+reducers with ``cuda.compute``, which needs a driver. Here its arrays lie in the memory of the
+virtual GPU (CuPy's stand-in), and Awkward's CPU kernels work on that memory. The results are the
+same, and an error is raised at once instead of at the next synchronisation. Awkward itself (2.8 to
+2.14) still handles ``ak.to_backend(array, "cuda")``, decides which arrays can be combined, and
+refuses the rest.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def use_stand_in(connect: ModuleType) -> Callable[[], None]:
-    """Have ``awkward._connect.cuda`` find CuPy's stand-in; return a function to undo it."""
+    """Make ``awkward._connect.cuda`` use CuPy's stand-in; return a function that undoes it."""
     return _replace((connect, "import_cupy", _import_cupy), (connect, "synchronize_cuda", _wait))
 
 
 def use_cpu_kernels(backends: ModuleType) -> Callable[[], None]:
-    """Have ``awkward._backends.cupy`` run Awkward's CPU kernels; return a function to undo it."""
+    """Make ``awkward._backends.cupy`` use Awkward's CPU kernels; return a function to undo it."""
     return _replace(
         (backends.CupyBackend, "__getitem__", _host_kernel),
         (backends.Cupy, "_module", _cupy_of_the_day),
@@ -44,27 +45,27 @@ def _replace(*replacements: tuple[Any, str, Any]) -> Callable[[], None]:
 
 
 def _import_cupy(name: str = "Awkward Arrays with CUDA") -> ModuleType:
-    """Import CuPy or its stand-in as it is installed now, not when Awkward was imported."""
+    """Import the present CuPy or stand-in, which may differ from that of Awkward's import."""
     import cupy
 
     return cupy
 
 
 def _wait(stream: object = None) -> None:
-    """Do nothing: nothing is ever in flight, and kernels have reported their errors."""
+    """Do nothing, because kernels have already finished and reported their errors."""
 
 
 class _CupyOfTheDay:
-    """Descriptor for the module of Awkward's one Cupy object.
+    """Descriptor for the module attribute of Awkward's only Cupy object.
 
-    It covers an object that an earlier attempt made.
+    It also overrides the attribute of an object created earlier.
     """
 
     def __get__(self, instance: Any, owner: type) -> ModuleType:
         return _import_cupy()
 
     def __set__(self, instance: Any, module: ModuleType) -> None:
-        """Store the module that its constructor finds, which counts again without this class."""
+        """Store the module found by the constructor, which is used once this class is removed."""
         vars(instance)["_module"] = module
 
 
@@ -78,18 +79,18 @@ def _host_kernel(backend: Any, index: tuple) -> HostKernel:
 
 
 class HostKernel:
-    """One of Awkward's CPU kernels, for arrays in the memory of the virtual GPU."""
+    """An Awkward CPU kernel applied to arrays in the memory of the virtual GPU."""
 
     def __init__(self, kernel: Any):
         self._kernel = kernel
 
     @property
     def key(self) -> tuple:
-        """Its name and the dtypes of its arrays, by which Awkward finds kernels."""
+        """The kernel's name and array dtypes, by which Awkward looks kernels up."""
         return self._kernel.key
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return the kernel's error or None, as CPU kernels do."""
+        """Run the kernel; return its error or None, as CPU kernels do."""
         from awkward._nplikes.array_like import maybe_materialize
         from cupy._arrays.core import ndarray, wrote
 
@@ -101,18 +102,18 @@ class HostKernel:
         error = self._kernel(*hosts)
         for one in arguments:
             if isinstance(one, ndarray):
-                wrote(one)  # as far as the checkers can tell
+                wrote(one)  # for the checkers, the whole array counts as written
         return error
 
 
-# Some kernels take an array of pointers (where each of a combination's parts goes).
+# Some kernels take an array of pointers (one for each part of a combination).
 _POINTERS = (ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int8))
 
 
 def host_addresses(addresses: np.ndarray) -> np.ndarray:
-    """Return host addresses for device addresses of whole arrays, shape (n,); 0 stays 0.
+    """Convert device addresses of whole arrays, shape (n,), to host addresses; 0 stays 0.
 
-    The arrays count as written: the kernel is about to fill them.
+    The arrays count as written, because the kernel is about to fill them.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""``from cupy import name``: an error that says what to use, where Python's own names a path."""
+"""ImportErrors of ``from cupy import name`` that say what to use instead."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
 def as_import_error(error: AttributeError) -> AttributeError | ImportError:
-    """Convert a module's ``__getattr__`` error to ImportError if ``from … import`` asked.
+    """Return an error of a module's ``__getattr__``, as ImportError for ``from … import``.
 
-    Python makes an ImportError of its own out of an AttributeError there, and what the error says
-    is lost.
+    Otherwise Python replaces the AttributeError with its own ImportError, and the message is lost.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "__getattr__":

@@ -1,8 +1,8 @@
-"""Types that nvcc knows and NVRTC does not: those of the host's ``<sys/types.h>``."""
+"""The types of the host's ``<sys/types.h>``, which nvcc knows and NVRTC does not."""
 
 from __future__ import annotations
 
-#: A header, by its name and text, and the option that includes it first.
+#: The name and text of a header, and the compiler option that includes it first.
 TYPES = (
     "nvcc-types.h",
     "typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;\n",

@@ -1,8 +1,8 @@
-"""cuDF for machines without a GPU: tables on pandas, columns in the memory of the virtual GPU.
+"""cuDF for machines without a GPU: pandas computes, and columns lie in virtual device memory.
 
-Operations that cuDF refuses raise its errors: iterating over a Series, passing one to NumPy,
-columns of mixed types. Nulls are <NA> in every dtype. ``apply`` compiles with Numba for the
-device.
+The stand-in raises cuDF's own errors where cuDF refuses an operation, for example for iterating
+over a Series, for passing one to NumPy and for columns of mixed types. Nulls are <NA> in every
+dtype. ``apply`` compiles functions with Numba and runs them on the virtual GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ try:
     import pandas as _pandas
 except ImportError as _error:
     raise ImportError(
-        "there is no GPU here, so cuDF's stand-in answers, and it works on pandas: "
+        "this machine has no GPU, so `import cudf` finds cuDF's stand-in, which needs pandas: "
         "pip install pandas"
     ) from _error
 

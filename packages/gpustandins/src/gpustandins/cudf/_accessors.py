@@ -1,4 +1,4 @@
-"""``.str``, ``.dt`` and ``.cat`` of a Series."""
+"""The accessors ``.str``, ``.dt`` and ``.cat`` of a Series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._wrapping import PANDAS_NAME, call, wrap
 
 
 class Accessor:
-    """Methods of one kind of column; others raise NotImplementedError."""
+    """Base class of the accessors; a method that is missing raises NotImplementedError."""
 
     _name: str
     _methods: frozenset[str] = frozenset()
@@ -43,13 +43,13 @@ class Accessor:
     def _given(self, name: str, result):
         result = wrap(result)
         if getattr(getattr(result, "dtype", None), "kind", "") == "f" and name in self._properties:
-            result = result.nans_to_nulls()  # the parts of no time are null
+            result = result.nans_to_nulls()  # a missing date has null parts
         dtype = self._dtypes.get(name)
         return result.astype(dtype) if dtype else result
 
 
 class StringMethods(Accessor):
-    """Text. Lengths and places are int32, as in cuDF."""
+    """String methods. Lengths and positions are int32, as in cuDF."""
 
     _name = "str"
     _names_there = STR
@@ -66,16 +66,16 @@ class StringMethods(Accessor):
     _dtypes = dict.fromkeys(("count", "find", "len", "rfind"), "int32")
 
     def split(self, pat=None, n=-1, expand=False, regex=None):
-        """Split texts into columns, for ``expand=True``; the stand-in has no lists."""
+        """Split strings into columns. Only ``expand=True`` works, as there are no list columns."""
         if not expand:
             raise NotImplementedError(
-                "cudf.Series.str.split without expand=True gives a column of lists, which is not "
-                "in the stand-in for cuDF: pass expand=True"
+                "cudf.Series.str.split without expand=True returns a column of lists, which the "
+                "stand-in for cuDF does not support: pass expand=True"
             )
         return wrap(self._there().split(pat, n=n, expand=True, regex=regex))
 
     def contains(self, pat, case=True, flags=0, na=None, regex=True):
-        """Return True for each text in which ``pat`` is found."""
+        """Return True for each string that contains a match of ``pat``."""
         if regex and not case:
             raise NotImplementedError("`case=False` only supported when `regex=False`")
         return self.__getattr__("contains")(pat, case, flags, na, regex)
@@ -83,13 +83,14 @@ class StringMethods(Accessor):
     def replace(self, pat, repl, n=-1, case=None, flags=0, regex=True):
         """Replace matches of ``pat``, a regular expression unless ``regex=False``.
 
-        ``repl`` is taken as it stands: :meth:`replace_with_backrefs` puts in what groups found.
+        ``repl`` is inserted literally. Use :meth:`replace_with_backrefs` to refer to matched
+        groups.
         """
         found = (lambda _: repl) if regex and isinstance(repl, str) else repl
         return self.__getattr__("replace")(pat, found, n, case, flags, regex)
 
     def isempty(self):
-        """Return True for each text without characters; a null is not empty."""
+        """Return True for each empty string; the result for a null is False."""
         return wrap(self._series._as_pandas() == "").fillna(False)
 
     def __getitem__(self, key):
@@ -97,14 +98,14 @@ class StringMethods(Accessor):
 
 
 def _of_one_text(name: str, function: Callable, dtype: str) -> Callable:
-    """Return a method that calls ``function`` with each text and leaves nulls null."""
+    """Return a method that calls ``function`` with each string and leaves nulls null."""
 
     def method(self, *args, **kwargs):
         texts = self._series._as_pandas()
         done = [None if pd.isna(one) else function(one, *args, **kwargs) for one in texts]
         return wrap(pd.Series(done, texts.index, dtype=object, name=texts.name)).astype(dtype)
 
-    method.__name__, method.__doc__ = name, f"As cuDF's ``str.{name}``."
+    method.__name__, method.__doc__ = name, f"Do the same as cuDF's ``str.{name}``."
     return method
 
 
@@ -113,7 +114,7 @@ for _name, (_function, _dtype) in OF_ONE_TEXT.items():
 
 
 class DatetimeProperties(Accessor):
-    """Times. Parts of a date are small integers, as in cuDF."""
+    """Date and time properties. Parts of a date are small integers, as in cuDF."""
 
     _name = "dt"
     _names_there = DT
@@ -144,7 +145,7 @@ class DatetimeProperties(Accessor):
 
 
 class CategoricalAccessor(Accessor):
-    """Categories."""
+    """Methods and properties of categorical columns."""
 
     _name = "cat"
     _names_there = CAT

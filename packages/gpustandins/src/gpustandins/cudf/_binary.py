@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons of columns."""
+"""Arithmetic and comparison operators of columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ COMPARISONS = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-# As NumPy, not as pandas, cuDF divides small integers as small floats (NumericalColumn._binaryop).
+# The quotient of small integers is a small float in cuDF, as in NumPy but not in pandas
+# (NumericalColumn._binaryop).
 _QUOTIENT = {
     "bool": "float32",
     "int8": "float32",
@@ -44,7 +45,7 @@ _QUOTIENT = {
 
 
 def give_operators(cls: type) -> None:
-    """Give a class the operators, the reflected ones and the unary ones."""
+    """Add the binary operators, the reflected ones and the unary ones to a class."""
     for name, function in {**OPERATORS, **COMPARISONS}.items():
         setattr(cls, f"__{name}__", _operator(function, name))
     for name, function in OPERATORS.items():
@@ -54,7 +55,7 @@ def give_operators(cls: type) -> None:
 
 
 def _kind(side) -> str:
-    """Return the name of a column's dtype or of a number's type."""
+    """Return the name of a column's dtype or of a scalar's type."""
     return str(getattr(side, "dtype", type(side).__name__)).lower()
 
 
@@ -82,11 +83,11 @@ def _unary(function: Callable) -> Callable:
 
 
 def _operands(self, other, name: str) -> tuple:
-    # Where the indexes differ there will be nulls, and integers stay integers.
+    # Different indexes produce nulls, and integers must remain integers.
     aligning = getattr(other, "_index", self._index) is not self._index and not (
         other._index.equals(self._index)
     )
-    nothing = other is None or other is pd.NA  # compared with it, all is null
+    nothing = other is None or other is pd.NA  # a comparison with it is null everywhere
     left = self._as_pandas(aligning or nothing)
     right = pd.NA if nothing else unwrap(other, aligning)
     if isinstance(right, list | tuple):

@@ -1,4 +1,4 @@
-"""Columns of a DataFrame out of what its constructor takes."""
+"""Conversion of the DataFrame constructor's arguments to columns."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ def columns_of(frame: pd.DataFrame, nan_as_null: bool = False) -> dict:
 
 
 def once(names) -> None:
-    """Refuse a column's name that occurs twice, which cuDF does not have.
-
-    Raises ValueError.
-    """
+    """Raise ValueError for a repeated column name, because cuDF allows none."""
     names = pd.Index(names)
     if not names.is_unique:
         raise ValueError(
-            f"Duplicate column names are not allowed: {names[names.duplicated()][0]!r} comes twice"
+            f"Duplicate column names are not allowed: {names[names.duplicated()][0]!r} is repeated"
         )
 
 

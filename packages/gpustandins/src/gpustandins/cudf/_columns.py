@@ -1,12 +1,12 @@
-"""Columns: one dtype each, any value may be <NA>, numbers on the device once asked for.
+"""Columns of one dtype: nulls are <NA>, and numbers are copied to the device on first use.
 
-A column without nulls is a NumPy array (bool, integer, float, datetime64, timedelta64); with
-nulls it is pandas' masked array of the same dtype. Strings are pandas' string arrays, categories
-its Categoricals. There is no column of Python objects, as cuDF has none.
+A column without nulls is a NumPy array (bool, integer, float, datetime64, timedelta64). A column
+with nulls is pandas' masked array of the same dtype. Strings are pandas string arrays, and
+categories are pandas Categoricals. As in cuDF, no column holds Python objects.
 
-Where pandas would turn integers with a missing value into floats, they stay integers here: results
-of pandas are *settled* (:func:`settle`) into these forms, and what may lose a value is given
-masked arrays to begin with (:func:`nullable`).
+Integers with a missing value stay integers here, although pandas often converts them to floats.
+For this, :func:`settle` converts the results of pandas to the forms above, and :func:`nullable`
+makes a masked array of each argument to which a pandas method may add nulls.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
-STRING = pd.StringDtype("python")  # whose missing value is <NA>
+STRING = pd.StringDtype("python")  # its missing value is <NA>
 _MASKED = {"b": BooleanArray, "i": IntegerArray, "u": IntegerArray, "f": FloatingArray}
 
 
 class MixedTypeError(TypeError):
-    """A column has one type (``cudf.errors.MixedTypeError``)."""
+    """Error for values of several types in one column (``cudf.errors.MixedTypeError``)."""
 
 
 class Column:
@@ -34,35 +34,35 @@ class Column:
     Parameters
     ----------
     values : numpy.ndarray or pandas.api.extensions.ExtensionArray
-        In one of the forms of :func:`settle`.
+        An array in one of the forms that :func:`settle` returns.
     device : cupy.ndarray, optional
-        The device array of which ``values`` is the host's view (or the unmasked data).
+        The device array whose memory ``values`` (or its unmasked data) views from the host.
     """
 
     __slots__ = ("device_array", "values")
 
     def __init__(self, values, device: cupy.ndarray | None = None):
         self.values = values
-        self.device_array = device  # held so that the memory lives as long as the view
+        self.device_array = device  # keeps the memory alive as long as the view
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
     def dtype(self):
-        """NumPy's dtype (object for strings), or pandas' CategoricalDtype."""
+        """The NumPy dtype (object for strings) or pandas' CategoricalDtype."""
         return dtype_of(self.values)
 
     @property
     def null_count(self) -> int:
         if isinstance(self.values, np.ndarray) and self.values.dtype.kind not in "mM":
-            return 0  # a NaN that arithmetic made is no null
+            return 0  # a NaN from a computation is not a null
         return int(np.asarray(pd.isna(self.values)).sum())
 
     def bytes(self) -> int:
-        """Return the size of the column on a GPU: values, null mask, offsets of texts."""
+        """Return the size of the column on a GPU: its values, null mask and string offsets."""
         length, values = len(self.values), self.values
-        mask = -(-length // 512) * 64 if self.null_count else 0  # a bit each, in units of 64 bytes
+        mask = -(-length // 512) * 64 if self.null_count else 0  # a bit per value, in 64-byte units
         if isinstance(self.dtype, pd.CategoricalDtype):
             categories = Column(settle(self.dtype.categories.array)).bytes()
             return len(values.codes) * values.codes.itemsize + categories + mask
@@ -72,10 +72,10 @@ class Column:
         return length * np.dtype(self.dtype).itemsize + mask
 
     def device(self) -> cupy.ndarray:
-        """Return the values on the device, without a copy from the second call on.
+        """Return the values on the device; only the first call copies them.
 
-        Numbers with nulls come as float64 with NaN, as cuDF gives them. Raises ValueError for
-        booleans with nulls, NotImplementedError for dates, TypeError for strings.
+        As in cuDF, numbers with nulls become float64 with NaN. Raises ValueError for booleans with
+        nulls, NotImplementedError for dates, TypeError for strings.
         """
         if self.dtype == np.dtype(object):
             raise TypeError("cupy does not support object")
@@ -89,7 +89,7 @@ class Column:
         return self.device_array
 
     def host(self) -> np.ndarray:
-        """Return a NumPy array that shares nothing; nulls as :meth:`device` describes."""
+        """Return the values as a new NumPy array; nulls are treated as in :meth:`device`."""
         if isinstance(self.values, np.ndarray):
             return self.values.copy()
         kind = getattr(self.dtype, "kind", "O")
@@ -101,7 +101,7 @@ class Column:
         return np.asarray(self.values, dtype=object)
 
     def update(self, values) -> None:
-        """Take new values, in the same memory where dtype and length allow it."""
+        """Replace the values, in the same memory if dtype and length are unchanged."""
         same = (
             isinstance(values, np.ndarray)
             and isinstance(self.values, np.ndarray)
@@ -115,7 +115,7 @@ class Column:
 
 
 def dtype_of(values):
-    """Return the dtype as cuDF would name it."""
+    """Return the dtype that cuDF reports for these values."""
     dtype = values.dtype
     if isinstance(dtype, pd.StringDtype):
         return np.dtype(object)
@@ -142,8 +142,8 @@ def settle(array):
         return array
     if isinstance(dtype, pd.DatetimeTZDtype):
         raise NotImplementedError(
-            "columns with time zones are not in the stand-in for cuDF: convert with "
-            "`.dt.tz_convert('UTC').dt.tz_localize(None)` in pandas first"
+            "the stand-in for cuDF does not support columns with time zones: convert them in "
+            "pandas first, with `.dt.tz_convert('UTC').dt.tz_localize(None)`"
         )
     if hasattr(dtype, "numpy_dtype") and isinstance(array, tuple(_MASKED.values())):
         return _settle_masked(array)
@@ -182,20 +182,20 @@ def settle_objects(objects: np.ndarray):
         raise TypeError("Unsupported type complex128")
     if any(isinstance(one, list | dict | tuple | np.ndarray) for one in objects):
         raise NotImplementedError(
-            "columns of lists and structs are not in the stand-in for cuDF: Awkward Arrays hold "
-            "nested data here, or flatten it into columns"
+            "columns of lists and structs are not in the stand-in for cuDF: use Awkward Arrays "
+            "for nested data, or flatten the data into several columns"
         )
     raise MixedTypeError("Cannot create column with mixed types")
 
 
 def check_dtype(dtype: np.dtype) -> None:
-    """Raise TypeError for dtypes that no cuDF column has."""
+    """Raise TypeError for a dtype that no cuDF column has."""
     if dtype.kind not in "biufmM" or dtype == np.float16 or dtype.itemsize > 8:
         raise TypeError(f"Unsupported type {dtype}")
 
 
 def with_nulls(values: np.ndarray, null: np.ndarray):
-    """Return numbers of which some are null, sharing the memory of ``values``."""
+    """Return a masked array with these numbers and nulls, sharing the memory of ``values``."""
     return _MASKED[values.dtype.kind](values, null)
 
 
@@ -209,12 +209,12 @@ def nullable(values):
 def as_column(
     data, dtype=None, nan_as_null: bool | None = True, length: int | None = None
 ) -> Column:
-    """Return a column of ``data``.
+    """Return a column with the values of ``data``.
 
-    ``data`` is a device array (shared, not copied), an object of NumPy or pandas, a sequence,
-    or a number or text to repeat ``length`` times.
+    ``data`` is a device array (shared, not copied), a NumPy or pandas object, a sequence, or a
+    number or string to repeat ``length`` times.
 
-    ``nan_as_null``: whether NaN becomes <NA>, as by default in cuDF.
+    ``nan_as_null`` replaces NaN with <NA>, which is the default in cuDF.
     """
     column = _as_column(data, nan_as_null is None or nan_as_null, length)
     return column if dtype is None else astype(column, dtype)
@@ -223,7 +223,7 @@ def as_column(
 def _as_column(data, nan_as_null: bool, length: int | None) -> Column:
     if isinstance(data, Column):
         return data
-    if hasattr(data, "_column"):  # a Series or an Index of ours
+    if hasattr(data, "_column"):  # one of our Series or Index objects
         return data._column
     if hasattr(data, "__cuda_array_interface__"):
         array = cupy.asarray(data)
@@ -271,7 +271,7 @@ def _settle_items(items: list, nan_as_null: bool):
     return nans_to_nulls(settle(objects), nan_as_null)
 
 
-# pandas' names for lists of numbers of which some may be NaN or None.
+# pandas' names for lists of numbers that may contain NaN or None.
 _NUMBERS = ("integer", "integer-na", "floating", "mixed-integer-float")
 
 
@@ -283,9 +283,9 @@ def _objects(items: list) -> np.ndarray:
 
 
 def nans_to_nulls(values, nan_as_null: bool = True):
-    """Return the values with <NA> for NaN, sharing their memory.
+    """Return the values with <NA> in place of NaN; a NumPy array's memory is shared.
 
-    Without ``nan_as_null`` they are returned unchanged.
+    If ``nan_as_null`` is False, they are returned unchanged.
     """
     if not nan_as_null:
         return values
@@ -301,7 +301,7 @@ def nans_to_nulls(values, nan_as_null: bool = True):
     return values
 
 
-# Beyond these cuDF writes an exponent; within, ten significant digits.
+# cuDF prints ten significant digits, with an exponent outside these limits.
 _LARGE, _SMALL, _DIGITS = 1e9, 1e-4, 10
 
 
@@ -323,14 +323,14 @@ def float_text(value: float) -> str:
 
 
 def astype(column: Column, dtype) -> Column:
-    """Return the column converted.
+    """Return the column converted to ``dtype``.
 
-    Raises ValueError where a text is no number.
+    Raises ValueError for a string that is not a number.
     """
     if dtype in (str, "str", "string", object, "object", np.dtype(object)):
         if column.dtype == np.dtype(object):
             return column
-        # NaN that is no null becomes text.
+        # A NaN that is not a null becomes the text "NaN".
         gone = (
             np.zeros(len(column), bool)
             if isinstance(column.values, np.ndarray) and column.dtype.kind == "f"

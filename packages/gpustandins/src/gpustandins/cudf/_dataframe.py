@@ -1,4 +1,4 @@
-"""Columns of equal length under one index."""
+"""The DataFrame: columns of equal length with one index."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from ._wrapping import (
 
 
 class DataFrame(HostCopies, Frame):
-    """A table, as ``cudf.DataFrame``.
+    """Table with named columns, like ``cudf.DataFrame``.
 
     Parameters
     ----------
     data : dict, pandas.DataFrame, two-dimensional array, list of records, optional
-        The values of a dict are what :class:`Series` takes; device arrays are shared.
+        Each value of a dict is anything that :class:`Series` accepts; device arrays are shared.
     index, columns : array-like, optional
     dtype : dtype, optional
-        For all columns.
+        The dtype of all columns.
     """
 
     _names_there = DATAFRAME
@@ -125,7 +125,7 @@ class DataFrame(HostCopies, Frame):
         return cls(data, columns=columns, dtype=dtype)
 
     def memory_usage(self, index: bool = True, deep: bool = False) -> Series:
-        """Return the bytes of each column on a GPU, with the index last."""
+        """Return the bytes that each column uses on a GPU; the index comes last."""
         bytes_ = {str(name): column.bytes() for name, column in self._columns.items()}
         if index:
             bytes_["Index"] = self.index.memory_usage()
@@ -141,14 +141,14 @@ class DataFrame(HostCopies, Frame):
         return frame
 
     def _take(self, other: DataFrame) -> None:
-        """Become ``other``, for ``inplace=True``; the old memory stays as it was."""
+        """Take over all contents of ``other`` (``inplace=True``), without writing to memory."""
         self._columns, self._index = other._columns, other._index
         self.__dict__.pop("_names", None)
         if "_names" in other.__dict__:
             self._names = other._names
 
     def _write(self, other: DataFrame) -> None:
-        """Take ``other``'s values; columns that keep dtype and length keep their memory."""
+        """Copy the values of ``other``; columns of the same dtype and length keep their memory."""
         columns = {}
         for name, column in other._columns.items():
             mine = self._columns.get(name)
@@ -159,11 +159,11 @@ class DataFrame(HostCopies, Frame):
         self._take(other)
         self._columns = columns
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------
 
     @property
     def columns(self) -> pd.Index:
-        """The names of the columns: pandas' Index, as in cuDF."""
+        """The column names as a pandas Index, as in cuDF."""
         names = self.__dict__.get("_names")
         if names is not None and list(names) == list(self._columns):
             return names
@@ -221,7 +221,7 @@ class DataFrame(HostCopies, Frame):
         for name, column in self._columns.items():
             print(f"  {name}: {len(column) - column.null_count} non-null, {column.dtype}")
 
-    # -- choosing ------------------------------------------------------------------------------
+    # -- selection -----------------------------------------------------------------------------
 
     def _series(self, name) -> Series:
         return Series._of(self._columns[name], self._index, name)
@@ -234,7 +234,7 @@ class DataFrame(HostCopies, Frame):
             isinstance(name, str | int | tuple) and name in self._columns for name in key
         ):
             return DataFrame._of({name: self._columns[name] for name in key}, self._index)
-        if isinstance(key, DataFrame):  # where True, null elsewhere
+        if isinstance(key, DataFrame):  # keeps values where it is True, and puts nulls elsewhere
             return wrap(self._as_pandas(True)[unwrap(key)])
         return wrap(self._as_pandas()[unwrap(key)])
 
@@ -288,11 +288,11 @@ class DataFrame(HostCopies, Frame):
         return out
 
     def copy(self, deep: bool = True) -> DataFrame:
-        """Return a copy, also with ``deep=False``: cuDF copies on the first write to either."""
+        """Return a deep copy even if ``deep=False``, because cuDF copies on the first write."""
         columns = {name: Column(one.values.copy()) for name, one in self._columns.items()}
         return DataFrame._of(columns, self._index, self.columns)
 
-    # -- computing -----------------------------------------------------------------------------
+    # -- computation ---------------------------------------------------------------------------
 
     def astype(self, dtype, copy: bool = False, errors: str = "raise") -> DataFrame:
         to = dtype if isinstance(dtype, dict) else dict.fromkeys(self._columns, dtype)
@@ -307,7 +307,8 @@ class DataFrame(HostCopies, Frame):
     ) -> Series:
         """Compile ``func`` with Numba for the device and call it with each row.
 
-        ``row["x"]`` is a number; rows with a null in a column that ``func`` names give null.
+        ``row["x"]`` is a number. Python computes the result of a row with a null in a column that
+        ``func`` names, following cuDF's rules for nulls.
         """
         if axis not in (1, "columns"):
             raise NotImplementedError(
@@ -320,7 +321,7 @@ class DataFrame(HostCopies, Frame):
         return Series._of(_udf.apply_rows(self._columns, func, args), self._index, None)
 
     def map(self, func, na_action=None) -> DataFrame:
-        """Apply :meth:`Series.apply` to each column."""
+        """Call :meth:`Series.apply` on each column."""
         columns = {name: _udf.apply(one, func, ()) for name, one in self._columns.items()}
         return DataFrame._of(columns, self._index, self.columns)
 
@@ -350,7 +351,7 @@ class DataFrame(HostCopies, Frame):
         return DataFrameGroupBy(grouped)
 
     def describe(self, percentiles=None, include=None, exclude=None) -> DataFrame:
-        """Return counts, means and quantiles of numeric columns, unless ``include`` differs."""
+        """Return counts, means and quantiles, by default of the numeric columns only."""
         chosen = self._as_pandas()
         if include is None and exclude is None:
             numbers = chosen.select_dtypes("number")
@@ -360,10 +361,10 @@ class DataFrame(HostCopies, Frame):
     def _half_join(
         self, right, how: str, on=None, left_on=None, right_on=None, **other
     ) -> DataFrame:
-        """Return the rows that have a partner in ``right`` (leftsemi), or none (leftanti)."""
+        """Return the rows with a match in ``right`` (leftsemi) or those without one (leftanti)."""
         if any(one not in (None, False) for name, one in other.items() if name != "suffixes"):
             raise NotImplementedError(
-                f"merge(how={how!r}) by columns alone: give on=, or left_on= and right_on="
+                f"merge(how={how!r}) joins on columns only: pass on=, or left_on= and right_on="
             )
         mine, theirs = self._as_pandas(True), unwrap(right, True)
         if on is None and left_on is None:
@@ -377,13 +378,13 @@ class DataFrame(HostCopies, Frame):
         return wrap(mine[found.to_numpy() == (how == "leftsemi")])
 
     def query(self, expr, local_dict=None) -> DataFrame:
-        """Return the rows for which ``expr`` holds; ``@name`` is a variable of the caller's."""
+        """Return the rows for which ``expr`` is true; ``@name`` is a variable of the caller."""
         caller = sys._getframe(1)
         names = {**caller.f_globals, **caller.f_locals, **(local_dict or {})}
         return wrap(self._as_pandas(True).query(expr, local_dict=names, global_dict={}))
 
     def to_csv(self, path_or_buf=None, *args, **kwargs):
-        """Write CSV as cuDF does, floats with ten significant digits."""
+        """Write CSV as cuDF does: floats have ten significant digits."""
         frame = self._as_pandas(True)
         for at, column in enumerate(self._columns.values()):
             if column.dtype.kind == "f":
@@ -400,7 +401,7 @@ class DataFrame(HostCopies, Frame):
         return call("DataFrame", "merge", merge, (right, *args), kwargs, True)
 
     def agg(self, aggs, axis=None):
-        """Aggregate columns by names; of several, columns or rows come sorted as in cuDF."""
+        """Aggregate columns by name; several results are sorted as in cuDF."""
         if axis is not None:
             raise NotImplementedError("axis not implemented yet")
         if any(one == np.dtype(object) for one in self.dtypes):
@@ -416,11 +417,11 @@ class DataFrame(HostCopies, Frame):
         return wrap(made)
 
     def corr(self, *args, **kwargs) -> DataFrame:
-        """Return the correlation of each pair of columns; nulls are refused."""
+        """Return the correlation of each pair of columns. Raises NotImplementedError for nulls."""
         return self._of_whole_columns("corr", args, kwargs)
 
     def cov(self, *args, **kwargs) -> DataFrame:
-        """Return the covariance of each pair of columns; nulls are refused."""
+        """Return the covariance of each pair of columns. Raises NotImplementedError for nulls."""
         return self._of_whole_columns("cov", args, kwargs)
 
     def _of_whole_columns(self, name: str, args: tuple, kwargs: dict) -> DataFrame:
@@ -434,7 +435,7 @@ class DataFrame(HostCopies, Frame):
         self._write(wrap(frame))
 
     def items(self) -> Iterator[tuple]:
-        """Yield names and columns."""
+        """Yield the name and the Series of each column."""
         for name in self._columns:
             yield name, self._series(name)
 

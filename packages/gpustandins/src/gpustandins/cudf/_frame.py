@@ -13,7 +13,7 @@ _IMPLICIT = (
 
 
 class Frame:
-    """A Series, a DataFrame or an Index."""
+    """Base class of Series, DataFrame and Index."""
 
     _names_there: frozenset[str]  # the public names of cuDF's class
 
@@ -28,7 +28,7 @@ class Frame:
     def __array_function__(self, function, types, args, kwargs):
         method = getattr(type(self), function.__name__, None)
         if method is None or not isinstance(args[0], Frame) or function.__name__ == "where":
-            return NotImplemented  # np.where asks another question than Series.where
+            return NotImplemented  # np.where and Series.where differ in meaning
         return method(args[0], *args[1:], **kwargs)
 
     def __bool__(self):
@@ -39,7 +39,7 @@ class Frame:
 
     def __getattr__(self, name: str):
         if isinstance(given := getattr(type(self), name, None), property):
-            return given.fget(self)  # raised AttributeError: let it say why again
+            return given.fget(self)  # its getter raised AttributeError: raise the same error again
         raise no_attribute(self, name, self._names_there, f"cudf.{type(self).__name__}")
 
     def __reduce__(self):
@@ -47,7 +47,7 @@ class Frame:
 
     @property
     def values(self):
-        """The values as a CuPy array, shared where there is one column without nulls."""
+        """The values as a CuPy array; one column without nulls shares its memory."""
         return self.to_cupy()
 
     @property
@@ -60,7 +60,7 @@ class Frame:
 
 
 class NotIterable:
-    """One-dimensional objects cannot be iterated: it would copy element by element."""
+    """Base class of Series and Index, which refuse iteration: it would copy element by element."""
 
     def __iter__(self):
         raise TypeError(

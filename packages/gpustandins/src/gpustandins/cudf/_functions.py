@@ -1,4 +1,4 @@
-"""The functions of cuDF's own namespace."""
+"""Functions of the ``cudf`` namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._wrapping import call, unwrap, wrap
 
 
 def from_pandas(obj, nan_as_null: bool = True):
-    """Convert a Series, DataFrame or Index of pandas.
+    """Convert a pandas Series, DataFrame or Index.
 
     Raises TypeError for anything else.
     """
@@ -37,7 +37,7 @@ def from_pandas(obj, nan_as_null: bool = True):
 
 
 def concat(objs, axis=0, join="outer", ignore_index=False, keys=None, sort=False):
-    """Join one below the other (axis 0) or side by side (axis 1)."""
+    """Concatenate objects below one another (axis 0) or side by side (axis 1)."""
     if isinstance(objs, dict):
         keys, objs = list(objs) if keys is None else keys, objs.values()
     objs = list(objs)
@@ -71,7 +71,7 @@ def date_range(
 
 
 def _as_in_pandas(function: Callable) -> Callable:
-    """Return pandas' function of that name, for the stand-in's objects."""
+    """Return a version of pandas' ``function`` that accepts the stand-in's objects."""
 
     @functools.wraps(function)
     def made(*args, **kwargs):
@@ -86,22 +86,22 @@ crosstab, get_dummies, to_datetime, to_numeric = map(
 
 
 def factorize(values, *args, **kwargs):
-    """Return each value's number, and the values by number."""
+    """Return an integer code for each value, and the distinct values ordered by code."""
     return (values if isinstance(values, Frame) else Index(values)).factorize(*args, **kwargs)
 
 
 def unique(values):
-    """Return each value once, in order of appearance."""
+    """Return the distinct values in order of first appearance."""
     return values.unique() if isinstance(values, Frame) else Series(values).unique()
 
 
 def _method(name: str) -> Callable:
-    """Return a function that calls its first argument's method of that name."""
+    """Return a function that calls the method ``name`` of its first argument."""
 
     def function(frame, *args, **kwargs):
         return getattr(frame, name)(*args, **kwargs)
 
-    function.__name__, function.__doc__ = name, f"As ``DataFrame.{name}``."
+    function.__name__, function.__doc__ = name, f"Do the same as ``DataFrame.{name}``."
     return function
 
 
@@ -114,15 +114,15 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 def dtype(name):
-    """Return the dtype that a column made with ``name`` has."""
+    """Return the dtype of a column created with ``name``."""
     return as_column([], dtype=name).dtype
 
 
 def read_csv(filepath_or_buffer, *args, nrows=None, delim_whitespace=False, **kwargs) -> DataFrame:
-    """Read with pandas, into columns that keep integers with nulls as integers.
+    """Read a CSV file with pandas; integer columns with nulls stay integer columns.
 
-    ``dtype`` may also be a list, a data type for each column in order. ``delim_whitespace``, which
-    pandas has no more: any run of blanks separates.
+    ``dtype`` may also be a list with one data type per column, in order. With
+    ``delim_whitespace``, which pandas no longer has, any run of blanks separates two values.
     """
     if delim_whitespace:
         if args or {"sep", "delimiter"} & kwargs.keys():
@@ -135,7 +135,7 @@ def read_csv(filepath_or_buffer, *args, nrows=None, delim_whitespace=False, **kw
                 filepath_or_buffer, *args, nrows=nrows, dtype_backend="numpy_nullable", **kwargs
             )
         )
-    kwargs["dtype"] = str  # so that no digit is lost before each column has its own type
+    kwargs["dtype"] = str  # no digit may be lost before each column has its own type
     read = DataFrame(
         pd.read_csv(
             filepath_or_buffer, *args, nrows=nrows, dtype_backend="numpy_nullable", **kwargs

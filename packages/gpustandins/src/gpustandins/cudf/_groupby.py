@@ -1,4 +1,4 @@
-"""Groups of rows. As in cuDF the groups are not sorted unless ``sort=True``."""
+"""Groups of rows; as in cuDF, they are sorted only if ``sort=True``."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ METHODS = frozenset(
 )
 
 
-# Methods whose results pandas labels with the groups' names on request, cuDF always.
+# cuDF always adds the group names to these methods' results; pandas does so only on request.
 LABELLED = frozenset(("corr", "cov", "describe"))
-# Methods that leave rows without a value, in the column's dtype.
+# Methods that leave some rows without a value; the column keeps its dtype.
 ADDING_NULLS = frozenset(("diff", "shift"))
 
 
 def named(aggregation):
-    """Return aggregations by name, also for NumPy's functions.
+    """Convert aggregations to names, also those given as NumPy functions.
 
-    Raises TypeError for other functions.
-
-    cuDF compiles no function for ``agg``; :meth:`GroupBy.apply` takes any.
+    Raises TypeError for other functions, because cuDF compiles no function for ``agg``.
+    :meth:`GroupBy.apply` accepts any function.
     """
     if isinstance(aggregation, list):
         return [named(one) for one in aggregation]
@@ -39,13 +38,13 @@ def named(aggregation):
         return aggregation.__name__
     if aggregation in (list, "collect", "unique"):
         raise NotImplementedError(
-            f"{_spoken(aggregation)} of groups makes a column of lists, which the stand-in for "
-            "cuDF has not: iterate over the groups, or use Awkward Arrays for nested data"
+            f"{_spoken(aggregation)} of groups returns a column of lists, which the stand-in for "
+            "cuDF does not support: iterate over the groups, or use Awkward Arrays for nested data"
         )
     if callable(aggregation):
         raise TypeError(
-            f"cannot aggregate groups by the function {_spoken(aggregation)}: name an aggregation "
-            "such as 'sum', or use .apply()"
+            f"cannot aggregate groups with the function {_spoken(aggregation)}: pass the name of "
+            "an aggregation, such as 'sum', or use .apply()"
         )
     return aggregation
 
@@ -55,7 +54,7 @@ def _spoken(aggregation) -> str:
 
 
 class GroupBy:
-    """Wraps pandas' GroupBy object."""
+    """Wrapper of pandas' GroupBy object."""
 
     def __init__(self, grouped):
         self._grouped = grouped
@@ -93,12 +92,12 @@ class GroupBy:
 
     @property
     def groups(self) -> dict:
-        """Labels of the rows by the group's name."""
+        """Row labels of each group, by group name."""
         return {name: wrap(labels) for name, labels in self._grouped.groups.items()}
 
     @property
     def indices(self) -> dict:
-        """Places of the rows by the group's name."""
+        """Row positions of each group, by group name."""
         return {name: wrap(places) for name, places in self._grouped.indices.items()}
 
     @property
@@ -108,7 +107,7 @@ class GroupBy:
     def apply(self, func, *args, engine: str = "auto", **kwargs):
         """Call ``func`` with the rows of each group, one group after the other.
 
-        ``engine="jit"``, with which cuDF compiles ``func`` for all groups, gives the same numbers.
+        cuDF compiles ``func`` for all groups if ``engine="jit"``; the results are the same here.
         """
         return wrap(
             self._grouped.apply(lambda group: unwrap(func(wrap(group), *args, **kwargs), True))
@@ -123,7 +122,7 @@ class GroupBy:
 
 
 class GroupRolling:
-    """``frame.groupby("key").rolling(3)``: float64, and null where there are too few values."""
+    """Result of ``frame.groupby("key").rolling(3)``: float64, null if there are too few values."""
 
     def __init__(self, windows):
         self._windows = windows
@@ -142,7 +141,7 @@ class SeriesGroupBy(GroupBy):
 
 
 class DataFrameGroupBy(GroupBy):
-    """Groups of a DataFrame; ``grouped["x"]`` and ``grouped.x`` choose columns."""
+    """Groups of a DataFrame; ``grouped["x"]`` and ``grouped.x`` select columns."""
 
     def __getattr__(self, name: str):
         if not name.startswith("_") and name in self._grouped.obj.columns:

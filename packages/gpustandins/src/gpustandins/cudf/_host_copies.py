@@ -1,4 +1,4 @@
-"""Copies to the host: DataFrames for pandas, NumPy and CuPy."""
+"""Copies of a DataFrame to pandas, NumPy and CuPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 
 class HostCopies:
-    """The conversions of a DataFrame, and those that cuDF refuses."""
+    """Conversions of a DataFrame, including those that cuDF refuses."""
 
     def to_pandas(self, *, nullable: bool = False) -> pd.DataFrame:
         frame = pd.DataFrame(
@@ -22,7 +22,7 @@ class HostCopies:
         return frame
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
-        """Return a matrix on the device, one column after the other in memory (order F)."""
+        """Return a device matrix in which the columns are contiguous (order F)."""
         return cupy.asarray(self.to_numpy(dtype, True, na_value), order="F")
 
     def to_numpy(self, dtype=None, copy: bool = True, na_value=None) -> np.ndarray:

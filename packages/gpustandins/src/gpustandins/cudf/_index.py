@@ -1,4 +1,4 @@
-"""Labels of rows: cuDF's Index over pandas'."""
+"""Row labels: cuDF's Index classes, implemented with pandas."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ._wrapping import WRAPPED, as_cudf_says, give_methods, give_properties, unw
 
 
 def as_labels(labels) -> pd.Index:
-    """Return row labels as pandas has them; several levels are kept."""
+    """Convert row labels to a pandas Index; a MultiIndex keeps its levels."""
     labels = unwrap(labels)
     return labels if isinstance(labels, pd.Index) else pd.Index(labels)
 
 
 class Index(NotIterable, Frame):
-    """Labels of rows. ``Index(data, dtype, name=...)`` gives the subclass that fits."""
+    """Row labels. ``Index(data, dtype, name=...)`` returns the subclass that fits."""
 
     _names_there = INDEX
 
@@ -49,7 +49,7 @@ class Index(NotIterable, Frame):
         self._index = other._index
 
     def nans_to_nulls(self) -> Index:
-        """Return a new index with NaN replaced by <NA>."""
+        """Return a new index with <NA> in place of NaN."""
         values = nans_to_nulls(self._column.values.copy())
         return Index._of(pd.Index(values, name=self._index.name))
 
@@ -71,7 +71,7 @@ class Index(NotIterable, Frame):
         return wrap(self._index[unwrap(key)])
 
     def memory_usage(self, deep: bool = False) -> int:
-        """Return the bytes on a GPU: none for a range."""
+        """Return the bytes that the index uses on a GPU; a range needs none."""
         if isinstance(self._index, pd.RangeIndex):
             return 0
         if isinstance(self._index, pd.MultiIndex):
@@ -83,7 +83,7 @@ class Index(NotIterable, Frame):
         return self._index
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None):
-        """Return the labels on the device."""
+        """Return the labels as a device array."""
         return wrap(self._index.to_series()).to_cupy(dtype, copy, na_value)
 
     def to_numpy(self, dtype=None) -> np.ndarray:
@@ -94,7 +94,7 @@ class Index(NotIterable, Frame):
 
 
 class RangeIndex(Index):
-    """Labels that are a range of integers."""
+    """Row labels that form a range of integers."""
 
     def __new__(cls, start, stop=None, step=1, name=None):
         if isinstance(start, range):
@@ -105,14 +105,14 @@ class RangeIndex(Index):
 
 
 class DatetimeIndex(Index):
-    """Labels that are times."""
+    """Row labels that are dates or times."""
 
     def __new__(cls, data=None, name=None, **kwargs):
         return Index._of(pd.DatetimeIndex(as_column(data).values, name=name))
 
 
 class MultiIndex(Index):
-    """Labels of several levels."""
+    """Row labels with several levels."""
 
     def __new__(cls, levels=None, codes=None, names=None, **kwargs):
         return Index._of(pd.MultiIndex(levels, codes, names=names))
@@ -133,7 +133,7 @@ class MultiIndex(Index):
 
     @property
     def dtypes(self) -> pd.Series:
-        """The dtype of each level, by its name."""
+        """The dtype of each level, by level name."""
         levels = [self._index.get_level_values(i) for i in range(self._index.nlevels)]
         return pd.Series([Column(settle(one)).dtype for one in levels], self._index.names, object)
 

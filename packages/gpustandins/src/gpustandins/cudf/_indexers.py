@@ -1,4 +1,4 @@
-"""``loc`` and ``iloc``."""
+"""The indexers ``loc``, ``iloc``, ``at`` and ``iat``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ._wrapping import unwrap, wrap
 
 
 class Indexer:
-    """Rows (and columns) by label or by place, read and written."""
+    """Access to rows and columns by label or by position, for reading and writing."""
 
     def __init__(self, frame, kind: str):
         self._frame = frame
@@ -22,10 +22,12 @@ class Indexer:
 
 
 def give_indexers(cls: type) -> None:
-    """Give a class ``loc``, ``iloc``, ``at`` and ``iat``."""
+    """Add ``loc``, ``iloc``, ``at`` and ``iat`` to a class."""
     for kind in ("loc", "iloc", "at", "iat"):
         setattr(
             cls,
             kind,
-            property(lambda self, kind=kind: Indexer(self, kind), doc=f"As pandas' ``{kind}``."),
+            property(
+                lambda self, kind=kind: Indexer(self, kind), doc=f"Indexer like pandas' ``{kind}``."
+            ),
         )

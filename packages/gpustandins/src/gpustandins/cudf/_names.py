@@ -1,7 +1,7 @@
-"""The public names of cuDF's classes, from the API reference of cuDF 26.10.
+"""Public names of cuDF's classes, from the API reference of cuDF 26.10.
 
-A name that is here and not in the stand-in raises NotImplementedError with what to use instead; a
-name that is not here is an AttributeError, as in cuDF.
+A name that is listed here but missing in the stand-in raises NotImplementedError, and the message
+says what to use instead. A name that is not listed raises AttributeError, as in cuDF.
 """
 
 from __future__ import annotations

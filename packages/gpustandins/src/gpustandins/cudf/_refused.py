@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# Methods, or Class.method where classes differ, and the only values with which cuDF 26.10 takes a
-# keyword; a keyword without one is refused. None is the same as not given.
+# Each line lists methods (or Class.method where classes differ) and a keyword with the only values
+# that cuDF 26.10 accepts for it. A keyword without values is always refused. None counts as not
+# given.
 _TABLE = """
 add sub subtract mul multiply div divide truediv floordiv mod pow: level
 radd rsub rmul rdiv rtruediv rfloordiv rmod rpow: level
@@ -77,9 +78,9 @@ _TAKEN: dict[str, dict[str, list]] = {
 def refuse(
     owner: str, name: str, function: Callable, args: Sequence, kwargs: Mapping[str, Any]
 ) -> None:
-    """Raise NotImplementedError for an argument with which cuDF does not take ``owner.name``.
+    """Raise NotImplementedError for an argument that cuDF refuses in ``owner.name``.
 
-    ``function`` is pandas', which has the arguments' names.
+    ``function`` is the pandas function, whose signature names the positional arguments.
     """
     taken = _TAKEN.get(f"{owner}.{name}") or _TAKEN.get(name)
     if not taken:
@@ -93,7 +94,7 @@ def refuse(
         spoken = _SPOKEN.get(owner, f"cudf.{owner}")
         only = " or ".join(f"{keyword}={one!r}" for one in values)
         raise NotImplementedError(
-            f"{spoken}.{name} does not take {keyword}={value!r}"
-            f"{f', only {only}' if only else ''}, neither on a GPU nor here: use pandas' method on "
-            "`.to_pandas()`, and `cudf.from_pandas` on what comes out"
+            f"{spoken}.{name} does not accept {keyword}={value!r}"
+            f"{f' but only {only}' if only else ''}, neither on a GPU nor here: call the pandas "
+            "method on `.to_pandas()`, and convert the result with `cudf.from_pandas`"
         )

@@ -1,4 +1,4 @@
-"""Windows that move over the rows."""
+"""Windows that move over rows, and their reductions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REDUCTIONS = frozenset(("sum", "min", "max", "mean", "var", "std", "count"))
 
 
 class Rolling:
-    """``series.rolling(3)``: float64, and null where a window has too few values."""
+    """Result of ``series.rolling(3)``: float64, null where a window has too few values."""
 
     def __init__(self, frame, window, min_periods=None, center: bool = False, win_type=None):
         if win_type is not None:
@@ -38,7 +38,7 @@ class Rolling:
         raise NotImplementedError(f"Rolling.{name}() is not yet implemented")
 
     def apply(self, func, *args, **kwargs):
-        """Compile ``func`` with Numba for the device and call it with each window, an array."""
+        """Compile ``func`` with Numba for the device and call it with each window as an array."""
         if self._frame._as_pandas().isna().to_numpy().any():
             raise NotImplementedError("Handling UDF with null values is not yet supported")
         sizes = self._windows(0).count()
@@ -51,7 +51,7 @@ class Rolling:
         return type(self._frame)(columns, index=self._frame.index)
 
     def _applied(self, series, func, sizes: pd.Series):
-        """Return a column of ``func``'s results; ``sizes``: the number of values per window."""
+        """Return a column with the results of ``func``; ``sizes`` holds each window's length."""
         sizes = sizes.to_numpy(np.int64)
         later = (self.window - 1) // 2 if self.center else 0
         ends = np.minimum(np.arange(1, len(sizes) + 1) + later, len(sizes))
@@ -60,7 +60,7 @@ class Rolling:
 
 
 class ExponentialMovingWindow:
-    """``series.ewm(com=0.5)``, of which cuDF has the mean."""
+    """Result of ``series.ewm(com=0.5)``; only its mean exists, as in cuDF."""
 
     def __init__(self, windows):
         self._windows = windows
@@ -70,7 +70,7 @@ class ExponentialMovingWindow:
 
 
 def nans_as_nulls(result):
-    """Return pandas' results for windows, with nulls for its NaN."""
+    """Convert pandas' window results to cuDF's, with nulls in place of NaN."""
     result = wrap(result)
     if result.ndim == 2:
         columns = {name: Column(nans_to_nulls(one.values)) for name, one in result._columns.items()}
@@ -79,7 +79,7 @@ def nans_as_nulls(result):
 
 
 def give_windows(cls: type) -> None:
-    """Give a class ``rolling`` and ``ewm``."""
+    """Add ``rolling`` and ``ewm`` to a class."""
 
     def rolling(self, window, min_periods=None, center=False, win_type=None):
         return Rolling(self, window, min_periods, center, win_type)

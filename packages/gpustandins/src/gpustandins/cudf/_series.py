@@ -1,4 +1,4 @@
-"""A named column with labels."""
+"""The Series: a named column with row labels."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from ._wrapping import (
 
 
 class Series(NotIterable, Frame):
-    """One column with labels, as ``cudf.Series``.
+    """One column with row labels, like ``cudf.Series``.
 
     Parameters
     ----------
-    data : array of CuPy, Numba, NumPy or pandas, sequence, dict or scalar
+    data : CuPy, Numba, NumPy or pandas array, sequence, dict or scalar
         A device array is shared, not copied.
     index : array-like, optional
     dtype : dtype, optional
     name : str, optional
     nan_as_null : bool
-        Whether NaN becomes <NA> (the default, as in cuDF).
+        If True (the default, as in cuDF), NaN becomes <NA>.
 
     Raises
     ------
     cudf.errors.MixedTypeError
-        For values of several types: there are no object columns.
+        If the values have several types, because there are no object columns.
     """
 
     _names_there = SERIES
@@ -86,17 +86,17 @@ class Series(NotIterable, Frame):
         return pandas_series(self._column, self._index, self.name, with_nulls)
 
     def _take(self, other: Series) -> None:
-        """Become ``other``, for ``inplace=True``; the old memory stays as it was."""
+        """Take over all contents of ``other`` (``inplace=True``), without writing to memory."""
         self._column, self._index, self.name = other._column, other._index, other.name
 
     def _write(self, other: Series) -> None:
-        """Take ``other``'s values, into the same memory where dtype and length allow it."""
+        """Copy the values of ``other``, into the same memory if dtype and length are unchanged."""
         if len(other) == len(self):
             self._column.update(other._column.values)
         else:
             self._take(other)
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------
 
     @property
     def dtype(self):
@@ -142,17 +142,17 @@ class Series(NotIterable, Frame):
         return len(self) - self.null_count
 
     def nans_to_nulls(self) -> Series:
-        """Return a new column with NaN replaced by <NA>."""
+        """Return a new Series with <NA> in place of NaN."""
         return Series._of(Column(nans_to_nulls(self._column.values.copy())), self._index, self.name)
 
-    # -- in and out ----------------------------------------------------------------------------
+    # -- conversion ----------------------------------------------------------------------------
 
     def memory_usage(self, index: bool = True, deep: bool = False) -> int:
-        """Return the bytes on a GPU; cuDF's texts always count in full (``deep``)."""
+        """Return the bytes used on a GPU; strings always count in full, whatever ``deep`` is."""
         return self._column.bytes() + (self.index.memory_usage() if index else 0)
 
     def to_pandas(self, *, nullable: bool = False) -> pd.Series:
-        """Return a pandas Series: integers with nulls become floats unless ``nullable``."""
+        """Return a pandas Series; integers with nulls become floats unless ``nullable`` is True."""
         series = self._as_pandas()
         if not nullable and hasattr(series.dtype, "numpy_dtype"):
             if series.dtype.kind == "b":
@@ -160,11 +160,11 @@ class Series(NotIterable, Frame):
             return pd.Series(self._column.host(), self._index, name=self.name)
         if not nullable and isinstance(series.dtype, pd.StringDtype):
             texts = series.astype(object).where(series.notna(), None)
-            return texts.infer_objects()  # pandas 3: its own type for text
+            return texts.infer_objects()  # gives pandas 3 its own string type
         return series.astype(nullable_name(series.dtype)) if nullable else series.copy()
 
     def to_cupy(self, dtype=None, copy: bool = False, na_value=None) -> cupy.ndarray:
-        """Return the values as a CuPy array; without ``copy`` and nulls it shares their memory."""
+        """Return a CuPy array, which shares memory if there are no nulls and ``copy`` is False."""
         column = self._column if na_value is None else self.fillna(na_value)._column
         array = column.device()
         if dtype is not None and array.dtype != np.dtype(dtype):
@@ -184,7 +184,7 @@ class Series(NotIterable, Frame):
     def to_frame(self, name=None):
         return wrap(self._as_pandas().to_frame(**({} if name is None else {"name": name})))
 
-    # -- choosing ------------------------------------------------------------------------------
+    # -- selection -----------------------------------------------------------------------------
 
     def __getitem__(self, key):
         if isinstance(key, slice):
@@ -198,10 +198,10 @@ class Series(NotIterable, Frame):
         self._write(wrap(series))
 
     def copy(self, deep: bool = True) -> Series:
-        """Return a copy, also with ``deep=False``: cuDF copies on the first write to either."""
+        """Return a deep copy even if ``deep=False``, because cuDF copies on the first write."""
         return Series._of(Column(self._column.values.copy()), self._index, self.name)
 
-    # -- computing -----------------------------------------------------------------------------
+    # -- computation ---------------------------------------------------------------------------
 
     def astype(self, dtype, copy: bool = False, errors: str = "raise") -> Series:
         return Series._of(astype(self._column, dtype), self._index, self.name)
@@ -209,7 +209,7 @@ class Series(NotIterable, Frame):
     def apply(self, func, convert_dtype: bool = True, args: tuple = (), **kwargs) -> Series:
         """Compile ``func`` with Numba for the device and call it on each value.
 
-        Raises ValueError where it does not compile; nulls stay null.
+        Raises ValueError if ``func`` does not compile. Python computes its result for a null.
         """
         if kwargs:
             raise ValueError("UDFs using **kwargs are not yet supported.")
@@ -222,7 +222,7 @@ class Series(NotIterable, Frame):
         return wrap(self._as_pandas(True).map(unwrap(arg, True)))
 
     def isin(self, values) -> Series:
-        """Return True where a value is one of ``values``; a null is where ``values`` has one."""
+        """Return True for each value in ``values``; a null is found if ``values`` contains one."""
         if isinstance(values, str) or not hasattr(values, "__iter__"):
             raise TypeError(
                 "only list-like objects are allowed to be passed to isin(), you passed "
@@ -235,7 +235,7 @@ class Series(NotIterable, Frame):
         return Series._of(as_column(found), self._index, self.name)
 
     def unique(self) -> Series:
-        """Return each value once, in order of appearance."""
+        """Return the distinct values in order of first appearance."""
         return self.drop_duplicates().reset_index(drop=True)
 
     def update(self, other) -> None:
@@ -247,7 +247,7 @@ class Series(NotIterable, Frame):
         self.__iter__()
 
     def digitize(self, bins, right: bool = False) -> Series:
-        """Return the number of the bin that each value falls into, int32."""
+        """Return the bin index of each value as int32."""
         numbers = np.digitize(self._column.host(), unwrap(bins), right).astype(np.int32)
         return Series._of(Column(numbers), self._index, self.name)
 

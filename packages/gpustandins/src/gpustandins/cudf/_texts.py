@@ -1,4 +1,4 @@
-"""Methods of ``.str`` that cuDF has and pandas lacks."""
+"""String methods of ``.str`` that cuDF has and pandas lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def insert(text: str, start: int = 0, repl: str = "") -> str:
 
 
 def like(text: str, pat: str, esc: str | None = None) -> bool:
-    """Return True where SQL's pattern fits: ``%`` is any text and ``_`` any character."""
+    """Return True if a string matches an SQL pattern: ``%`` any text, ``_`` any character."""
     expression, marks = "", iter(pat)
     for mark in marks:
         if mark == esc:
@@ -30,7 +30,7 @@ def split_part(text: str, delimiter: str | None = None, index: int = 0) -> str |
     return parts[index] if 0 <= index < len(parts) else None
 
 
-#: By name: the function of a text and what else the method takes, and the dtype of its results.
+#: For each method: a function of one string and the method's arguments, and the result dtype.
 OF_ONE_TEXT = {
     "byte_count": (lambda text: len(text.encode()), "int32"),
     "htoi": (lambda text: int(text, 16), "int64"),

@@ -1,7 +1,7 @@
-"""cuDF's ``apply``: the user's functions, compiled with Numba and run as kernels.
+"""User functions of cuDF's ``apply``, compiled with Numba and run as kernels.
 
-So a function that cannot run on a GPU cannot be applied to numbers here either. Python computes a
-function's results for nulls and texts on the host, by cuDF's rules.
+A function that cannot run on a GPU therefore cannot be applied to numbers here either. Python
+computes the results for nulls and strings on the host, following cuDF's rules.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ._columns import Column, as_column, with_nulls
 
 
 class _Null:
-    """A null as a function in ``apply`` sees it: all that is computed with it is one, and false."""
+    """A null as ``apply`` functions see it: false, and every operation on it returns a null."""
 
     def __bool__(self) -> bool:
         return False
 
-    def __getattr__(self, name: str):  # methods of texts
+    def __getattr__(self, name: str):  # string methods
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *args: self
@@ -42,7 +42,7 @@ NULL = _Null()
 
 
 def apply(column: Column, function, arguments: tuple) -> Column:
-    """Compute ``function(value, *arguments)`` for each value, nulls too."""
+    """Compute ``function(value, *arguments)`` for each value, including nulls."""
     if column.dtype == np.dtype(object):
         return as_column(_on_host(function, _seen(column), arguments))
     _check(column)
@@ -82,17 +82,17 @@ def _constants(function) -> set:
 
 
 def _code(function):
-    """Return the code of a plain function or of one that Numba has decorated."""
+    """Return the code object of a plain function or of a Numba-decorated one."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None:
         raise ValueError("user defined function compilation failed.") from TypeError(
-            f"{function!r} is not written in Python: Numba has nothing to compile"
+            f"{function!r} is not written in Python, so Numba cannot compile it"
         )
     return code
 
 
 def _with_null(function, null):
-    """Return ``function`` with ``null`` for ``cudf.NA``: None for Numba, which knows it."""
+    """Return ``function`` with ``cudf.NA`` replaced by ``null``; Numba needs None there."""
     python = getattr(function, "py_func", function)
     if "NA" not in (*_code(function).co_names, *_code(function).co_freevars):
         return python
@@ -114,7 +114,7 @@ def _with_null(function, null):
 
 
 def _on_host(function, values: list, arguments: tuple) -> list:
-    """Return the function's results, computed by Python; None for a null."""
+    """Compute the function's results in Python; a null result is None."""
     python = _with_null(function, NULL)
     return [_of_one(python, value, arguments) for value in values]
 
@@ -127,7 +127,7 @@ def _of_one(python, value, arguments: tuple):
         seen = value.values() if isinstance(value, dict) else (value,)
         if not any(one is NULL for one in seen):
             raise
-        return None  # a function of numbers, such as math.sqrt, got the null
+        return None  # a numeric function such as math.sqrt received the null
     return None if answer is NULL else answer
 
 
@@ -147,7 +147,7 @@ def _check(column: Column) -> None:
 
 
 def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers, and a mask of nulls."""
+    """Return the numbers and a mask of the nulls."""
     if isinstance(column.values, np.ndarray):
         return column.device()._host, np.zeros(len(column), bool)
     null = np.asarray(pd.isna(column.values))
@@ -155,7 +155,7 @@ def _split(column: Column) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _join(results: cupy.ndarray, valid: np.ndarray, null: np.ndarray, answers: list) -> Column:
-    """Return the kernel's results, with ``answers`` for the rows that are null."""
+    """Return the kernel's results with ``answers`` in the rows that are null."""
     given = [one for one in answers if one is not None]
     dtype = np.result_type(results.dtype, *given)
     if dtype != results.dtype:
@@ -186,7 +186,7 @@ def _compiled(function, element, arguments: tuple) -> tuple[Callable, np.dtype]:
 
 
 def _launch(function, values: np.ndarray, arguments: tuple) -> tuple[cupy.ndarray, np.ndarray]:
-    """Return the function's results on the device, and a mask of those that are not null."""
+    """Return the function's results on the device and a mask of those that are not null."""
     from numba import cuda, from_dtype
 
     called, dtype = _compiled(function, from_dtype(values.dtype), arguments)
@@ -209,7 +209,7 @@ def _launch(function, values: np.ndarray, arguments: tuple) -> tuple[cupy.ndarra
 def apply_windows(
     column: Column, function, starts: np.ndarray, ends: np.ndarray, least: int
 ) -> Column:
-    """Compute ``function(values)`` for each window; null if it has fewer than ``least`` values."""
+    """Compute ``function(values)`` per window; null if it has fewer than ``least`` values."""
     from numba import cuda, typeof
 
     values = cuda.to_device(column.device()._host)
@@ -232,6 +232,6 @@ def _run(kernel, results, *arguments) -> None:
 
     if results.size:
         with warnings.catch_warnings():
-            # cuDF, too, says nothing of a few rows being a small grid.
+            # cuDF does not warn of a small grid for a few rows either.
             warnings.simplefilter("ignore", NumbaPerformanceWarning)
             kernel.forall(results.size)(results, *arguments)

@@ -1,4 +1,4 @@
-"""Conversion between the stand-in's objects and pandas', from which most methods are made."""
+"""Conversion between pandas objects and the stand-in's; most methods only convert and call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pandas.arrays import FloatingArray
 from ._columns import Column, nullable
 from ._refused import refuse
 
-#: What becomes of a result, by its class in pandas: Series, DataFrame and Index enter themselves.
+#: Conversion of a result by its pandas class; Series, DataFrame and Index add themselves.
 WRAPPED: dict[type, Callable] = {}
 
 
 def wrap(result):
-    """Convert a result of pandas to cuDF's; numbers and texts stay unchanged."""
+    """Convert a pandas result to the stand-in's class; numbers and strings stay unchanged."""
     for kind, made in WRAPPED.items():
         if isinstance(result, kind):
             return made(result)
@@ -32,7 +32,10 @@ def wrap(result):
 
 
 def unwrap(value, with_nulls: bool = False):
-    """Convert to pandas' objects; ``with_nulls``: it may add nulls without changing dtypes."""
+    """Convert to pandas objects.
+
+    If ``with_nulls`` is True, pandas can add nulls to them without changing dtypes.
+    """
     if hasattr(value, "_as_pandas"):
         return value._as_pandas(with_nulls)
     if isinstance(value, cupy.ndarray):
@@ -47,40 +50,40 @@ def unwrap(value, with_nulls: bool = False):
 
 
 def as_cudf_says(text: str) -> str:
-    """Put cuDF's names of dtypes into a repr of pandas: text is object, with nulls or without."""
+    """Replace pandas' dtype names in a repr with cuDF's: strings are object, Int64 is int64."""
     return _DTYPE.sub(lambda found: found[1] + cudf_name(found[2]), text)
 
 
-# "dtype: Int64" under a Series, "dtype='string'" of an Index, "Categories (2, string):".
+# Matches "dtype: Int64" under a Series, "dtype='string'" of an Index and "Categories (2, string):".
 _DTYPE = re.compile(r"(dtype(?:: |=\')|Categories \(\d+, )(\w+)(?=$|[\')\n])")
 
 
 def cudf_name(dtype: str) -> str:
-    """Return cuDF's name for a dtype of pandas: ``int64`` for ``Int64``, ``object`` for text."""
+    """Return cuDF's name for a pandas dtype: ``int64`` for ``Int64``, ``object`` for strings."""
     if dtype in ("string", "str"):
         return "object"
     return {"boolean": "bool"}.get(dtype, dtype.lower())
 
 
-# Methods to which NaN and <NA> are the same, as pandas' own arrays with both have it not.
+# These methods treat NaN as <NA>, which pandas' own arrays with both do not.
 _NAN_IS_MISSING = frozenset(
     "isna isnull notna notnull dropna fillna count sum mean min max std var median prod".split()
 )
 
 
 def has_both(thing) -> bool:
-    """Return True if a Series may have NaN beside <NA>."""
+    """Return True if a Series may contain both NaN and <NA>."""
     return isinstance(getattr(getattr(thing, "_column", None), "values", None), FloatingArray)
 
 
-# pandas' warnings about its own coming changes, which do not concern cuDF.
+# pandas warns of its own future changes, which do not concern cuDF.
 _PANDAS_CHANGES = getattr(pd.errors, "PandasChangeWarning", FutureWarning)
 
 
 def call(owner: str, name: str, function: Callable, args=(), kwargs=None, with_nulls: bool = False):
-    """Call pandas' ``function`` as cuDF's ``owner.name``, on the stand-in's objects.
+    """Call pandas' ``function`` as cuDF's ``owner.name``, with the stand-in's objects.
 
-    Raises NotImplementedError for arguments that cuDF does not take.
+    Raises NotImplementedError for arguments that cuDF does not accept.
     """
     kwargs = kwargs or {}
     refuse(owner, name, function, args, kwargs)
@@ -90,7 +93,7 @@ def call(owner: str, name: str, function: Callable, args=(), kwargs=None, with_n
 
 
 def pandas_method(name: str, with_nulls: bool = False) -> Callable:
-    """Return a method that does the same as pandas' method of that name."""
+    """Return a method that calls the pandas method ``name``."""
 
     def method(self, *args, **kwargs):
         asked = self.nans_to_nulls() if name in _NAN_IS_MISSING and has_both(self) else self
@@ -106,19 +109,19 @@ def pandas_method(name: str, with_nulls: bool = False) -> Callable:
         return result
 
     method.__name__ = name
-    method.__doc__ = f"As pandas' ``{name}``."
+    method.__doc__ = f"Do the same as pandas' ``{name}``."
     return method
 
 
 def give_methods(cls: type, names: str, with_nulls: bool = False) -> None:
-    """Give a class pandas' methods of these names, unless it has its own."""
+    """Add the pandas methods ``names`` to a class, except those that it defines itself."""
     for name in names.split():
         assert name in cls._names_there, f"cuDF has no {cls.__name__}.{name}"
         if name not in cls.__dict__:
             setattr(cls, name, pandas_method(name, with_nulls))
 
 
-# Names that pandas is about to drop and cuDF keeps.
+# Names that pandas will drop and cuDF keeps.
 PANDAS_NAME = {"weekday": "day_of_week", "dayofweek": "day_of_week", "dayofyear": "day_of_year"}
 
 
@@ -131,7 +134,7 @@ def give_properties(cls: type, names: str) -> None:
             name,
             property(
                 lambda self, theirs=theirs: wrap(getattr(self._as_pandas(), theirs)),
-                doc=f"As pandas' ``{theirs}``.",
+                doc=f"The same as pandas' ``{theirs}``.",
             ),
         )
 

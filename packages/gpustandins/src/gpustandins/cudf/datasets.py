@@ -1,4 +1,4 @@
-"""Made-up tables to play with; the numbers differ from those of ``cudf.datasets``."""
+"""Random example tables; their numbers differ from those of ``cudf.datasets``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def randomdata(nrows: int = 10, dtypes: dict | None = None, seed: int | None = N
 def timeseries(
     start="2000-01-01", end="2000-01-31", freq="1s", dtypes=None, nulls_frequency=0, seed=None
 ) -> DataFrame:
-    """Return a table with a row per ``freq`` from ``start`` to ``end``."""
+    """Return a random table with one row per ``freq`` from ``start`` to ``end``."""
     times = pd.date_range(start, end, freq=freq, name="timestamp")
     frame = randomdata(len(times), dtypes or {"id": int, "name": str, "x": float, "y": float}, seed)
     frame.index = times

@@ -1,4 +1,4 @@
-"""Errors of cuDF."""
+"""cuDF's exception classes."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["MixedTypeError", "UnsupportedCUDAError"]
 
 
 class UnsupportedCUDAError(Exception):
-    """The GPU or its driver is too old; never raised here."""
+    """Error for a GPU or driver that is too old; the stand-in never raises it."""

@@ -1,4 +1,4 @@
-"""Options of cuDF: those with an effect here, and errors for the others."""
+"""cuDF's options, with errors for values that the stand-in does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _options = {
     "spill": False,
     "mode.pandas_compatible": False,
 }
-# The stand-in behaves as these values say.
+# These options have only the value above; the stand-in behaves accordingly.
 _FIXED = {
     "copy_on_write",
     "default_integer_bitwidth",
@@ -34,13 +34,13 @@ def get_option(name: str):
 def set_option(name: str, value) -> None:
     """Set an option.
 
-    Raises KeyError for an unknown option, NotImplementedError for a behaviour that the
-    stand-in does not have.
+    Raises KeyError for an unknown option and NotImplementedError for a value that the stand-in
+    does not support.
     """
     if name in _FIXED and value != get_option(name):
         raise NotImplementedError(
-            f"option {name}={value!r} is not in the stand-in for cuDF, which behaves as "
-            f"{_options[name]!r} says"
+            f"option {name}={value!r} is not in the stand-in for cuDF, which supports only "
+            f"{_options[name]!r}"
         )
     get_option(name)
     _options[name] = value

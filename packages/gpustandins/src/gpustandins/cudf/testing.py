@@ -1,4 +1,4 @@
-"""Assertions on frames, those of pandas."""
+"""Assertions on Series, DataFrames and indexes, made with pandas' assertions."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def assert_index_equal(left, right, **kwargs) -> None:
 
 
 def assert_eq(left, right, **kwargs) -> None:
-    """Assert that two objects are equal as pandas objects, of either library."""
+    """Assert that two objects, each from cuDF or pandas, are equal."""
     kinds = {"DataFrame": assert_frame_equal, "Series": assert_series_equal}
     kinds.get(type(left).__name__, assert_index_equal)(left, right, **kwargs)

@@ -1,17 +1,19 @@
 """CuPy for machines without a GPU: arrays on the virtual GPU, computed with NumPy.
 
 ``import cupy`` finds this package while the virtual GPU is active and the machine has no GPU
-(:mod:`gpustandins`). It follows CuPy 14.2: what fails there fails here, with the same
-words. Array work is NumPy's; kernels (``RawKernel``, ``ElementwiseKernel``, ``fuse``, ...) go
-through NVRTC and run on the virtual GPU. ``virtualgpu.launches()`` lists the kernels that real
-CuPy would have launched. ``cupy.show_config()`` says what this is.
+(:mod:`gpustandins`). It follows CuPy 14.2: code that fails there fails here with the same message.
+NumPy computes array operations, while kernels (``RawKernel``, ``ElementwiseKernel``, ``fuse``,
+...) are compiled by NVRTC and run on the virtual GPU. ``virtualgpu.launches()`` lists the kernels
+that real CuPy would have launched. ``cupy.show_config()`` prints that this is the stand-in.
 
-Differences from real CuPy:
+It differs from real CuPy in four points:
 
-- No times: events give NaN.
-- Random numbers are NumPy's streams, not cuRAND's: other numbers, the same distributions.
-- Sums, transforms and matrix products round as the host does.
-- Everything is done when a call returns: nothing overlaps, a missing synchronisation shows not.
+- No times are measured: events give NaN.
+- Random numbers come from NumPy's generators instead of cuRAND's: the numbers differ, the
+  distributions are the same.
+- Sums, transforms and matrix products are rounded as on the host.
+- Every call finishes its work before it returns: nothing overlaps, and a missing synchronisation
+  has no effect.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ from ._package import (  # noqa: E402
 _package.namespace = _sys.modules[__name__]
 ndarray.__module__ = ufunc.__module__ = poly1d.__module__ = "cupy"
 
-#: The version of CuPy that this follows, marked as not being it.
+#: The CuPy version that the stand-in follows, with a suffix that tells them apart.
 __version__ = "14.2.0+virtualgpu"
 
 _FUNCTIONS = _operators.FUNCTIONS
@@ -81,8 +83,8 @@ globals().update({name: getattr(exceptions, name) for name in exceptions.__all__
 NINF, PZERO, NZERO = -_numpy.inf, 0.0, -0.0
 format_parser, DataSource = _numpy.rec.format_parser, _numpy.lib.npyio.DataSource
 
-#: Kernels of one's own, in modules that are imported when they are first asked for: they bring
-#: the compiler along.
+#: Names for user-defined kernels. Their modules are imported on first use because they load the
+#: compiler.
 _KERNELS = {
     "ElementwiseKernel": "elementwise",
     "ReductionKernel": "reduction",

@@ -1,4 +1,4 @@
-"""The errors of compiling and launching, as CuPy has them, with what a GPU cannot tell."""
+"""Compilation and launch errors with CuPy's classes, plus the virtual GPU's details."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORDS = {
 
 
 class CUDADriverError(RuntimeError):
-    """A result of the CUDA driver other than success, as ``cupy.cuda.driver.CUDADriverError``.
+    """Error result of the CUDA driver, like ``cupy.cuda.driver.CUDADriverError``.
 
     ``status`` is the ``CUresult``.
     """
@@ -43,7 +43,7 @@ class CUDADriverError(RuntimeError):
 
 
 class _Explained(CUDADriverError, VirtualGPUError):
-    """Both errors in one: the driver's name, and what happened where."""
+    """CuPy's and the virtual GPU's error in one: the driver's name, and the cause and place."""
 
     def __init__(self, error: VirtualGPUError, status: int):
         CUDADriverError.__init__(self, status)
@@ -61,23 +61,23 @@ class _Explained(CUDADriverError, VirtualGPUError):
 
 
 class IllegalAddress(_Explained, MemoryAccessError):
-    """An access outside every array."""
+    """Error for an access outside every array."""
 
 
 class MisalignedAddress(IllegalAddress, MisalignedAddressError):
-    """An access at an address that is not a multiple of its size."""
+    """Error for an access at an address that is not a multiple of the access size."""
 
 
 class InvalidLaunch(_Explained, LaunchError):
-    """A launch that no GPU takes."""
+    """Error for a launch that no GPU accepts."""
 
 
 class FailedLaunch(_Explained, TrapError):
-    """A kernel that stopped by a trap or a failed assert."""
+    """Error for a kernel that stopped at a trap or a failed assertion."""
 
 
 class CompileException(Exception):
-    """CUDA C++ that NVRTC refuses, as ``cupy.cuda.compiler.CompileException``."""
+    """Error for CUDA C++ that NVRTC refuses, like ``cupy.cuda.compiler.CompileException``."""
 
     def __init__(self, msg: str, source: str, name: str, options: tuple, backend: str = "nvrtc"):
         self._msg, self.source, self.name = msg, source, name
@@ -91,7 +91,7 @@ class CompileException(Exception):
         return self.get_message()
 
     def _render_traceback_(self) -> list[str]:
-        """Return the error on one line, which IPython shows instead of the compiler's frames."""
+        """Return the error as one line, which IPython shows instead of the compiler's frames."""
         return [f"{type(self).__name__}: {self}"]
 
     def get_message(self) -> str:
@@ -99,7 +99,7 @@ class CompileException(Exception):
         return self._msg
 
     def dump(self, f) -> None:
-        """Write the source with line numbers and the compiler's options to the file ``f``."""
+        """Write the source with line numbers and the compiler options to the file ``f``."""
         lines = self.source.splitlines()
         width = len(str(len(lines)))
         f.write(f"{self.backend} options: {' '.join(self.options)}\n")
@@ -109,7 +109,7 @@ class CompileException(Exception):
 
 @contextmanager
 def as_cupy_does(source: str = "", name: str = "", options: tuple = ()) -> Iterator[None]:
-    """Convert the machine's errors to CuPy's."""
+    """Convert the virtual GPU's errors to CuPy's."""
     try:
         yield
     except CompilationError as error:

@@ -1,4 +1,4 @@
-"""Launches that real CuPy would have made: see :mod:`virtualgpu.standins.recorder`."""
+"""Record of the launches that real CuPy would make (:mod:`virtualgpu.standins.recorder`)."""
 
 from __future__ import annotations
 

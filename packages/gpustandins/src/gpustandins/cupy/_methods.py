@@ -1,4 +1,4 @@
-"""The methods of an array; most are the function of the same name."""
+"""Methods of an array; most call the function of the same name."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _SAME = (
 
 
 class Methods:
-    """A base of ``ndarray``, given to it last: it needs all the modules that make arrays."""
+    """Base class of ``ndarray``, added last because it imports all modules that make arrays."""
 
     __slots__ = ()
 
-    # -- parts and views -----------------------------------------------------------------------
+    # -- elements and views --------------------------------------------------------------------
 
     def __getitem__(self, key):
-        """Return ``self[key]``: a view, or a copy for an index array (which wraps around)."""
+        """Return ``self[key]``: a view, or a copy for an index array (its indices wrap around)."""
         return indexing.getitem(self, key)
 
     def __setitem__(self, key, value) -> None:
-        """Assign ``self[key] = value``; the value is a scalar or an array of the device."""
+        """Assign ``self[key] = value``; the value is a scalar or a device array."""
         indexing.setitem(self, key, value)
 
     def take(self, indices, axis=None, out=None):
@@ -80,22 +80,23 @@ class Methods:
         return flatiter(self)
 
     def view(self, dtype=None, array_class=None, *, type=None):
-        """Return the same bytes as another type.
+        """Return a view of the same bytes as another type.
 
-        Raises NotImplementedError for a user's class.
+        Raises NotImplementedError for a subclass of ``ndarray``.
         """
         for one in (dtype, array_class, type):
             if isinstance(one, builtins.type) and issubclass(one, ndarray) and one is not ndarray:
                 raise NotImplementedError(
-                    f"a view as {one.__name__}: CuPy's stand-in for machines without a GPU has no "
-                    "subclasses of cupy.ndarray; keep the array in an attribute of a class"
+                    f"cannot view an array as {one.__name__}: CuPy's stand-in for machines without "
+                    "a GPU does not support subclasses of cupy.ndarray; keep the array in an "
+                    "attribute of your class instead"
                 )
         return creation.reinterpret(self, self.dtype if dtype is None else dtype)
 
     def reshape(self, *shape, order="C", copy=None):
-        """Return the same elements in another shape: a view where that is possible."""
+        """Return the same elements in another shape, as a view if possible."""
         shape = shape[0] if len(shape) == 1 else shape
-        asked = {} if copy is None else {"copy": copy}  # NumPy has that argument from 2.1 on
+        asked = {} if copy is None else {"copy": copy}  # NumPy has this argument since 2.1
         return named("reshape")(self, shape, order, **asked)
 
     def transpose(self, *axes):
@@ -120,15 +121,15 @@ class Methods:
         return self.astype(self.dtype, order=order)
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
-        """Return a copy in another type, cast as a GPU casts (:mod:`cupy._arrays.casting`).
+        """Return a copy of another type, cast as on a GPU (:mod:`cupy._arrays.casting`).
 
         Parameters
         ----------
         order : 'C', 'F', 'A' or 'K'
         casting : str, optional
-            TypeError where NumPy's rule of that name forbids the cast; None: anything goes.
+            NumPy's casting rule; TypeError if it forbids the cast. None allows every cast.
         copy : bool
-            False: the array itself, where nothing has to change.
+            If False, the array itself is returned when nothing has to change.
         """
         if subok is not None:
             raise TypeError("subok is not supported yet")
@@ -152,7 +153,7 @@ class Methods:
         indexing.fill(self, value)
 
     def set(self, arr, stream=None) -> None:
-        """Copy the NumPy array ``arr`` (same shape and dtype) into this one."""
+        """Copy the NumPy array ``arr`` (of the same shape and dtype) into this one."""
         if not isinstance(arr, np.ndarray):
             raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
         if arr.dtype != self.dtype:
@@ -179,7 +180,7 @@ class Methods:
         _launches.record("cupy.ndarray.sort", "routine", size=self.size, exact=False)
 
     def partition(self, kth, axis=-1) -> None:
-        """Sort in place, completely as CuPy does; ``kth`` may be several."""
+        """Sort in place; CuPy also sorts completely. ``kth`` may be several numbers."""
         axis = np.lib.array_utils.normalize_axis_index(axis, self.ndim) if self.ndim else axis
         length = self.shape[axis] if self.ndim else 0
         for k in np.atleast_1d(kth) if length else ():
@@ -187,7 +188,7 @@ class Methods:
                 raise ValueError(f"kth(={k}) out of bounds {length}")
         self.sort(axis)
 
-    # -- what the stand-in lacks -----------------------------------------------------------------
+    # -- names that the stand-in lacks -----------------------------------------------------------
 
     @property
     def cstruct(self):
@@ -202,13 +203,13 @@ class Methods:
         raise missing(
             "cupy.ndarray",
             "toDlpack",
-            "the array itself, which Numba takes without a copy, or x.get()",
+            "the array itself, which Numba accepts without a copy, or x.get()",
         )
 
     # -- numbers -------------------------------------------------------------------------------
 
     def compress(self, condition, axis=None, out=None):
-        """Return the parts along an axis for which the condition holds."""
+        """Return the slices along an axis for which the condition is true."""
         return named("compress")(condition, self, axis, out)
 
     def clip(self, min=None, max=None, out=None):
@@ -227,7 +228,7 @@ class Methods:
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         return export(self, stream, dl_device, copy)
 
-    # -- NumPy's functions on CuPy's arrays (NEP 13, NEP 18) -------------------------------------
+    # -- NumPy functions applied to CuPy arrays (NEP 13, NEP 18) ---------------------------------
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         operands = inputs
@@ -243,7 +244,7 @@ class Methods:
         if function is None:
             return NotImplemented
         for one in operands:
-            # NumPy's arrays go on, to the TypeError for what lies on the host.
+            # NumPy arrays pass here, so that the function raises its TypeError for host arrays.
             if not isinstance(one, (*SCALARS, Methods, np.ndarray)) and not (
                 hasattr(one, "__cuda_array_interface__") or hasattr(one, "__cupy_get_ndarray__")
             ):
@@ -278,7 +279,7 @@ def _method(name: str):
         return named(name)(self, *args, **kwargs)
 
     method.__name__ = name
-    method.__doc__ = f"``cupy.{name}(self, ...)``."
+    method.__doc__ = f"Return ``cupy.{name}(self, ...)``."
     return method
 
 
@@ -303,7 +304,7 @@ def _reduction(name: str):
         return reduce(name, self, axis, **kwargs)
 
     method.__name__ = name
-    method.__doc__ = f"As ``numpy.ndarray.{name}``; an array, also of no dimensions."
+    method.__doc__ = f"Do the same as ``numpy.ndarray.{name}``; return an array, even for a scalar."
     return method
 
 

@@ -1,4 +1,4 @@
-"""Names that the stand-in lacks: errors with the name and what to use instead."""
+"""Errors for names that the stand-in lacks; each message names an alternative."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from gpustandins.importing import as_import_error
 
 
 class Missing(NotImplementedError, AttributeError):
-    """A part of CuPy that the stand-in lacks.
+    """Error for a name of CuPy that the stand-in lacks.
 
-    Also an AttributeError, so that ``hasattr`` answers False rather than fail.
+    It is also an AttributeError, so that ``hasattr`` returns False.
     """
 
 
 def missing(module: str, name: str, instead: str = ""):
-    """Return the error for ``module.name``; a plain AttributeError for private names."""
+    """Return the error for ``module.name``; private names give a plain AttributeError."""
     if name.startswith("_"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     advice = f"; use {instead}" if instead else ""

@@ -1,6 +1,7 @@
-"""Facts about the package, and its memory pools.
+"""Package information, memory pools and memoisation.
 
-Not in ``__init__``, where the names ``any``, ``all``, ``max``, ... are CuPy's.
+These functions are not in ``__init__``, because the names ``any``, ``all``, ``max``, ... are
+CuPy's there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ._arrays.core import ndarray
 
 is_available = cuda.is_available
 
-#: The package itself, for those inside it that look functions up by name; it enters itself.
+#: The package itself, set on import, for modules inside it that look functions up by name.
 namespace = None
 
 
@@ -24,7 +25,7 @@ def get_array_module(*args):
 
 
 def get_default_memory_pool() -> cuda.MemoryPool:
-    """Return the pool of arrays' memory."""
+    """Return the memory pool of the arrays."""
     return cuda._pool.default_pool()
 
 
@@ -40,18 +41,18 @@ def show_config(*, _full=False) -> None:
         "What this is": "CuPy's stand-in for machines without a GPU (virtualgpu)",
         "Follows CuPy": "14.2.0",
         "Arrays are computed by": f"NumPy {np.__version__} on the CPU",
-        "Kernels are compiled by": "NVRTC, and run by the virtual GPU",
+        "Kernels are compiled by": "NVRTC; the virtual GPU runs them",
         "Device 0 Name": cuda.runtime.getDeviceProperties(0)["name"].decode(),
         "Device 0 Compute Capability": cuda.Device().compute_capability,
         "Device 0 Memory": f"{free:,} of {total:,} bytes free",
         "CUDA Bindings Version": cuda.runtime.runtimeGetVersion(),
-        "Times": "none: no GPU runs",
+        "Times": "none, because no GPU runs",
     }.items():
         print(f"{name:<28}: {value}")
 
 
 def memoize(for_each_device=False):
-    """Remember the results of a function, for every combination of (hashable) arguments."""
+    """Cache the results of a function for every combination of (hashable) arguments."""
 
     def decorate(function):
         remembered = functools.cache(function)
@@ -65,6 +66,6 @@ _memos: list = []
 
 
 def clear_memo() -> None:
-    """Forget the results of all functions that :func:`memoize` decorates."""
+    """Clear the caches of all functions decorated with :func:`memoize`."""
     for remembered in _memos:
         remembered.cache_clear()

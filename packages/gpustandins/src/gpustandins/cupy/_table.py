@@ -1,18 +1,19 @@
-"""CuPy's share of NumPy's namespace and the way each name is served: the one list.
+"""The only list of the names that CuPy shares with NumPy, and of their implementations.
 
-A line of :data:`ROUTINES` is CuPy's signature (14.2) with marks:
+Each line of :data:`ROUTINES` is a signature of CuPy 14.2 with these marks:
 
-- ``a*``: an array on the device (or a scalar); anything else is a TypeError, as a kernel's
-  argument would be. ``a**``: a tuple or list of such arrays. ``a***``: lists too, NumPy arrays
-  not.
-- ``a``: lists and NumPy arrays too.
+- ``a*``: must be a device array (or a scalar); anything else raises TypeError, as for a kernel's
+  argument. ``a**``: a tuple or list of such arrays. ``a***``: lists are also accepted, but NumPy
+  arrays are not.
+- ``a``: lists and NumPy arrays are also accepted.
 - ``!`` at the end: the function writes into its first argument.
-- ``-> kernel``: it is this one kernel. Without, an entry of the recorder says that how many
-  kernels there are is not known; a result that is a view of an argument took none.
+- ``-> kernel``: the function launches only this kernel. Without this mark, the recorder's entry
+  says that the number of kernels is unknown; no kernel is recorded for a view of an argument.
 - ``= host``: the result stays on the host.
 
-NumPy's function of the same name does the work. Ufuncs are in ``_ufunc``, reductions in
-``_reductions``, creation in ``_creation``; what needs words of its own is in ``_special``.
+NumPy's function of the same name computes the result. Ufuncs are in ``_ufunc``, reductions in
+``_reductions`` and creation functions in ``_creation``; ``_special`` contains the functions that a
+line cannot describe.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ fftshift(x, axes=None)
 ifftshift(x, axes=None)
 """
 
-#: Names that CuPy takes over from NumPy unchanged: types, constants, helpers of the host.
+#: Names that CuPy imports from NumPy unchanged: types, constants and host helpers.
 BORROWED = """
 bool bool_ broadcast_shapes byte cdouble complex128 complex64 complexfloating csingle double dtype
 e euler_gamma finfo float16 float32 float64 floating generic get_printoptions half iinfo index_exp
@@ -251,7 +252,7 @@ short signedinteger single typename ubyte uint uint16 uint32 uint64 uint8 uintc 
 ulonglong unsignedinteger ushort
 """.split()
 
-#: Names of CuPy that NumPy 2 has dropped, and what they are there.
+#: CuPy names that NumPy 2 has dropped, with their values in CuPy.
 DROPPED = {
     "Inf": "inf",
     "Infinity": "inf",
@@ -265,7 +266,7 @@ DROPPED = {
     "singlecomplex": "complex64",
 }
 
-#: The same function under another name.
+#: Aliases: another name for the same function.
 SAME = {
     "trapz": "trapezoid",
     "round_": "round",
@@ -273,14 +274,14 @@ SAME = {
     "in1d": "isin",
 }
 
-#: Public names of CuPy 14.2 that raise NotImplementedError here, and what to use.
+#: Public names of CuPy 14.2 that raise NotImplementedError here, with alternatives.
 MISSING = {
     "fromDlpack": "cupy.from_dlpack",
     "make_aligned_dtype": "numpy.dtype(..., align=True)",
     "set_string_function": "cupy.set_printoptions (NumPy 2 has dropped this function)",
     "find_common_type": "cupy.promote_types or cupy.result_type (NumPy 2 has dropped this "
     "function)",
-    "get_array_wrap": "nothing: NumPy 2 has dropped this function",
+    "get_array_wrap": "code without this function, which NumPy 2 has dropped",
     "disp": "print (NumPy 2 has dropped this function)",
     "safe_eval": "ast.literal_eval (NumPy 2 has dropped this function)",
     "who": "dir()",

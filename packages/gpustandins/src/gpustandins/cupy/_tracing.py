@@ -1,4 +1,4 @@
-"""Flag of a function that is being fused, for ufuncs of numbers alone."""
+"""Thread-local trace of the function being fused, for ufuncs called with numbers only."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ class _Tracing(threading.local):
     trace: Any = None  # a Trace
 
 
-#: The trace of the function that this thread fuses.
+#: The trace of the function that this thread is fusing.
 TRACING = _Tracing()

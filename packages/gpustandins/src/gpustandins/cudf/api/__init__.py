@@ -1,4 +1,4 @@
-"""``cudf.api``: questions about data types."""
+"""``cudf.api``: data type checks."""
 
 from __future__ import annotations
 

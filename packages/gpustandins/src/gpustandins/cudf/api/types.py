@@ -1,4 +1,4 @@
-"""``cudf.api.types``: tests of the types of columns, dtypes and values."""
+"""``cudf.api.types``: checks of column, dtype and value types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _of_dtype(function: Callable) -> Callable:
 
 
 def is_categorical_dtype(obj) -> bool:
-    """Return True if a column, or a dtype, is categorical."""
+    """Return True if a column or dtype is categorical."""
     dtype = getattr(obj, "dtype", obj)
     return isinstance(dtype, pd.CategoricalDtype) or str(dtype) == "category"
 

@@ -1,4 +1,4 @@
-"""``cudf.core``: modules in which other libraries look for cuDF's classes."""
+"""``cudf.core``: the modules in which other libraries look for cuDF's classes."""
 
 from __future__ import annotations
 

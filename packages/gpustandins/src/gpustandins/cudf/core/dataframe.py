@@ -1,4 +1,4 @@
-"""``cudf.core.dataframe``: tables, as ``cudf.DataFrame``."""
+"""``cudf.core.dataframe``: the DataFrame class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cudf.core.dtypes``: the categorical type; the stand-in has no others."""
+"""``cudf.core.dtypes``: the categorical dtype; the other classes have no instances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["CategoricalDtype"]
 
 
 class _Absent:
-    """A data type of cuDF's that no column of the stand-in has: nothing is an instance of it."""
+    """cuDF data type that no column of the stand-in has, so nothing is an instance of it."""
 
     def __init__(self, *arguments, **named):
         from .._missing import missing

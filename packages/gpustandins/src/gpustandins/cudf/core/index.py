@@ -1,4 +1,4 @@
-"""``cudf.core.index``: the indices, as ``cudf.Index`` and its like."""
+"""``cudf.core.index``: the Index classes."""
 
 from __future__ import annotations
 

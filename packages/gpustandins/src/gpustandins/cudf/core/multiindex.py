@@ -1,4 +1,4 @@
-"""``cudf.core.multiindex``: indices of several levels, as ``cudf.MultiIndex``."""
+"""``cudf.core.multiindex``: the MultiIndex class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cudf.core.series``: columns, as ``cudf.Series``."""
+"""``cudf.core.series``: the Series class."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``cudf.pandas`` without a GPU: everything runs on pandas, and it says so.
+"""``cudf.pandas`` without a GPU: pandas computes everything, and a message says so.
 
-The original runs each operation of pandas on the GPU where cuDF has it, and falls back to pandas
-where not. Without a GPU all of it falls back, so there is nothing to install.
+The original runs each pandas operation on the GPU if cuDF supports it and on pandas otherwise.
+Without a GPU, every operation runs on pandas, so ``install`` replaces nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from gpustandins import only_as
 only_as("cudf.pandas", __name__)
 
 NOTE = (
-    "cudf.pandas: there is no GPU here, so every operation of pandas runs on pandas itself, on "
-    "the CPU; the same code uses the GPU where there is one"
+    "cudf.pandas: this machine has no GPU, so pandas itself computes every operation on the CPU; "
+    "on a machine with a GPU, the same code uses the GPU"
 )
 LOADED = False
 
 
 def install() -> None:
-    """Say that pandas stays pandas."""
+    """Warn that pandas computes everything, because there is no GPU."""
     global LOADED
     LOADED = True
     warnings.warn(NOTE, UserWarning, stacklevel=2)
@@ -38,7 +38,7 @@ def load_ipython_extension(shell) -> None:
 def _profile(shell):
     def profile(line: str, cell: str):
         result = shell.run_cell(cell)
-        print("cudf.pandas: 0 operations on the GPU, all of them on the CPU (no GPU here)")
+        print("cudf.pandas: 0 operations on the GPU; all ran on the CPU (this machine has no GPU)")
         return result.result
 
     return profile

@@ -1,1 +1,1 @@
-"""Arrays over NumPy: the array itself, its operators, indices, functions and reductions."""
+"""CuPy arrays, implemented with NumPy: the class, operators, indexing, functions, reductions."""

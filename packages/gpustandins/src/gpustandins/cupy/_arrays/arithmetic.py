@@ -1,8 +1,8 @@
-"""Arithmetic whose results in CuPy's kernels differ from NumPy's.
+"""Arithmetic in which the results of CuPy's kernels differ from NumPy's.
 
-Each function takes the host's views of the arguments and of the results, and returns whether it
-wrote the results; where it did not, NumPy's own loop is right. The formulas are those of CuPy
-14.2's kernels (``_routines_math``, ``carray.cuh``).
+Each function receives host views of the arguments and of the results, and returns True if it wrote
+the results. If it returns False, NumPy's own loop gives the right result. The formulas are those
+of CuPy 14.2's kernels (``_routines_math``, ``carray.cuh``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def power(inputs, targets) -> bool:
-    """Raise integers to negative exponents as CuPy does: 1, −1 or 0, where NumPy refuses."""
+    """Raise integers to negative powers: the result is 1, −1 or 0, where NumPy raises an error."""
     (target,) = targets
     if target.dtype.kind != "i":
         return False
@@ -26,7 +26,7 @@ def power(inputs, targets) -> bool:
 
 
 def reciprocal(inputs, targets) -> bool:
-    """Return reciprocals; 1/0 of integers is 0."""
+    """Compute reciprocals of integers for which 1/0 is 0."""
     (x,), (target,) = inputs, targets
     if target.dtype.kind not in "iu" or np.all(x):
         return False
@@ -35,7 +35,7 @@ def reciprocal(inputs, targets) -> bool:
 
 
 def floor_divide(inputs, targets) -> bool:
-    """Compute ``floor(x / y)`` for floats: 1 // 0.1 is 10, where NumPy and Python say 9."""
+    """Compute ``floor(x / y)`` for floats: 1 // 0.1 is 10 (it is 9 in NumPy and Python)."""
     (target,) = targets
     if target.dtype.kind != "f":
         return False
@@ -47,8 +47,8 @@ def floor_divide(inputs, targets) -> bool:
 def remainder(inputs, targets) -> bool:
     """Compute ``x - floor(x / y) * y`` for floats, rounded after each step.
 
-    PTX lets the last two become one fma, which the virtual GPU never does and a real one may:
-    there ``1 % 0.1`` is -5.6e-17 rather than 0.
+    PTX allows a GPU to combine the last two steps into one fma. The virtual GPU never does this,
+    but on a real GPU ``1 % 0.1`` can be -5.6e-17 instead of 0.
     """
     (target,) = targets
     if target.dtype.kind != "f":
@@ -63,7 +63,7 @@ def remainder(inputs, targets) -> bool:
 
 
 def divmod_(inputs, targets) -> bool:
-    """Return both of the above."""
+    """Compute both the floored quotient and the remainder of floats."""
     quotient, rest = targets
     if quotient.dtype.kind != "f":
         return False

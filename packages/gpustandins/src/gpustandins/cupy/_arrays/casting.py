@@ -1,9 +1,10 @@
-"""Casts as a GPU does them: floats that do not fit into an integer saturate.
+"""Casts with a GPU's results: floats outside an integer type's range are clamped to it.
 
-NumPy leaves such casts to the CPU (−1.0 as uint32 is 4294967295 on x86-64, infinity as int32 is
-−2147483648). On a GPU ``cvt.rzi`` clamps to the range of the 32-bit or 64-bit integer (PTX ISA,
-"cvt"); types of 8 and 16 bits take the low bits of the clamped 32-bit one. NaN gives 0 where a
-float32 or float16 goes to 32 bits and the sign bit alone elsewhere.
+In NumPy the result of such a cast depends on the CPU (on x86-64, −1.0 as uint32 is 4294967295 and
+infinity as int32 is −2147483648). On a GPU, ``cvt.rzi`` clamps to the range of the 32-bit or
+64-bit integer (PTX ISA, "cvt"), and a type of 8 or 16 bits takes the low bits of the clamped
+32-bit value. NaN becomes 0 if a float32 or float16 is converted to 32 bits; otherwise only the
+sign bit is set.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import numpy as np
 def cast(source: np.ndarray, target: np.ndarray) -> None:
     """Write ``source`` into ``target``, broadcast and cast as on a GPU.
 
-    Warns ComplexWarning where an imaginary part is dropped.
+    Gives a ComplexWarning if an imaginary part is discarded.
     """
     if source.dtype.kind == "c" and target.dtype.kind in "fiu":
-        np.copyto(target, source, casting="unsafe")  # warns
+        np.copyto(target, source, casting="unsafe")  # gives the ComplexWarning
         source = source.real
     if source.dtype.kind == "f" and target.dtype.kind in "iu" and source.size:
-        if source.dtype == np.float16:  # which cannot hold the limits
+        if source.dtype == np.float16:  # float16 cannot represent the limits
             source = source.astype(np.float32)
         if target.dtype.char in "il" or target.dtype == np.int64:
             try:
-                with np.errstate(invalid="raise"):  # the CPU says where a value did not fit
+                with np.errstate(invalid="raise"):  # the CPU reports a value that does not fit
                     np.copyto(target, source, casting="unsafe")
                 return
             except FloatingPointError:
@@ -36,10 +37,10 @@ def cast(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def saturate(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert floats to an integer ``dtype``, clamped as by ``cvt.rzi``."""
+    """Convert floats to the integer type ``dtype``, clamped as ``cvt.rzi`` does."""
     wide = np.dtype(f"{dtype.kind}{max(dtype.itemsize, 4)}")
     limits = np.iinfo(wide)
-    # 2**32 and 2**64 are floats, the largest integers below them are not.
+    # 2**32 and 2**64 are floats, but the largest integers below them are not.
     too_high = values >= float(limits.max + 1)
     too_low = values <= float(limits.min)
     nan = np.isnan(values)

@@ -1,11 +1,11 @@
-"""The array: NumPy's view of memory that lies on the virtual GPU.
+"""The array class: NumPy views of memory on the virtual GPU.
 
-``array._host`` is a NumPy array over the device's own bytes. Array work is NumPy's on such
-views; kernels (Numba's, CUDA C++) get the same bytes by their device address. ``_host`` never
-leaves this package: what a user gets is a copy (:meth:`ndarray.get`).
+``array._host`` is a NumPy array over the device's own bytes. NumPy computes array operations on
+such views, and kernels (from Numba or CUDA C++) access the same bytes through their device
+address. ``_host`` never leaves this package: users get a copy (:meth:`ndarray.get`).
 
-Here is what an array *is*: memory and layout. Copies to the host are in ``_host``, computations in
-``_operators`` and ``_methods``.
+This module defines the memory and layout of an array. Copies to the host are in ``_host``,
+computations in ``_operators`` and ``_methods``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .casting import cast
 from .host import HostSide
 from .operators import Operators
 
-#: Types that CuPy's arrays can have (CuPy 14: no objects, strings or dates).
+#: The types that CuPy arrays can have (CuPy 14 supports no objects, strings or dates).
 KINDS = "?bhilqBHILQefdFD"
 
 
 class Flags:
-    """Memory layout: ``c_contiguous``, ``f_contiguous``, ``owndata``; no more than CuPy has."""
+    """Memory layout: only ``c_contiguous``, ``f_contiguous`` and ``owndata``, as in CuPy."""
 
     __slots__ = ("c_contiguous", "f_contiguous", "owndata")
 
@@ -57,18 +57,18 @@ class Flags:
 
 
 class ndarray(HostSide, Operators):
-    """An array on the device, as ``cupy.ndarray``.
+    """Array on the device, like ``cupy.ndarray``.
 
     Parameters
     ----------
     shape : int or tuple of int
     dtype : dtype
-        Numbers or booleans (structured types too, to hand them to kernels).
+        A numeric or boolean type, or a structured type to be passed to kernels.
     memptr : cupy.cuda.MemoryPointer, optional
-        Where the data lies already; new memory otherwise.
+        The address of existing data. By default, new memory is allocated.
     strides : tuple of int, optional
-        In bytes. Without ``memptr`` none may be negative, and all elements lie within as many
-        bytes as they need packed; ValueError otherwise.
+        In bytes. Without ``memptr``, a ValueError is raised if a stride is negative or if an
+        element lies outside the bytes that a packed array needs.
     order : 'C' or 'F'
     """
 
@@ -93,12 +93,12 @@ class ndarray(HostSide, Operators):
 
     @property
     def data(self) -> MemoryPointer:
-        """Return the address of the first element on the device."""
+        """Return the device address of the first element."""
         return pointer_to(self._mem, self._host)
 
     @property
     def base(self) -> ndarray | None:
-        """The array that this one is a view of."""
+        """The array of which this one is a view."""
         return self._base
 
     @property
@@ -113,7 +113,7 @@ class ndarray(HostSide, Operators):
     @shape.setter
     def shape(self, shape):
         host = self._host.reshape(shape)
-        if host.size and not np.may_share_memory(host, self._host):  # NumPy had to copy
+        if host.size and not np.may_share_memory(host, self._host):  # NumPy copied: no view exists
             raise AttributeError("Incompatible shape for in-place modification.")
         self._host = host
 
@@ -147,7 +147,7 @@ class ndarray(HostSide, Operators):
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        """Version 3 of the interface by which Numba and other libraries use the array in place."""
+        """The interface (version 3) through which Numba and other libraries share the array."""
         host = self._host
         return {
             "shape": host.shape,
@@ -166,7 +166,7 @@ class ndarray(HostSide, Operators):
 
 
 def supported(dtype) -> np.dtype:
-    """Return ``dtype`` as NumPy's; raise ValueError if CuPy has no arrays of it."""
+    """Return ``dtype`` as a NumPy dtype. Raises ValueError if CuPy has no arrays of this type."""
     dtype = np.dtype(dtype)
     if not dtype.isnative:
         raise ValueError(f"Unsupported dtype {dtype}: not in this machine's byte-order")
@@ -178,7 +178,7 @@ def supported(dtype) -> np.dtype:
 
 
 def layout(order, kinds: str = "KACF") -> str:
-    """Return ``order`` as one capital letter of ``kinds``, whose first stands for None.
+    """Return ``order`` as one capital letter of ``kinds``; None means the first letter.
 
     Raises ValueError for anything else.
     """
@@ -189,12 +189,12 @@ def layout(order, kinds: str = "KACF") -> str:
 
 
 def empty(shape, dtype=float, order="C") -> ndarray:
-    """Return a new unwritten array, whose bytes hold 0xFE."""
+    """Return a new uninitialised array, whose bytes hold 0xFE."""
     return _new(shape, supported(dtype), order, poison=True)
 
 
 def fresh(shape, dtype: np.dtype, order="C") -> ndarray:
-    """Return a new array that the caller writes at once, all of it."""
+    """Return a new array, all of which the caller writes at once."""
     return _new(shape, dtype, order, poison=False)
 
 
@@ -204,14 +204,14 @@ def like(host: np.ndarray, *, poison: bool = False) -> ndarray:
 
 
 def from_host(host: np.ndarray, order: str = "K") -> ndarray:
-    """Return a new array with the elements of ``host``, in its layout where contiguous."""
+    """Return a new array with the elements of ``host``, in the same layout if contiguous."""
     made = fresh(host.shape, supported(host.dtype), "F" if order == "F" or _only_f(host) else "C")
     made._host[...] = host
     return made
 
 
 def view(host: np.ndarray, mem: BaseMemory, base: ndarray | None = None) -> ndarray:
-    """Return an array over ``host``, which is a view of ``mem``'s bytes."""
+    """Return an array over ``host``, which is a view of the bytes of ``mem``."""
     array = ndarray.__new__(ndarray)
     array._host, array._mem, array._base = host, mem, base
     return array
@@ -226,19 +226,20 @@ def view_of(array: ndarray, host: np.ndarray) -> ndarray:
 
 
 def wrote(array: ndarray) -> None:
-    """Tell the checkers that ``array``'s elements have just been written."""
+    """Report to the checkers that the elements of ``array`` have just been written."""
     mem = array._mem
     if mem.ptr and mem._machine.heeds_writes and array.size:
         host = array._host
         low, high = np.lib.array_utils.byte_bounds(host)
         start = array.data.ptr - host.__array_interface__["data"][0] + low
-        # Observers of streams are not told which bytes of a view with gaps are written.
+        # Stream checkers are not told of a view with gaps, since they cannot know which bytes are
+        # written.
         with queues.on(queues.chosen() if array.flags.forc else None):
             mem.wrote(start, high - low)
 
 
 def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -> None:
-    """Write ``source`` (broadcast, cast as a GPU casts) into ``target``; one kernel."""
+    """Write ``source`` into ``target``, broadcast and cast as on a GPU, in one kernel."""
     cast(source, target._host)
     wrote(target)
     if _launches.listening() and target.size:
@@ -250,7 +251,7 @@ def copy_into(target: ndarray, source: np.ndarray, *, name: str = "cupy_copy") -
 def _only_f(host: np.ndarray) -> bool:
     if host.ndim < 2 or not host.flags.f_contiguous:
         return False
-    # Axes of length 1 make an array both.
+    # If all other axes have length 1, an array is contiguous in both orders.
     return not host.flags.c_contiguous or (
         host.strides[0] == host.itemsize and host.strides != np.empty_like(host, order="C").strides
     )

@@ -1,4 +1,4 @@
-"""Making arrays: from the host, from other arrays, from a rule."""
+"""Array creation: from host data, from other arrays or by a rule."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .operators import named
 
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
-    """Return a new array from numbers, NumPy arrays or device arrays, nested at will.
+    """Return a new array from numbers, NumPy arrays, device arrays or nested lists of them.
 
     Parameters
     ----------
     copy : bool or None
-        None: an array on the device is not copied unless it must be. False: ValueError where it
-        must be.
+        If None, a device array is copied only if it must be. If False, a ValueError is raised
+        where a copy is necessary.
     order : 'C', 'F', 'A' or 'K'
     ndmin : int
     subok, blocking
-        Accepted; there are no subclasses, and a copy is done when this returns.
+        Accepted without effect: there are no subclasses, and a copy has finished on return.
     """
     given = as_array(obj)
     if given is None:
@@ -45,7 +45,7 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
             host = host.astype(host.dtype.newbyteorder("="))
         supported(host.dtype)
         return from_host(host, layout(order))
-    if given.size and given.data.device_id != devices.number():  # to this one
+    if given.size and given.data.device_id != devices.number():  # copies it to the current device
         given = from_host(given._host, layout(order))
     made = convert(given, given.dtype if dtype is None else supported(dtype), order, bool(copy))
     if copy is False and made is not given:
@@ -56,31 +56,31 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
 
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
-    """Return ``a`` on the device, copied only if its place, type or layout differ."""
+    """Return ``a`` on the device, copied only if its device, type or layout differs."""
     return array(a, dtype, copy=copy, order=order)
 
 
 def asanyarray(a, dtype=None, order=None, *, copy=None, blocking=False):
-    """Convert as :func:`asarray` does."""
+    """Return the same as :func:`asarray`."""
     return asarray(a, dtype, order, copy=copy)
 
 
 def ascontiguousarray(a, dtype=None):
-    """Return ``a`` in C order, of at least one dimension."""
+    """Return ``a`` in C order, with at least one dimension."""
     return array(a, dtype, copy=None, order="C", ndmin=1)
 
 
 def asfortranarray(a, dtype=None):
-    """Return ``a`` in Fortran order, of at least one dimension."""
+    """Return ``a`` in Fortran order, with at least one dimension."""
     return array(a, dtype, copy=None, order="F", ndmin=1)
 
 
 def require(a, dtype=None, requirements=None):
     """Return ``a`` in C or Fortran order, or owning its memory.
 
-    Requirements are 'C', 'F', 'O', or NumPy's longer names.
+    The requirements are 'C', 'F', 'O' or NumPy's longer names.
 
-    Raises ValueError for other flags, and for what is no dtype.
+    Raises ValueError for other flags and for an invalid dtype.
     """
     flags = {flag.upper()[0] for flag in requirements or ()}
     if not flags <= set("CFO") or flags >= set("CF"):
@@ -92,13 +92,13 @@ def require(a, dtype=None, requirements=None):
 
 
 def asfarray(a, dtype=float):
-    """Return ``a`` as floats."""
+    """Return ``a`` as an array of floats or complex numbers."""
     dtype = np.dtype(dtype)
     return asarray(a, dtype if dtype.kind in "fc" else float)
 
 
 def asarray_chkfinite(a, dtype=None, order=None):
-    """Convert as :func:`asarray` does; refuse infinities and NaN with ValueError."""
+    """Return the same as :func:`asarray`. Raises ValueError for infinities and NaN."""
     made = asarray(a, dtype, order)
     if not np.isfinite(made._host).all():
         raise ValueError("array must not contain Infs or NaNs")
@@ -106,7 +106,7 @@ def asarray_chkfinite(a, dtype=None, order=None):
 
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True) -> np.ndarray:
-    """Return a NumPy array with the elements of ``a``, which may be anything NumPy takes."""
+    """Return a NumPy array with the elements of ``a``, a device array or any NumPy input."""
     given = as_array(a)
     if given is not None:
         return given.get(stream, order, out, blocking)
@@ -123,14 +123,14 @@ def copy(a, order="K"):
 
 
 def astype(x, dtype, /, *, copy=True):
-    """Convert a CuPy array by ``x.astype(dtype)``; raise TypeError for anything else."""
+    """Return ``x.astype(dtype)`` for a CuPy array. Raises TypeError for anything else."""
     if not isinstance(x, ndarray):
         raise TypeError(f"Input should be a CuPy array. It is a {type(x)} instead.")
     return x.astype(dtype, copy=copy)
 
 
 def zeros(shape, dtype=float, order="C"):
-    """Return zeros, made by a memset and not a kernel."""
+    """Return an array of zeros, written by a memset instead of a kernel."""
     return full(shape, 0, dtype, order)
 
 
@@ -139,7 +139,7 @@ def ones(shape, dtype=float, order="C"):
 
 
 def full(shape, fill_value, dtype=None, order="C"):
-    """Return equal elements; ``fill_value`` is a scalar or a CuPy array of no dimensions."""
+    """Return an array of equal elements; ``fill_value`` is a scalar or a 0-d CuPy array."""
     if dtype is None:
         given = as_array(fill_value)
         dtype = given.dtype if given is not None else np.array(fill_value).dtype
@@ -149,7 +149,7 @@ def full(shape, fill_value, dtype=None, order="C"):
 
 
 def _like(a, dtype, order, subok, shape, *, poison: bool = False):
-    """Return an unwritten array in the shape and layout of ``a``."""
+    """Return an uninitialised array with the shape and layout of ``a``."""
     if subok is not None:
         raise TypeError("subok is not supported yet")
     given = as_array(a)
@@ -158,7 +158,7 @@ def _like(a, dtype, order, subok, shape, *, poison: bool = False):
 
 
 def empty_like(prototype, dtype=None, order="K", subok=None, shape=None):
-    """Return an unwritten array in the shape, type and layout of ``prototype``."""
+    """Return an uninitialised array with the shape, type and layout of ``prototype``."""
     return _like(prototype, dtype, order, subok, shape, poison=True)
 
 
@@ -189,7 +189,7 @@ def tri(N, M=None, k=0, dtype=float):
 
 
 def arange(start, stop=None, step=1, dtype=None):
-    """Return evenly spaced values, as ``numpy.arange`` does, by one kernel."""
+    """Return evenly spaced values as ``numpy.arange`` does, computed in one kernel."""
     values = [
         None if v is None else v.item() if isinstance(v, ndarray) else v
         for v in (start, stop, step)
@@ -200,7 +200,7 @@ def arange(start, stop=None, step=1, dtype=None):
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    """Return ``num`` values from ``start`` to ``stop``."""
+    """Return ``num`` evenly spaced values from ``start`` to ``stop``."""
     if num < 0:
         raise ValueError("linspace with num<0 is not supported")
     ends = [on_host(start), on_host(stop)]
@@ -221,7 +221,7 @@ def _reader(name: str):
         return asarray(getattr(np, name)(*args, **kwargs))
 
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = f"As ``numpy.{name}``, to the device."
+    read.__doc__ = f"Do the same as ``numpy.{name}`` and return the array on the device."
     return read
 
 
@@ -231,13 +231,13 @@ frombuffer, fromfile, fromfunction, fromiter, fromstring, genfromtxt, loadtxt = 
 
 
 def load(file, mmap_mode=None, allow_pickle=None):
-    """Load arrays from ``.npy``, ``.npz`` (CuPy arrays by name) or a pickle."""
+    """Load arrays from a ``.npy`` or ``.npz`` file (CuPy arrays by name) or from a pickle."""
     loaded = np.load(file, mmap_mode, allow_pickle=bool(allow_pickle))
     return NpzFile(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else asarray(loaded)
 
 
 class NpzFile:
-    """The arrays of an ``.npz`` file, each copied to the device when it is asked for."""
+    """Arrays of an ``.npz`` file, each copied to the device when it is read."""
 
     def __init__(self, npz):
         self.npz_file = npz
@@ -261,7 +261,7 @@ class NpzFile:
 
 
 def convert(given: ndarray, dtype: np.dtype, order: str, copy: bool) -> ndarray:
-    """Implement ``ndarray.astype``: see there."""
+    """Implement ``ndarray.astype``, which documents the arguments."""
     order = layout(order)
     if not copy and dtype == given.dtype and _laid_out(given, order):
         return given
@@ -269,7 +269,7 @@ def convert(given: ndarray, dtype: np.dtype, order: str, copy: bool) -> ndarray:
     made = like(np.empty_like(host, dtype, order))
     same = dtype == host.dtype and made.strides == given.strides and given.flags.forc
     if same:
-        np.copyto(made._host, host)  # by the driver: no kernel
+        np.copyto(made._host, host)  # the driver copies, so no kernel runs
         wrote(made)
     else:
         copy_into(made, host)
@@ -282,9 +282,10 @@ def _laid_out(given: ndarray, order) -> bool:
 
 
 def _joined_shape(obj) -> tuple[int, ...] | None:
-    """Return the shape of nested lists of equal-shaped device arrays; None for others.
+    """Return the shape of nested lists of equal-shaped device arrays, or None.
 
-    Others go to NumPy as they are, to which an array on the device refuses to be converted.
+    If it is None, NumPy receives the object unchanged and raises an error for a device array in
+    it.
     """
     if (array := as_array(obj)) is not None:
         return array.shape
@@ -311,7 +312,7 @@ def _made(host: np.ndarray, name: str, *, exact: bool = False) -> ndarray:
 
 
 def reinterpret(given: ndarray, dtype) -> ndarray:
-    """Implement ``ndarray.view``: the same bytes as another type, also for dates and times."""
+    """Implement ``ndarray.view``: the same bytes as another type, including dates and times."""
     dtype = np.dtype(dtype)
     kind = dtype if dtype.kind in "mM" and dtype.isnative else supported(dtype)
     return view_of(given, given._host.view(kind))

@@ -1,9 +1,10 @@
-"""DLPack: arrays handed to other libraries, and taken from them, without a copy.
+"""DLPack: arrays shared with other libraries without a copy.
 
-The memory is the host's, so a consumer on the CPU may have it as a CPU array
-(``numpy.from_dlpack(x, device="cpu")``), as real CuPy grants by a copy. A capsule for a CUDA
-device is given to those who ask with ``stream=-1``: cuTile and ``cuda.core``, which talk to the
-virtual GPU's driver. Others would read it as memory of a real GPU, so they are refused.
+The memory is on the host, so a consumer on the CPU can have it as a CPU array
+(``numpy.from_dlpack(x, device="cpu")``), for which real CuPy makes a copy. Only consumers that
+pass ``stream=-1`` get a capsule for a CUDA device: these are cuTile and ``cuda.core``, which use
+the virtual GPU's driver. Other consumers are refused, because they would treat the address as
+memory of a real GPU.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from .operands import as_array
 
 CPU = (1, 0)
 CUDA = 2  # kDLCUDA
-_KINDS = "iufOVcb"  # NumPy's letters for DLDataTypeCode: int, uint, float, …, complex, bool
+_KINDS = "iufOVcb"  # NumPy's kind for each DLDataTypeCode: int, uint, float, …, complex, bool
 
 
 class _Tensor(ctypes.Structure):
-    """``DLTensor`` of DLPack's ``dlpack.h``, with which a ``DLManagedTensor`` begins."""
+    """``DLTensor`` of DLPack's ``dlpack.h``, the first field of a ``DLManagedTensor``."""
 
     _fields_ = (
         ("data", ctypes.c_size_t),
@@ -40,12 +41,12 @@ _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Managed(ctypes.Structure):
-    """``DLManagedTensor``."""
+    """``DLManagedTensor`` of DLPack's ``dlpack.h``."""
 
     _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
 
 
-_given: dict[int, tuple] = {}  # the address of what a capsule holds → what lives as long as it
+_given: dict[int, tuple] = {}  # address in a capsule → the objects to keep alive with it
 _capsules = ctypes.pythonapi
 _NAME = b"dltensor"
 
@@ -55,7 +56,8 @@ def _delete(address):
     _given.pop(address, None)
 
 
-# Made once: a signal's handler may interrupt what is made while a capsule ends.
+# Created once, because a signal handler may interrupt an object's creation while a capsule is
+# freed.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", _capsules)
 )
@@ -69,16 +71,16 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DE
 
 @_DELETER
 def _end(capsule):
-    """Free a capsule's tensor if no consumer took it."""
+    """Free a capsule's tensor unless a consumer has taken it."""
     if _is_valid(capsule, _NAME):
         _delete(_pointer(capsule, _NAME))
 
 
 def _capsule(array: ndarray):
-    """Return a capsule of the array itself, on its device."""
+    """Return a capsule that contains the array itself, on its device."""
     kind = _KINDS.find(array.dtype.kind)
     if kind < 0 or array.dtype.kind in "OV":
-        raise BufferError(f"DLPack has no elements of {array.dtype}")
+        raise BufferError(f"DLPack does not support elements of dtype {array.dtype}")
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     strides = (ctypes.c_int64 * array.ndim)(*(step // array.itemsize for step in array.strides))
     held = _Managed(
@@ -102,7 +104,7 @@ def _capsule(array: ndarray):
 
 
 class _Described:
-    """Contents of a capsule, by ``__cuda_array_interface__``, kept alive by it."""
+    """Contents of a capsule, as an object with ``__cuda_array_interface__`` that keeps it alive."""
 
     def __init__(self, capsule):
         get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -122,18 +124,18 @@ class _Described:
 
 
 def export(array: ndarray, stream, dl_device, copy):
-    """Return a capsule of the array or of a copy on the host, or refuse.
+    """Return a capsule of the array or of a copy on the host. Raises BufferError otherwise.
 
     Parameters
     ----------
     stream : int or None
-        Checked as CuPy checks it: −1, 1, 2 or larger.
+        As in CuPy, it must be −1, 1, 2 or larger.
     dl_device : tuple of int or None
-        The device that the consumer asks for: ``(1, 0)`` is the CPU.
+        The device that the consumer requests; ``(1, 0)`` is the CPU.
     """
     if dl_device is not None and tuple(int(part) for part in dl_device) == CPU:
         if copy is False:
-            raise ValueError("GPU memory cannot be given to the CPU without a copy")
+            raise ValueError("GPU memory cannot be passed to the CPU without a copy")
         return array.get().__dlpack__()
     if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
         raise ValueError(
@@ -143,16 +145,16 @@ def export(array: ndarray, stream, dl_device, copy):
     if stream == -1:
         return _capsule(array)
     raise BufferError(
-        "a DLPack capsule of CUDA memory needs a GPU: hand arrays to Numba and CuPy as they are "
-        "(__cuda_array_interface__), or ask for a copy on the host with x.get()"
+        "a DLPack capsule of CUDA memory needs a GPU: pass the array itself to Numba or CuPy, "
+        "which read its __cuda_array_interface__, or make a copy on the host with x.get()"
     )
 
 
 def take_in(array) -> ndarray:
-    """Return an array from an object that supports DLPack, without a copy.
+    """Return an array over the memory of an object that supports DLPack.
 
-    It may be CuPy's, Numba's, or a buffer of cuda.core. Raises TypeError for arrays of the host, as
-    CuPy does.
+    The object can be a CuPy or Numba array or a cuda.core buffer. Raises TypeError for host
+    arrays, as CuPy does.
     """
     given = as_array(array)
     if given is not None:

@@ -1,4 +1,4 @@
-"""Transfers of an array to the host: copies, single elements, text, and refusals."""
+"""Transfers of an array to the host: copies, single elements and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .operators import named
 
 
 class HostSide:
-    """Mixed into ``ndarray``."""
+    """Mixin of ``ndarray`` with the transfers to the host."""
 
     __slots__ = ()
 
@@ -31,11 +31,11 @@ class HostSide:
         Parameters
         ----------
         stream, blocking
-            The copy is done when this returns; who may not rely on it is told by
-            ``virtualgpu.check(streams=True)``.
+            The copy has finished when this method returns. ``virtualgpu.check(streams=True)``
+            reports code that must not rely on this on a GPU.
         order : 'C', 'F' or 'A'
         out : numpy.ndarray, optional
-            Same shape and dtype; written and returned.
+            An array of the same shape and dtype, which is written and returned.
         """
         if out is None:
             if order.upper() not in ("C", "F", "A"):
@@ -52,14 +52,15 @@ class HostSide:
         if not (out.flags.c_contiguous or out.flags.f_contiguous):
             raise RuntimeError("`out` cannot be specified when copying to non-contiguous ndarray")
         queue = stream_number(stream)
-        # Observers are not told which bytes of a view with gaps are read.
+        # Stream checkers are not told of a view with gaps, since they cannot know which bytes are
+        # read.
         known = self.size and self.flags.forc and out.flags.forc
         with queues.copying_from(queue, self.data.ptr, out, blocking) if (known) else nullcontext():
             np.ndarray.view(out, np.ndarray)[...] = self._host
         return out
 
     def item(self):
-        """Return the one element as a Python number."""
+        """Return the only element as a Python number."""
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self._host.item()
@@ -74,7 +75,7 @@ class HostSide:
         self._host.tofile(fid, sep, format)
 
     def dump(self, file) -> None:
-        """Pickle to an open binary file."""
+        """Pickle the array to an open binary file."""
         pickle.dump(self, file, -1)
 
     def dumps(self) -> bytes:

@@ -1,8 +1,8 @@
-"""Reading and writing by index, with CuPy's rules.
+"""Indexing and assignment with CuPy's rules.
 
-Integer arrays that run out of range wrap around, since no kernel can raise; plain integers raise
-IndexError. NumPy arrays and lists are taken as indices (CuPy copies them to the device), but not
-as values of a plain assignment.
+Integer arrays with out-of-range indices wrap around, since a kernel cannot raise an exception;
+plain integers raise IndexError. NumPy arrays and lists are accepted as indices (CuPy copies them
+to the device), but not as values of a plain assignment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .operands import as_array, wrap
 
 
 def getitem(array: ndarray, key) -> ndarray:
-    """Return ``array[key]``: a view for plain indices and slices, a new array otherwise."""
+    """Return ``array[key]``: a view for plain indices and slices, otherwise a new array."""
     if isinstance(key, str) or _is_fields(key):
         return view_of(array, array._host[key])
     keys, advanced = _prepare(array._host, key, lone=True)
@@ -76,16 +76,16 @@ def setitem(array: ndarray, key, value) -> None:
         and target.flags.c_contiguous
         and (source.shape == target.shape and source.strides == target.strides)
     ):
-        np.copyto(target._host, source)  # a copy by the driver, not a kernel
+        np.copyto(target._host, source)  # the driver copies, so no kernel runs
         wrote(target)
         return
     copy_into(target, source)
 
 
 def fill(array: ndarray, value) -> None:
-    """Set all elements to a scalar, or to a CuPy array of no dimensions.
+    """Set all elements to a scalar or to a 0-d CuPy array.
 
-    Raises ValueError for arrays of the host: assigning them would hide a copy to the device.
+    Raises ValueError for host arrays, because assigning one would hide a copy to the device.
     """
     given = as_array(value)
     if given is not None:
@@ -93,7 +93,7 @@ def fill(array: ndarray, value) -> None:
             raise ValueError("non-scalar cupy.ndarray cannot be used for fill")
         cast(given._host, array._host)
     else:
-        # Raw bytes are made from numbers by a cast only.
+        # Only a cast converts numbers to raw bytes.
         scalar = (
             np.asarray(value).astype(array.dtype)
             if array.dtype.type is np.void and (not array.dtype.names)
@@ -104,13 +104,13 @@ def fill(array: ndarray, value) -> None:
         array._host[...] = scalar
         if scalar.dtype.kind != "V" and scalar == 0 and array.flags.c_contiguous:
             wrote(array)
-            return  # memset: no kernel
+            return  # a memset, so no kernel runs
     wrote(array)
     _record("fill", array.size, prefix="cupy_", kind="fill")
 
 
 def scatter(array: ndarray, key, value, operation) -> None:
-    """Implement ``ufunc.at``: ``array[key] OP= value``, counting repeated indices (atomics)."""
+    """Implement ``ufunc.at``: ``array[key] OP= value``; every repeated index counts (atomics)."""
     keys, advanced = _prepare(array._host, key)
     if not advanced:
         target = getitem(array, key)
@@ -161,7 +161,7 @@ def _is_fields(key) -> bool:
 
 
 def _squeezed(host: np.ndarray, ndim: int) -> np.ndarray:
-    """Drop leading axes of length 1 that the target does not have."""
+    """Remove leading axes of length 1 that the target does not have."""
     while host.ndim > ndim and host.shape[0] == 1:
         host = host[0]
     return host
@@ -170,7 +170,7 @@ def _squeezed(host: np.ndarray, ndim: int) -> np.ndarray:
 def _prepare(host: np.ndarray, key, *, lone: bool = False) -> tuple[tuple, str]:
     """Return keys for NumPy, and the kind of index arrays: '', 'integers' or 'mask'.
 
-    ``lone``: the caller wraps a single integer array itself.
+    If ``lone`` is True, the caller wraps a single integer array itself.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     advanced, used = "", 0
@@ -222,7 +222,7 @@ def _index_array(one) -> np.ndarray:
 
 
 def _check(host: np.ndarray, keys: list, used: int) -> None:
-    """Wrap index arrays in place; refuse integers and masks that do not fit."""
+    """Wrap index arrays in place. Raises IndexError for integers and masks that do not fit."""
     axis = 0
     for i, one in enumerate(keys):
         if one is None:
@@ -256,7 +256,7 @@ def _wrapped(indices: np.ndarray, length: int) -> np.ndarray:
     if length == 0:
         raise IndexError("cannot do a non-empty take from an empty axes.")
     if indices.min() < -length or indices.max() >= length:
-        # Small types may not hold the length.
+        # a small type may not be able to hold the length
         return (
             indices.astype(np.int64) % length
             if indices.dtype.itemsize < 8

@@ -11,28 +11,29 @@ from .operands import on_host, operand, wrap
 
 
 class vectorize:
-    """A Python function of single elements.
+    """Vectorised Python function of single elements.
 
-    Real CuPy translates the function to CUDA and knows a part of Python; here Python itself runs
-    it, element by element: right, slow, and no proof that CuPy can translate it. The result has
-    the type that holds every element's; a branch that no element takes adds nothing to it.
+    Real CuPy translates the function to CUDA and supports only a part of Python. Here Python
+    itself calls it for each element. The result is right, but slow, and it does not prove that
+    CuPy can translate the function. The dtype of the result is the common type of all computed
+    elements; a branch that no element takes does not affect it.
     """
 
     def __init__(self, pyfunc, otypes=None, doc=None, excluded=None, cache=False, signature=None):
         if doc is not None or excluded is not None or cache or signature is not None:
-            raise NotImplementedError("cupy.vectorize takes pyfunc and otypes only")
+            raise NotImplementedError("cupy.vectorize accepts only pyfunc and otypes")
         self.pyfunc, self.otypes = pyfunc, otypes
         self.__doc__ = pyfunc.__doc__
 
     def __call__(self, *args):
         given = np.broadcast_arrays(*map(operand, args))
-        with np.errstate(all="ignore"):  # a number of the device's divides by zero
-            # Scalars of NumPy's, which keep their type as those of a kernel do.
+        with np.errstate(all="ignore"):  # a device scalar may be divided by zero
+            # NumPy scalars keep their type, as a kernel's scalars do.
             found = [
                 asnumpy(self.pyfunc(*one))
                 for one in zip(*(array.flat for array in given), strict=True)
             ]
-            if not found:  # of one that is not there, for its type
+            if not found:  # an empty array: call it with ones to find the type
                 found = [asnumpy(self.pyfunc(*(array.dtype.type(1) for array in given)))]
         kind = self.otypes or np.result_type(*found)
         host = np.array(found[: given[0].size], kind).reshape(given[0].shape)
@@ -42,7 +43,7 @@ class vectorize:
 
 
 class flatiter:
-    """``a.flat``: the elements in C order, to be read and assigned."""
+    """Iterator ``a.flat`` over the elements in C order, for reading and assignment."""
 
     def __init__(self, a: ndarray):
         self._array = a
@@ -76,7 +77,7 @@ class flatiter:
 
 
 class broadcast:
-    """Arrays brought to one shape: ``shape``, ``nd``, ``size``, ``values``."""
+    """Arrays broadcast to one shape, with ``shape``, ``nd``, ``size`` and ``values``."""
 
     def __init__(self, *arrays):
         hosts = [operand(one) for one in arrays]
@@ -92,7 +93,7 @@ class broadcast:
 
 
 def _plain(index):
-    """Check for an integer, a slice or an ellipsis; raise IndexError otherwise."""
+    """Return an integer, slice or ellipsis unchanged. Raises IndexError for anything else."""
     if isinstance(index, bool) or not (
         index is Ellipsis or isinstance(index, slice) or np.isscalar(index)
     ):
@@ -101,7 +102,7 @@ def _plain(index):
 
 
 class _Grid:
-    """``mgrid`` and ``ogrid``."""
+    """Object behind ``mgrid`` and ``ogrid``."""
 
     def __init__(self, host):
         self._host_grid = host
@@ -118,7 +119,7 @@ class _Grid:
 
 
 class _Concatenator:
-    """``r_`` and ``c_``."""
+    """Object behind ``r_`` and ``c_``."""
 
     def __init__(self, host):
         self._host_object = host
@@ -126,7 +127,7 @@ class _Concatenator:
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
         if any(isinstance(getattr(one, "step", one), str | complex) for one in keys):
-            raise NotImplementedError("CuPy takes neither text nor numbers of elements here")
+            raise NotImplementedError("CuPy accepts neither strings nor complex steps in r_ and c_")
         return wrap(self._host_object[tuple(on_host(one) for one in keys)], [])
 
 

@@ -13,7 +13,7 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 
 def as_array(x) -> ndarray | None:
-    """Return ``x`` as a CuPy array if it lies on the device (also Numba's), else None."""
+    """Return ``x`` as a CuPy array if it lies on the device (also a Numba array), else None."""
     if isinstance(x, ndarray):
         return x
     if isinstance(x, SCALARS):
@@ -25,7 +25,7 @@ def as_array(x) -> ndarray | None:
 
 
 def from_interface(interface: dict, owner) -> ndarray:
-    """Return an array over the memory of a ``__cuda_array_interface__``, without a copy."""
+    """Return an array over the memory described by a ``__cuda_array_interface__``."""
     if interface.get("mask") is not None:
         raise ValueError("CuPy currently does not support masked arrays.")
     dtype = np.dtype(interface["typestr"])
@@ -44,7 +44,7 @@ def from_interface(interface: dict, owner) -> ndarray:
             sum(step for step in steps if step > 0) if strides else (size - 1) * dtype.itemsize
         ) + dtype.itemsize
     mem = UnownedMemory(pointer + low, high - low, owner)
-    # Dates and times are taken where they lie, to be viewed as integers.
+    # Dates and times are accepted in place, so that users can view them as integers.
     kept = np.dtype(np.int64) if dtype.kind in "Mm" else supported(dtype)
     made = ndarray(shape, kept, MemoryPointer(mem, -low), strides)
     made._host = made._host.view(dtype)
@@ -52,9 +52,10 @@ def from_interface(interface: dict, owner) -> ndarray:
 
 
 def operand(x):
-    """Return NumPy's operand for ``x``: the host's view of an array, or the scalar itself.
+    """Return NumPy's operand for ``x``: the host view of an array, or the scalar itself.
 
-    Raises TypeError for everything else, NumPy arrays and lists too: a kernel cannot reach them.
+    Raises TypeError for everything else, including NumPy arrays and lists, because a kernel cannot
+    access them.
     """
     array = as_array(x)
     if array is not None:
@@ -66,32 +67,33 @@ def operand(x):
 
 
 def on_this_device(array: ndarray) -> None:
-    """Raise ValueError for another device's array, as CuPy does without peer access."""
+    """Raise ValueError for an array on another device, as CuPy does without peer access."""
     if len(devices.every()) > 1 and array.size and array.data.device_id != devices.number():
         raise ValueError(
             f"The device where the array resides ({array.data.device_id}) is different from the "
             f"current device ({devices.number()}), and peer access is not available between them: "
-            "cupy.asarray(array) copies it here, and `with array.device:` computes there"
+            "copy it here with cupy.asarray(array), or compute there in a `with array.device:` "
+            "block"
         )
 
 
 def on_host(x):
-    """Return the host's view of a device array, or the object itself."""
+    """Return the host view of a device array, or any other object unchanged."""
     array = as_array(x)
     return x if array is None else _worked_on(array)
 
 
 def _worked_on(array: ndarray) -> np.ndarray:
-    """Return the host's view. Raises VirtualGPUError for all of an array too large for the host."""
+    """Return the host view. Raises VirtualGPUError for an array too large for the host."""
     if hasattr(array._host, "demand_part"):
         array._host.demand_part("work of the host")
     return array._host
 
 
 def wrap(result, arrays: list[ndarray]):
-    """Wrap NumPy's arrays and scalars as CuPy arrays; return anything else as it is.
+    """Convert NumPy arrays and scalars to CuPy arrays; return anything else unchanged.
 
-    A result that shares its memory with one of ``arrays`` becomes a view of that array.
+    A result that shares memory with one of ``arrays`` becomes a view of that array.
     """
     if isinstance(result, np.ndarray):
         return _array(result, arrays)
@@ -105,7 +107,7 @@ def wrap(result, arrays: list[ndarray]):
 
 
 def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
-    result = np.asarray(result)  # not a masked array or a matrix
+    result = np.asarray(result)  # converts masked arrays and matrices
     if not result.size:
         for array in arrays if result.base is not None else ():
             if result.base is array._host or result.base is array._host.base:
@@ -118,7 +120,8 @@ def _array(result: np.ndarray, arrays: list[ndarray]) -> ndarray:
                 continue
             offset = mem._machine.address_of(address) - mem.ptr
             if 0 <= offset < max(mem.size, 1):
-                # NumPy protects views that CuPy does not (flags.writeable would warn of some).
+                # NumPy makes some views read-only that CuPy does not (reading flags.writeable would
+                # give warnings).
                 if result.__array_interface__["data"][1]:
                     result = mem.window(result.shape, result.dtype, offset, result.strides)
                 return view(result, mem, array if array._base is None else array._base)

@@ -1,11 +1,11 @@
-"""The operators of an array: each is one ufunc, and defers to others as CuPy's does."""
+"""Operators of an array: each calls one ufunc, and defers to other types as in CuPy."""
 
 from __future__ import annotations
 
 import numpy as np
 
 _MISSING = object()
-#: The ufuncs of the operators, by the names of their methods without underscores.
+#: The ufunc of each operator, by the method's name without underscores.
 BINARY = {
     "add": "add",
     "sub": "subtract",
@@ -32,13 +32,13 @@ COMPARISONS = {
 }
 
 
-#: The package's functions by name, complete once the package is imported.
+#: The package's functions by name, complete after the package has been imported.
 FUNCTIONS: dict = {}
 named = FUNCTIONS.__getitem__
 
 
 def defers(x, y) -> bool:
-    """Return True if ``y``'s reflected operator has its turn (NEP 13, array priorities)."""
+    """Return True if the reflected operator of ``y`` must run (NEP 13, array priorities)."""
     theirs = getattr(y, "__array_ufunc__", _MISSING)
     if theirs is not _MISSING:
         return theirs is None
@@ -46,7 +46,7 @@ def defers(x, y) -> bool:
 
 
 class Operators:
-    """Mixed into ``ndarray``."""
+    """Mixin of ``ndarray`` with the operators."""
 
     __slots__ = ()
 
@@ -75,7 +75,8 @@ class Operators:
     def __pow__(self, other, modulo=None):
         """Use ``square``, ``sqrt`` and ``reciprocal`` for exponents 2, 0.5, −1, as CuPy 14.2 does.
 
-        Other exponents, and arrays, go to ``power``; before 14.2 all of them did.
+        Other exponents and arrays use ``power``, which versions before 14.2 used for all
+        exponents.
         """
         fast = None
         if type(other) is int and other == 2:
@@ -106,7 +107,7 @@ def _binary(name: str, x, y):
 
 
 def _reflected(name: str, x, y):
-    """Return ``y OP x``, for a ``y`` that has no rule for ``x``."""
+    """Return ``y OP x`` for a ``y`` whose own operator does not support ``x``."""
     if type(y) in (int, float, complex, bool):
         return named(name)(y, x)
     return getattr(np, name)(y, x)
@@ -114,7 +115,7 @@ def _reflected(name: str, x, y):
 
 def _compare(name: str, x, y):
     if type(y) is int and x.dtype == bool:
-        y = min(max(y, -1), 2)  # NumPy refuses what its default integer does not hold
+        y = min(max(y, -1), 2)  # NumPy refuses integers beyond its default integer type
     if isinstance(y, Operators) or type(y) in (int, float, complex, bool):
         return named(name)(x, y)
     if defers(x, y):
@@ -122,7 +123,7 @@ def _compare(name: str, x, y):
     if isinstance(y, np.ndarray) and y.ndim == 0:
         y = y.item()
     if name in ("equal", "not_equal") and (y is None or type(y).__eq__ is object.__eq__):
-        # Nothing that compares by identity equals a number.
+        # An object that compares by identity never equals a number.
         return named("full")(x.shape, name == "not_equal", dtype=bool)
     return getattr(np, name)(x, y)
 
@@ -140,17 +141,17 @@ def _add_operators() -> None:
         return named(name)(x, y, x)
 
     for short, name in BINARY.items():
-        add(f"__{short}__", _binary, name, f"``cupy.{name}(self, other)``.")
-        add(f"__r{short}__", _reflected, name, f"``cupy.{name}(other, self)``.")
+        add(f"__{short}__", _binary, name, f"Return ``cupy.{name}(self, other)``.")
+        add(f"__r{short}__", _reflected, name, f"Return ``cupy.{name}(other, self)``.")
     for short in _IN_PLACE:
         add(
             f"__i{short}__",
             in_place,
             BINARY[short],
-            f"``cupy.{BINARY[short]}(self, other, out=self)``.",
+            f"Return ``cupy.{BINARY[short]}(self, other, out=self)``.",
         )
     for short, name in COMPARISONS.items():
-        add(f"__{short}__", _compare, name, f"``cupy.{name}(self, other)``.")
+        add(f"__{short}__", _compare, name, f"Return ``cupy.{name}(self, other)``.")
 
 
 _add_operators()

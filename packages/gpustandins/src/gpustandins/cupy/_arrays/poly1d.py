@@ -1,4 +1,4 @@
-"""``cupy.poly1d``: a polynomial whose coefficients lie on the device."""
+"""``cupy.poly1d``: a polynomial with coefficients on the device."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .operands import on_host, wrap
 
 
 class poly1d:
-    """A polynomial of one variable, highest degree first.
+    """Polynomial of one variable; the coefficient of the highest degree comes first.
 
     Parameters
     ----------
     c_or_r : array
-        Coefficients, or roots where ``r`` is true.
+        Coefficients, or roots if ``r`` is true.
     variable : str, optional
     """
 
@@ -83,19 +83,21 @@ class poly1d:
     __hash__ = None  # type: ignore[assignment]
 
     def deriv(self, m=1, k=0):
-        """Raise NotImplementedError: CuPy has no derivatives and no integrals."""
-        raise NotImplementedError("cupy.poly1d has neither deriv nor integ; polynomial.get() has")
+        """Raise NotImplementedError, because CuPy has no derivatives or integrals."""
+        raise NotImplementedError(
+            "cupy.poly1d has neither deriv nor integ; use those of polynomial.get()"
+        )
 
     integ = deriv
 
     def set(self, polyin: np.poly1d) -> None:
-        """Take over coefficients and variable of NumPy's polynomial."""
+        """Copy the coefficients and the variable of a NumPy polynomial."""
         if not isinstance(polyin, np.poly1d):
             raise TypeError("Only numpy.poly1d can be set to cupy.poly1d")
         self._host = np.poly1d(polyin)
 
     def get(self) -> np.poly1d:
-        """Return NumPy's polynomial with the same coefficients."""
+        """Return a NumPy polynomial with the same coefficients."""
         return np.poly1d(self._host)
 
 
@@ -108,7 +110,7 @@ def _on_device(made):
 
 
 def _routine(name: str):
-    """Return ``cupy.NAME``, which gives a polynomial if an argument is one, else an array."""
+    """Return ``cupy.NAME``, whose result is a polynomial if an argument is one."""
 
     def function(a1, a2):
         result = getattr(np, name)(_on_host(a1), _on_host(a2))
@@ -116,7 +118,7 @@ def _routine(name: str):
         return _on_device(result)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As ``numpy.{name}``: a polynomial where an argument is one."
+    function.__doc__ = f"Do the same as ``numpy.{name}``; a polynomial gives a polynomial."
     return function
 
 

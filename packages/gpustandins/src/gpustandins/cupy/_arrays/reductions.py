@@ -1,8 +1,9 @@
-"""Reductions: results stay on the device, as arrays of no dimensions.
+"""Reductions, whose results stay on the device as 0-d arrays.
 
-Real CuPy runs most of them through CUB, in one kernel or two according to the size; some
-(``var``, ``median``) take several. So each is recorded as one entry that does not claim to be
-exact. Sums of floats are NumPy's (pairwise); a GPU adds in another order and rounds differently.
+Real CuPy computes most of them with CUB, in one kernel or two depending on the size; some
+(``var``, ``median``) need several kernels. Each is therefore recorded as one entry that is not
+marked as exact. Sums of floats are NumPy's pairwise sums; a GPU adds in another order and so
+rounds differently.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .casting import cast
 from .core import from_host, ndarray, wrote
 from .operands import as_array
 
-#: name → (NumPy's function, extra parameters, does an empty array have a result)
+#: name → (NumPy's function, extra parameters, True if an empty array has a result)
 METHODS = {
     "sum": (np.sum, "dtype", True),
     "prod": (np.prod, "dtype", True),
@@ -44,31 +45,31 @@ NAN = {
     "nanargmax": (np.nanargmax, "dtype", False),
     "nanargmin": (np.nanargmin, "dtype", False),
 }
-#: What may stand inside a fused function, for messages.
+#: End of the messages about a function that cannot be fused.
 FUSES = (
-    "it cannot be fused; the stand-in's cupy.fuse fuses elementwise functions, operators and "
+    "cannot be fused: the stand-in's cupy.fuse fuses only elementwise functions, operators, "
     "sum, prod, max and min"
 )
 ALIASES = {"amax": "max", "amin": "min", "product": "prod", "alltrue": "all", "sometrue": "any"}
 
 
 def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=False, **more):
-    """Reduce ``a`` by the NumPy function of that name.
+    """Reduce ``a`` with the NumPy function of that name.
 
     Parameters
     ----------
     axis : None, int or tuple of int
     dtype : dtype, optional
-        Of the computation and the result.
+        The type of the computation and the result.
     out : cupy.ndarray, optional
     keepdims : bool
     **more
-        ``ddof``.
+        Only ``ddof``.
     """
     function, takes, empty_result = METHODS.get(name) or NAN[name]
     if hasattr(a, "__cupy_override_elementwise_kernel__"):
         raise NotImplementedError(
-            f"cupy.{name} inside a fused function: {FUSES}; take cupy.{name} outside"
+            f"cupy.{name} {FUSES}; call cupy.{name} outside the fused function"
         )
     host = a._host
     axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
@@ -80,7 +81,7 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
     if dtype is not None and "dtype" in takes and not index:
         more["dtype"] = dtype
     small = host.dtype == np.float16 and not dtype and name.endswith(("sum", "prod"))
-    host = host.astype(np.float32) if small else host  # in which CuPy's kernels add
+    host = host.astype(np.float32) if small else host  # CuPy's kernels add in float32
     with (
         np.errstate(all="ignore"),
         _no_warnings(
@@ -108,7 +109,7 @@ def reduce(name: str, a: ndarray, axis=None, dtype=None, out=None, keepdims=Fals
 def _no_warnings(may_come: bool):
     """Silence NumPy's warnings about empty slices and NaN.
 
-    A GPU gives none, but CuPy asks for the one about all NaN in two functions.
+    A GPU gives no warnings, but two CuPy functions check for slices that contain only NaN.
     """
     if not may_come:
         yield
@@ -124,7 +125,7 @@ def _call(function, host, axis, keepdims, more):
     except ValueError as error:
         if "All-NaN slice" not in str(error):
             raise
-        # NumPy refuses an argument among nothing but NaN; CuPy's kernel gives 0.
+        # NumPy raises an error if all values are NaN; CuPy's kernel returns 0.
         nan = np.isnan(host)
         return function(np.where(nan.all(axis, keepdims=True), 0, host), axis, keepdims=keepdims)
 
@@ -150,13 +151,13 @@ def _function(name: str, takes: str, run):
     )
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"As ``numpy.{name}``, without warnings; a CuPy array, also of no dimensions."
+        f"Do the same as ``numpy.{name}``, without warnings; always return a CuPy array."
     )
     return function
 
 
 def _by_method(name: str):
-    """Return a function that calls the argument's own method, as CuPy does for any array."""
+    """Return a function that calls the array's own method, as CuPy's functions do."""
     return lambda a, **given: getattr(a, name)(**given)
 
 
@@ -165,7 +166,7 @@ def _by_name(name: str):
 
 
 def _with_known_method(function):
-    """Wrap a function to refuse NumPy's interpolation methods beyond CuPy's five."""
+    """Wrap a function so that it refuses all interpolation methods except CuPy's five."""
 
     def run(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
@@ -177,10 +178,10 @@ def _with_known_method(function):
     return run
 
 
-#: What the table's functions call in place of NumPy's.
+#: Functions that the table uses in place of NumPy's.
 OWN = {name: _with_known_method(getattr(np, name)) for name in ("percentile", "quantile")} | {
     "matrix_transpose": operator.attrgetter("mT"),
-    "meshgrid": lambda *xi, **given: tuple(np.meshgrid(*xi, **given)),  # a list where sparse
+    "meshgrid": lambda *xi, **given: tuple(np.meshgrid(*xi, **given)),  # a list if sparse
 }
 
 FUNCTIONS = {name: _function(name, METHODS[name][1], _by_method(name)) for name in METHODS}

@@ -1,4 +1,4 @@
-"""Functions made from the table: NumPy's do the work, on views of the device's memory."""
+"""Functions generated from the table; NumPy computes them on views of device memory."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ _LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>.*)\)(?P<rest>.*)")
 _JOIN = dict.fromkeys("stack hstack vstack dstack row_stack".split(), "concatenated") | {
     "column_stack": "column stacked"
 }
-# CuPy makes arrays of what these are given, by atleast_1d and its like.
+# CuPy converts the arguments of these functions with atleast_1d and its siblings.
 _AT_LEAST = frozenset(("hstack", "vstack", "dstack", "row_stack"))
 
 
 class Routine:
-    """One line of the table, taken apart.
+    """Parsed line of the table.
 
     Attributes
     ----------
     name : str
     signature : inspect.Signature
     strict : dict
-        Parameter → ``*`` or ``**``: what must be an array on the device; ``***``: what may be
-        anything but NumPy's.
+        Marks by parameter: ``*`` and ``**`` require device arrays, ``***`` excludes NumPy arrays.
     kernel : str or None
-        The one kernel that it launches, where that is known.
+        The only kernel that it launches, if that is known.
     writes, stays_on_host : bool
     """
 
@@ -57,29 +56,27 @@ class Routine:
 
 
 def make(line: str, module, where: str, run=None):
-    """Return the function of a line of the table.
+    """Return the function that a line of the table describes.
 
     Parameters
     ----------
     module : module
-        Of NumPy, that has the function of the same name.
+        The NumPy module with the function of the same name.
     where : str
-        The module's name here, for messages.
+        The CuPy module's name, for messages.
     run : callable, optional
-        In place of NumPy's function, with the same arguments (views of the host).
+        A replacement for NumPy's function, with the same arguments (host views).
     """
     routine = Routine(line)
     run = run or getattr(module, routine.name, None)
     if run is None:
-        return None  # this NumPy is older than CuPy 14's names
+        return None  # this NumPy is too old for a name that CuPy 14 has
     defaults, moved = _differences(routine.signature, run)
     label = f"{where}.{routine.name}"
 
     def function(*args, **kwargs):
         if any(hasattr(one, "__cupy_override_elementwise_kernel__") for one in args):
-            raise NotImplementedError(
-                f"{label} inside a fused function: {FUSES}; take {label} outside"
-            )
+            raise NotImplementedError(f"{label} {FUSES}; call {label} outside the fused function")
         bound = routine.signature.bind(*args, **kwargs)
         for name, value in defaults.items():
             bound.arguments.setdefault(name, value)
@@ -110,7 +107,7 @@ def make(line: str, module, where: str, run=None):
     function.__module__ = where
     function.__signature__ = routine.signature
     function.__doc__ = (
-        f"As ``{module.__name__}.{routine.name}``, on arrays of the device"
+        f"Do the same as ``{module.__name__}.{routine.name}``, on device arrays"
         f"{'; the result stays on the host' if routine.stays_on_host else ''}."
     )
     return function
@@ -129,7 +126,7 @@ def table(lines: str, module, where: str, own: dict | None = None) -> dict:
 
 
 def _differences(signature: inspect.Signature, run) -> tuple[dict, set[str]]:
-    """Return CuPy's defaults that differ from NumPy's, and parameters in other places."""
+    """Return CuPy's defaults that differ from NumPy's, and parameters in other positions."""
     try:
         theirs = inspect.signature(run).parameters
     except (ValueError, TypeError):
@@ -214,7 +211,7 @@ def _record(routine: Routine, label: str, result, arrays: list[ndarray]) -> None
         and not routine.writes
         and (any(isinstance(one, np.ndarray) for one in parts))
     ):
-        return  # views: nothing runs
+        return  # the result is a view, so no kernel runs
     size = next((one.size for one in parts if isinstance(one, np.ndarray)), 0)
     size = size or max((a.size for a in arrays), default=0)
     if routine.stays_on_host or not size:

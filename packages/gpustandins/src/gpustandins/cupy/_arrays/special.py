@@ -1,4 +1,4 @@
-"""Functions that need more than a line of the table."""
+"""Functions that a line of the table cannot describe."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .operators import named
 
 
 def where(condition, x=None, y=None):
-    """Return ``x`` where the condition holds and ``y`` elsewhere, or :func:`nonzero` of it."""
+    """Return ``x`` where the condition is true, else ``y``; without them, its true indices."""
     for one in (condition, x, y):
-        if hasattr(one, "__cupy_override_elementwise_kernel__"):  # fusion takes the call over
+        if hasattr(one, "__cupy_override_elementwise_kernel__"):  # the fusion tracer takes over
             return one.__cupy_override_elementwise_kernel__(where, condition, x, y)
     if (x is None) != (y is None):
         raise ValueError("Must provide both 'x' and 'y' or neither.")
@@ -91,7 +91,7 @@ def take(a, indices, axis=None, out=None):
 
 
 def put(a, ind, v, mode="wrap") -> None:
-    """Assign ``a.flat[ind] = v``; CuPy's default ``mode`` is 'wrap', as no kernel can raise."""
+    """Assign ``a.flat[ind] = v``; the default ``mode`` is 'wrap', as kernels cannot raise."""
     if mode not in ("wrap", "clip", "raise"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     indices = np.asarray(on_host(ind), dtype=np.int64)
@@ -106,13 +106,13 @@ def put(a, ind, v, mode="wrap") -> None:
 
 
 def copyto(dst, src, casting="same_kind", where=None) -> None:
-    """Copy ``src`` (an array of the device, or a scalar) into ``dst``, where ``where`` holds."""
+    """Copy ``src``, a device array or scalar, into ``dst`` where ``where`` is true."""
     of_host = isinstance(src, np.ndarray)
     if of_host and src.size != 1:
         raise ValueError("non-scalar numpy.ndarray cannot be used for copyto")
     given = src if of_host else operand(src)
     scalar = of_host or (np.ndim(given) == 0 and as_array(src) is None)
-    if scalar or casting != "unsafe":  # NumPy judges, by value where the number is Python's
+    if scalar or casting != "unsafe":  # NumPy checks the cast, also by a Python number's value
         np.copyto(np.empty((), dst.dtype), given if scalar else np.empty((), given.dtype), casting)
     source = np.asarray(given)
     if where is None:
@@ -126,9 +126,9 @@ def copyto(dst, src, casting="same_kind", where=None) -> None:
 
 
 def clip(a, a_min, a_max, out=None):
-    """Limit the values; None: no limit on that side."""
+    """Limit the values to an interval; None means no limit on that side."""
     for one in (a, a_min, a_max):
-        if hasattr(one, "__cupy_override_elementwise_kernel__"):  # fusion takes the call over
+        if hasattr(one, "__cupy_override_elementwise_kernel__"):  # the fusion tracer takes over
             return one.__cupy_override_elementwise_kernel__(clip, a, a_min, a_max, out=out)
     if not isinstance(a, ndarray):
         raise TypeError(f"Unsupported type {type(a)}")
@@ -147,12 +147,12 @@ def clip(a, a_min, a_max, out=None):
 
 
 def msort(a):
-    """Return a copy, sorted along the first axis."""
+    """Return a copy sorted along the first axis."""
     return named("sort")(a, axis=0)
 
 
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    """Apply ``func1d`` to CuPy arrays: every slice along an axis, one after the other."""
+    """Apply ``func1d`` to every slice of a CuPy array along an axis, one after the other."""
 
     def on_device(part):
         return asarray(func1d(from_host(part), *args, **kwargs)).get()
@@ -161,7 +161,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
 
 
 def apply_over_axes(func, a, axes):
-    """Apply ``func(a, axis)`` to CuPy arrays, for one axis after the other."""
+    """Apply ``func(a, axis)`` to a CuPy array for one axis after the other."""
     result = asarray(a)
     for axis in (axes,) if np.isscalar(axes) else axes:
         axis = axis_of(axis, result.ndim)
@@ -175,7 +175,7 @@ def apply_over_axes(func, a, axes):
 
 
 def piecewise(x, condlist, funclist):
-    """Choose values by condition; CuPy takes scalars for ``funclist``, not functions."""
+    """Choose values by condition; as in CuPy, ``funclist`` may contain only scalars."""
     if any(callable(one) for one in funclist):
         raise NotImplementedError("Callable functions are not supported currently")
     condition = (
@@ -187,12 +187,12 @@ def piecewise(x, condlist, funclist):
 
 
 def mask_indices(n, mask_func, k=0):
-    """Return indices of an (n, n) array where ``mask_func`` leaves non-zeros."""
+    """Return the indices of an (n, n) array for which ``mask_func`` returns a non-zero value."""
     return named("nonzero")(mask_func(named("ones")((n, n), dtype=int), k) != 0)
 
 
 def byte_bounds(a) -> tuple[int, int]:
-    """Return the device addresses of the first byte and of the one past the last."""
+    """Return the device addresses of the first byte and of the byte after the last."""
     low, high = np.lib.array_utils.byte_bounds(a._host)
     start = a.data.ptr - a._host.__array_interface__["data"][0]
     return low + start, high + start
@@ -215,7 +215,7 @@ def savetxt(fname, X, *args, **kwargs) -> None:
 
 
 def from_dlpack(array_, *, device=None, copy=None):
-    """Return an array over another library's memory, without a copy."""
+    """Return an array that shares the memory of another library's array."""
     if device is not None:
         raise NotImplementedError("from_dlpack() does not support device yet.")
     return take_in(array_)

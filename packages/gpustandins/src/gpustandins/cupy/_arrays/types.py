@@ -1,4 +1,4 @@
-"""Tests of types, for arrays and for types."""
+"""Type queries for arrays and dtypes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def can_cast(from_, to, casting="safe") -> bool:
 
 
 def common_type(*arrays):
-    """Return the inexact type of all ``arrays``; float16 where there is none."""
+    """Return the common inexact type of all ``arrays``; float16 if there are none."""
     return np.common_type(*(one._host for one in arrays)) if arrays else np.float16
 
 
@@ -25,7 +25,7 @@ def min_scalar_type(a) -> np.dtype:
 
 
 def issubclass_(arg1, arg2) -> bool:
-    """Return ``issubclass(...)``, or False for an argument that is no class."""
+    """Return ``issubclass(arg1, arg2)``, or False if ``arg1`` is not a class."""
     return isinstance(arg1, type) and issubclass(arg1, arg2)
 
 
@@ -44,7 +44,7 @@ def issubsctype(arg1, arg2) -> bool:
 
 
 def issctype(rep) -> bool:
-    """Return True if ``rep`` is a type of numbers."""
+    """Return True if ``rep`` is a scalar type or a dtype other than object."""
     return isinstance(rep, type | np.dtype) and obj2sctype(rep) not in (None, np.object_)
 
 

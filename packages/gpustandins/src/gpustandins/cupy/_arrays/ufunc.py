@@ -1,8 +1,8 @@
-"""Universal functions: NumPy's loops, CuPy's rules, one kernel each.
+"""Universal functions: each is one kernel, computed with NumPy's loops and CuPy's rules.
 
-Result types are NumPy's: CuPy 14's tables give the same types for every pair of arguments,
-except where CuPy refuses (``REFUSED``). No floating-point warning is given, since a GPU has no
-flags to ask.
+The result types are NumPy's. CuPy 14's tables give the same types for every pair of arguments,
+except where CuPy refuses them (``REFUSED``). There are no floating-point warnings, since a GPU has
+no flags for them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .creation import asarray
 from .indexing import scatter
 from .operands import as_array, on_host, on_this_device, operand, wrap
 
-#: Names that share a kernel with another.
+#: Names that share the kernel of another name.
 KERNELS = {
     "abs": "absolute",
     "acos": "arccos",
@@ -52,10 +52,10 @@ reciprocal remainder right_shift rint sign signbit sin sinh sqrt square subtract
 true_divide trunc
 """.split()
 
-#: Types (of any argument) that NumPy takes and CuPy does not.
+#: Types (of any argument) that NumPy accepts and CuPy refuses.
 REFUSED = dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), "FD")
 
-#: ``ufunc.at``: the types that have an atomic operation on the GPU (CuPy 14's scatter kernels).
+#: For ``ufunc.at``: the types with an atomic operation on the GPU (CuPy 14's scatter kernels).
 AT = {
     "add": ("add", "iqILQlefd", "int32, int64, float16, float32, float64, uint32, uint64"),
     "subtract": ("subtract", "iI", "int32, uint32,"),
@@ -68,10 +68,10 @@ AT = {
 
 
 class ufunc:
-    """A function of single elements; arguments are CuPy arrays and scalars, nothing else.
+    """Function of single elements; the arguments must be CuPy arrays or scalars.
 
-    ``name`` is the kernel's (``cupy_add``), ``nin``, ``nout`` and ``nargs`` count arguments and
-    results, ``types`` lists NumPy's loops.
+    ``name`` is the kernel's name (``cupy_add``), ``nin``, ``nout`` and ``nargs`` count arguments
+    and results, and ``types`` lists NumPy's loops.
     """
 
     def __init__(self, name: str, loops: np.ufunc):
@@ -81,7 +81,7 @@ class ufunc:
         self.nin, self.nout, self.nargs = loops.nin, loops.nout, loops.nargs
         self.types = [t for t in loops.types if not set(t) & set("gGOMm")]
         self._resolved: dict = {}
-        self.__doc__ = f"Elementwise, as ``numpy.{name}``; one kernel, ``{self.name}``."
+        self.__doc__ = f"Compute ``numpy.{name}`` elementwise, in one kernel named ``{self.name}``."
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.name}'>"
@@ -90,22 +90,22 @@ class ufunc:
         return _by_name, (self._python_name,)
 
     def __call__(self, *args, out=None, dtype=None, casting="same_kind", **unknown):
-        """Apply to arrays and scalars.
+        """Apply the function to arrays and scalars.
 
         Parameters
         ----------
         *args
-            ``nin`` arguments, then at most ``nout`` arrays for the results.
+            ``nin`` arguments, followed by at most ``nout`` arrays for the results.
         out : cupy.ndarray or tuple of them, optional
         dtype : dtype, optional
-            Of the result, and so of the computation.
+            The type of the result and of the computation.
         casting : str
-            How far the result may be cast into ``out``.
+            The casting rule for the conversion of the result to ``out``.
 
         Raises
         ------
         TypeError
-            ``Unsupported type ...`` for NumPy arrays, lists and other things of the host.
+            ``Unsupported type ...`` for NumPy arrays, lists and other host objects.
         """
         if unknown:
             raise TypeError(f"Wrong arguments {unknown}")
@@ -121,7 +121,7 @@ class ufunc:
         if TRACING.trace is not None and all(np.isscalar(one) for one in args):
             return TRACING.trace.call(self, *args, out=out, dtype=dtype)
         for one in args:
-            # Fusion, and other libraries' arrays, take the call over.
+            # The fusion tracer and other libraries' arrays handle the call themselves.
             if type(one) is not ndarray and hasattr(one, "__cupy_override_elementwise_kernel__"):
                 given = {"out": out, "dtype": dtype, "casting": casting}
                 return one.__cupy_override_elementwise_kernel__(
@@ -145,7 +145,7 @@ class ufunc:
         return arrays[0] if self.nout == 1 else tuple(arrays)
 
     def _quick(self, args):
-        """Compute the frequent case of equal shapes and Python numbers; return None for others."""
+        """Compute the frequent case of equal shapes and Python numbers; otherwise return None."""
         inputs, key, shape = [], [], None
         for one in args:
             kind = type(one)
@@ -197,8 +197,8 @@ class ufunc:
         return outs + [None] * (self.nout - len(outs))
 
     def _types(self, inputs, dtype) -> tuple:
-        """Return the types for casting (None: by NumPy), of the loop, and of the results."""
-        # The same keys as in _quick.
+        """Return the cast types (None if NumPy casts), the loop's types and the result types."""
+        # _quick uses the same keys.
         key = (*(_weak_type(one) for one in inputs), dtype)
         found = self._resolved.get(key)
         if found is None:
@@ -253,12 +253,12 @@ class ufunc:
         )
 
     def outer(self, A, B, **kwargs):
-        """Apply to every pair of an element of ``A`` and one of ``B``."""
+        """Apply the function to every pair of an element of ``A`` and one of ``B``."""
         A, B = asarray(A), asarray(B)
         return self(A.reshape(A.shape + (1,) * B.ndim), B, **kwargs)
 
     def at(self, a, indices, b=None) -> None:
-        """Compute ``a[indices] OP= b`` element by element, counting repeated indices."""
+        """Compute ``a[indices] OP= b`` for each index, also for repeated indices."""
         if self._python_name not in AT:
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
         name, types, words = AT[self._python_name]
@@ -267,21 +267,21 @@ class ufunc:
         scatter(a, indices, b, self)
 
     def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
-        """Reduce by ``add`` or ``multiply`` only, as in CuPy."""
+        """Reduce with ``add`` or ``multiply``; CuPy supports no others."""
         method = {"cupy_add": "sum", "cupy_multiply": "prod"}.get(self.name)
         if method is None:
             raise NotImplementedError(f"`{self.name}.reduce` is not supported yet")
         return getattr(array, method)(axis, dtype, out, keepdims)
 
     def accumulate(self, array, axis=0, dtype=None, out=None):
-        """Accumulate by ``add`` or ``multiply`` only, as in CuPy."""
+        """Accumulate with ``add`` or ``multiply``; CuPy supports no others."""
         method = {"cupy_add": "cumsum", "cupy_multiply": "cumprod"}.get(self.name)
         if method is None:
             raise NotImplementedError(f"`{self.name}.accumulate` is not supported yet")
         return getattr(array, method)(axis, dtype, out)
 
     def reduceat(self, array, indices, axis=0, dtype=None, out=None):
-        """Reduce slices by ``add`` only, as in CuPy."""
+        """Reduce slices with ``add``; CuPy supports no other ufunc."""
         if self.name != "cupy_add":
             raise NotImplementedError(f"`{self.name}.reduceat` is not supported yet")
         _launches.record("cupy.add.reduceat", "routine", size=array.size, exact=False)
@@ -297,7 +297,7 @@ def _weak_type(x):
         return x.dtype
     if isinstance(x, np.generic) and not isinstance(x, float | complex):
         return x.dtype
-    if isinstance(x, np.generic):  # float64 and complex128 are Python's types too
+    if isinstance(x, np.generic):  # float64 and complex128 are subclasses of Python's types
         return np.dtype(type(x))
     return np.dtype(bool) if type(x) is bool else type(x)
 
