@@ -359,7 +359,7 @@ def test_what_the_stand_in_lacks_says_what_to_use(cp):
         assert instead in str(raised.value)
     with pytest.raises(NotImplementedError, match=r"x\.get\(\)"):
         cp.arange(3).toDlpack()
-    with pytest.raises(NotImplementedError, match=r"CUDA 12 took texture references away"):
+    with pytest.raises(NotImplementedError, match=r"CUDA 12 has removed texture references"):
         cp.cuda.texture.TextureReference()
 
 

@@ -337,7 +337,7 @@ def test_clip_is_fused_with_the_rest(cp):
 
 @pytest.mark.parametrize("make", ["copy", "zeros_like", "asarray", "ones_like"])
 def test_arrays_are_made_outside_a_fused_function(cp, make):
-    with pytest.raises(NotImplementedError, match="make and copy arrays outside"):
+    with pytest.raises(NotImplementedError, match="create and copy arrays outside"):
         cp.fuse(lambda a: getattr(cp, make)(a))(cp.ones(3))
 
 

@@ -203,7 +203,7 @@ def test_arrays_of_numba(cp, difference):
         (lambda cp, k: k([1], cp.zeros(3)), TypeError, "Unsupported type <class 'list'>"),
         (lambda cp, k: k(cp.zeros(3), cp.zeros(3, np.float32)), TypeError, "y is float32.*float64"),
         (lambda cp, k: k(cp.zeros(3), cp.zeros(4)), ValueError, "shape mismatch|broadcast"),
-        (lambda cp, k: k(1.0, 2.0), TypeError, "no array says what the type T"),
+        (lambda cp, k: k(1.0, 2.0), TypeError, "no array determines the type T"),
         (lambda cp, k: k(cp.zeros(3), 1, cp.zeros(4)), ValueError, "shape|broadcast"),
         (lambda cp, k: k(cp.zeros(3), 1, np.zeros(3)), TypeError, "NumPy array|cupy.ndarray"),
         (
@@ -356,7 +356,7 @@ def test_empty_reductions(cp, norm):
         (lambda cp, k: k(np.zeros(3)), TypeError, "NumPy array"),
         (lambda cp, k: k(cp.zeros(3), axis=1), np.exceptions.AxisError, "axis 1"),
         (lambda cp, k: k(cp.zeros((3, 3)), axis=(0, 0)), ValueError, "duplicate"),
-        (lambda cp, k: k(1.0), TypeError, "no array says"),
+        (lambda cp, k: k(1.0), TypeError, "no array determines"),
         (lambda cp, k: k(cp.zeros(3), out=cp.zeros(3)), ValueError, "mismatched"),
         (lambda cp, k: k(cp.zeros(3), out=np.zeros(())), TypeError, "cupy.ndarray"),
         (lambda cp, k: k(cp.zeros(3), cp.zeros(()), out=cp.zeros(())), ValueError, "both"),

@@ -95,6 +95,6 @@ def refuse(
         only = " or ".join(f"{keyword}={one!r}" for one in values)
         raise NotImplementedError(
             f"{spoken}.{name} does not accept {keyword}={value!r}"
-            f"{f' but only {only}' if only else ''}, neither on a GPU nor here: call the pandas "
+            f"{f' (only {only})' if only else ''}, neither on a GPU nor here: call the pandas "
             "method on `.to_pandas()`, and convert the result with `cudf.from_pandas`"
         )

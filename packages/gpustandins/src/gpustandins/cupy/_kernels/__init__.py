@@ -1,1 +1,1 @@
-"""Kernels through NVRTC: CUDA C++, elementwise, reductions, and fused functions."""
+"""Kernels compiled by NVRTC: raw CUDA C++, elementwise, reductions and fused functions."""

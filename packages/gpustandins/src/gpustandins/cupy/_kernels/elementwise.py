@@ -1,4 +1,4 @@
-"""``ElementwiseKernel``: a loop body in C++, run for each element of the broadcast arguments."""
+"""``ElementwiseKernel``: a C++ loop body that runs for each element of broadcast arguments."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from .code import prelude, quoted
 
 
 class ElementwiseKernel(kernel.GeneratedKernel):
-    """A kernel that computes each element of its outputs from its inputs' elements.
+    """Kernel that computes each element of its outputs from the elements of its inputs.
 
     >>> squared_difference = cupy.ElementwiseKernel(
     ...     "float32 x, float32 y", "float32 z", "z = (x - y) * (x - y)", "squared_difference")
 
-    Its C++ is generated for the types of the arguments, compiled by NVRTC and launched on the
-    virtual GPU; messages count the lines of ``operation``.
+    C++ code is generated for the argument types, compiled by NVRTC and launched on the virtual
+    GPU. Line numbers in messages are those of ``operation``.
 
     Parameters
     ----------
     in_params, out_params : str
-        Declarations separated by commas: a NumPy type or a placeholder of one letter, and a
-        name. ``raw`` before the type gives the loop body the whole array, to be indexed by
-        element number or by one index for each dimension.
+        Declarations separated by commas, each with a NumPy type (or a one-letter placeholder) and
+        a name. With ``raw`` before the type, the loop body gets the whole array, which is indexed
+        by element number or by one index per dimension.
     operation : str
-        The loop body. ``i`` is the element's number, ``_ind`` the indices
+        The loop body. ``i`` is the element number and ``_ind`` holds the indices
         (``_ind.get()[axis]``, ``_ind.size()``).
     name : str
         The kernel's name.
     reduce_dims : bool
-        Join dimensions where the arrays allow it.
+        If True, dimensions are merged where the arrays allow it.
     preamble : str
-        C++ before the kernel.
+        C++ code before the kernel.
     no_return, return_tuple : bool
-        Return nothing, or a tuple also for one output.
+        Return nothing, or return a tuple even for one output.
     options : tuple of str
-        NVRTC's.
+        Compiler options for NVRTC.
     loop_prep, after_loop : str
-        C++ before and after the loop.
+        C++ code before and after the loop.
     """
 
     _kind = "elementwise"
@@ -70,16 +70,17 @@ class ElementwiseKernel(kernel.GeneratedKernel):
         self._loop_prep, self._after_loop = loop_prep, after_loop
 
     def __call__(self, *args, size: int | None = None, stream=None, block_size: int = 128):
-        """Compile for the arguments' types where that has not been done, and launch.
+        """Compile the kernel for the argument types if necessary, and launch it.
 
         Parameters
         ----------
         args : cupy.ndarray or numbers
-            The inputs, or the inputs and the outputs. Numbers become their parameter's type.
+            The inputs, or the inputs and the outputs. A number is converted to the type of its
+            parameter.
         size : int, optional
-            How often to run the body: where (and only where) no array but ``raw`` ones is given.
+            The number of iterations. It is required, and allowed, only if all arrays are ``raw``.
         block_size : int
-            Threads a block.
+            Threads per block.
 
         Returns
         -------
@@ -93,7 +94,7 @@ class ElementwiseKernel(kernel.GeneratedKernel):
                 return value.__cupy_override_elementwise_kernel__(
                     self, *args, **({} if size is None else {"size": size})
                 )
-        # Outputs, too, may lie in memory of another library.
+        # Outputs may also lie in the memory of another library.
         args = tuple(value if (array := as_array(value)) is None else array for value in args)
         values = [kernel.operand(value) for value in args]
         types = [
@@ -167,5 +168,5 @@ extern "C" __global__ void {self.name}({", ".join(declared)}) {{
 """
 
     def _own(self, text: str, what: str) -> str:
-        """Return the user's C++ around the loop, whose lines messages count."""
+        """Return user code outside the loop, with line numbers for messages."""
         return quoted(text, f"{self.name} ({what})") if text else ""

@@ -1,6 +1,6 @@
 """Universal functions as C++ expressions, for kernels that fuse several of them.
 
-The functions are CuPy 14's where NumPy's differ (integer division by zero gives 0,
+Where CuPy 14's functions differ from NumPy's, these follow CuPy (integer division by zero gives 0,
 ``floor_divide`` of floats is ``floor(x / y)``), as in :mod:`cupy._arrays.arithmetic`.
 """
 
@@ -27,7 +27,7 @@ template <class T> __device__ T _power(T base, T exponent) {
 }
 """
 
-# For all types of numbers unless the second table says otherwise.
+# For all numeric types for which the second table has no entry.
 _COMMON = {
     "add": "{0} + {1}",
     "subtract": "{0} - {1}",
@@ -137,7 +137,7 @@ _BY_KIND: dict[str, dict[str, str]] = {
         },
     },
 }
-# Operators without a meaning for floats and complex numbers, unless their own tables have one.
+# Not defined for floats and complex numbers, unless their own tables have an entry.
 _INTEGERS_ONLY = {
     "floor_divide",
     "remainder",
@@ -161,9 +161,9 @@ _INTEGERS_ONLY = {
 
 
 def expression(name: str, dtype: np.dtype) -> str | None:
-    """Return C++ for the ufunc ``name`` on arguments of ``dtype``.
+    """Return the C++ expression of the ufunc ``name`` for arguments of ``dtype``, or None.
 
-    The arguments are ``{0}``, ``{1}``. None where there is none.
+    The arguments are ``{0}`` and ``{1}``.
     """
     own = _BY_KIND.get("i" if dtype.kind == "i" else dtype.kind, {}).get(name)
     if own is not None:

@@ -1,9 +1,9 @@
-"""``fuse``: the elementwise functions that a Python function calls, as one generated kernel.
+"""``fuse``: the elementwise functions that a Python function calls, in one generated kernel.
 
-A reduction may come last.
+A reduction may be the last step.
 
-The function runs once for each combination of argument types, on stand-ins for its arguments
-that write down what is done with them; the notes become one C++ loop body, which an
+The function runs once for each combination of argument types, with traced values as its arguments.
+They record each operation, and the record becomes one C++ loop body, which an
 :class:`~cupy.ElementwiseKernel` compiles and launches.
 """
 
@@ -26,20 +26,20 @@ from .trace import NUMBERS, Reduced, Trace, Traced, cast, literal
 
 
 class FusedKernel(elementwise.ElementwiseKernel):
-    """A generated kernel, recorded as a fused one."""
+    """Generated kernel that is recorded as fused."""
 
     _kind = "fused"
 
 
 class FusedReduction(reduction.ReductionKernel):
-    """A generated kernel with a reduction at its end, recorded as a fused one."""
+    """Generated kernel that ends with a reduction and is recorded as fused."""
 
     _kind = "fused"
 
 
 def _kernel(trace: Trace, result: Any, name: str) -> tuple[Any, dict]:
     """Return the kernel that computes the function's result, and its keyword arguments."""
-    name = re.sub(r"\W", "_", name)  # of a lambda, for one
+    name = re.sub(r"\W", "_", name)  # a lambda's name, for example
     if isinstance(result, Reduced):
         return _reduction_kernel(trace, result, name), result.kwargs
     if result is None:
@@ -67,9 +67,11 @@ def _kernel(trace: Trace, result: Any, name: str) -> tuple[Any, dict]:
 
 
 def _reduction_kernel(trace: Trace, last: Reduced, name: str) -> FusedReduction:
-    """Return the kernel that maps and reduces."""
+    """Return the kernel that computes the elements and reduces them."""
     if trace.assigned:
-        raise NotImplementedError("assigning to an argument and reducing in one fused function")
+        raise NotImplementedError(
+            "the stand-in's cupy.fuse cannot combine an assignment to an argument with a reduction"
+        )
     given = [one for one in trace.arguments if one is not None]
     declared = ", ".join(f"{type_name(one.dtype)} {one._name}" for one in given)
     body = "\n".join(trace.lines)
@@ -95,13 +97,13 @@ def _reduction_kernel(trace: Trace, last: Reduced, name: str) -> FusedReduction:
 
 
 def _reduction(name: str, dtype: np.dtype) -> tuple[str, str]:
-    """Start and expression of a reduction in C++."""
+    """Return the start value and the expression of a reduction in C++."""
     if name == "sum":
         return "0", "a + b"
     if name == "prod":
         return "1", "a * b"
     if dtype.kind not in "iuf":
-        raise NotImplementedError(f"{name} of {dtype} inside a fused function")
+        raise NotImplementedError(f"the stand-in's cupy.fuse cannot fuse {name} of {dtype}")
     sign = ">" if name == "max" else "<"
     if dtype.kind == "f":
         worst = dtype.type("-inf" if name == "max" else "inf")
@@ -111,7 +113,7 @@ def _reduction(name: str, dtype: np.dtype) -> tuple[str, str]:
 
 
 class Fusion:
-    """A function whose elementwise work is one kernel, as :func:`fuse` makes it."""
+    """Function whose elementwise operations run in one kernel; :func:`fuse` creates it."""
 
     def __init__(self, func, name: str | None = None):
         self.func, self.name = func, name or func.__name__
@@ -121,9 +123,9 @@ class Fusion:
         return f"<Fusion '{self.name}'>"
 
     def __call__(self, *args):
-        """Launch the kernel for these types of arguments.
+        """Launch the kernel for these argument types.
 
-        Without an array among them, the function itself is called.
+        If no argument is an array, the function itself is called.
         """
         if any(isinstance(one, Traced) for one in args):
             return self.func(*args)  # inside another fused function
@@ -152,21 +154,22 @@ class Fusion:
             if "Traced" not in str(error) and "Reduced" not in str(error):
                 raise
             raise NotImplementedError(
-                f"{_refused(error) or self.name} cannot be fused: it takes no traced values. The "
-                "stand-in's cupy.fuse takes CuPy's elementwise functions and operators, and a "
-                "reduction at the end; call others outside the fused function"
+                f"{_refused(error) or self.name} cannot be fused, because it does not accept "
+                "traced values. The stand-in's cupy.fuse supports CuPy's elementwise functions "
+                "and operators, and a reduction at the end; call other functions outside the "
+                "fused function"
             ) from error
         finally:
             TRACING.trace = before
         return _kernel(trace, result, self.name)
 
     def clear_cache(self) -> None:
-        """Forget the kernels."""
+        """Discard all compiled kernels."""
         self._kernels.clear()
 
 
 def _refused(error: TypeError) -> str:
-    """Return the CuPy function that refused a traced value, as users write it."""
+    """Return the CuPy function that refused a traced value, by its public name."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_name
         inside = frame.f_globals.get("__name__", "").startswith("cupy.")
@@ -176,15 +179,15 @@ def _refused(error: TypeError) -> str:
 
 
 def fuse(*args, **kwargs):
-    """Compute a function of arrays in one kernel (a decorator).
+    """Decorate a function of arrays so that it is computed in one kernel.
 
     >>> @cupy.fuse
     ... def quadratic_formula(a, b, c):
     ...     return (-b + cupy.sqrt(b**2 - 4 * a * c)) / (2 * a)
 
-    ``kernel_name`` names the kernel. Inside, CuPy's ufuncs, ``cupy.where``, operators, constants
-    and ``.astype`` may stand, and a ``sum``, ``prod``, ``max`` or ``min`` as the last step.
-    Anything else that real CuPy fuses raises NotImplementedError.
+    ``kernel_name`` is the name of the kernel. The function may use CuPy's ufuncs, ``cupy.where``,
+    operators, constants and ``.astype``, and a ``sum``, ``prod``, ``max`` or ``min`` as the last
+    step. Other functions that real CuPy can fuse raise NotImplementedError.
     """
     if len(args) == 1 and not kwargs and callable(args[0]):
         return functools.update_wrapper(Fusion(args[0]), args[0])

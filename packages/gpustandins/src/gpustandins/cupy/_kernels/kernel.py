@@ -1,4 +1,4 @@
-"""Common parts of generated kernels: parameters, types, shapes, code, launch."""
+"""Shared parts of generated kernels: parameters, types, shapes, code and launch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Parameter(NamedTuple):
-    """A declared parameter: ``raw float32 x``, ``T y``.
+    """Declared parameter such as ``raw float32 x`` or ``T y``.
 
-    ``dtype`` is None for a placeholder (one letter), which ``ctype`` then names.
+    For a placeholder (one letter), ``dtype`` is None and ``ctype`` is the letter.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Parameter(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A value on its way into a kernel: an array's place and layout, or a number."""
+    """Kernel argument: the address and layout of an array, or a number."""
 
     dtype: np.dtype
     shape: tuple[int, ...] = ()
@@ -68,13 +68,13 @@ class Operand(NamedTuple):
 def parameters(text: str, is_const: bool) -> tuple[Parameter, ...]:
     """Parse a declaration list such as ``"float32 x, raw T y"``.
 
-    Raises TypeError for an unknown type, ValueError for what is no declaration.
+    Raises TypeError for an unknown type and ValueError for an invalid declaration.
     """
     found = []
     for declaration in filter(None, (part.strip() for part in text.strip().split(","))):
         words = declaration.split()
         if len(words) < 2:
-            raise ValueError(f"Syntax error: {declaration}: a parameter is a type and a name")
+            raise ValueError(f"Syntax error: {declaration}: a parameter needs a type and a name")
         *keywords, kind, name = words
         if unknown := [word for word in keywords if word not in ("raw", "_non_const")]:
             raise ValueError(f'Unknown keyword "{unknown[0]}" in "{declaration}"')
@@ -92,9 +92,9 @@ def parameters(text: str, is_const: bool) -> tuple[Parameter, ...]:
 
 
 def operand(value: Any) -> tuple[Operand | Any, bool]:
-    """Return an :class:`Operand` and True for an array, the number itself and False.
+    """Return an :class:`Operand` and True for an array, or the number itself and False.
 
-    Raises TypeError for what no kernel takes, NumPy's arrays among it.
+    Raises TypeError for anything that no kernel accepts, including NumPy arrays.
     """
     if not isinstance(value, core.ndarray) and hasattr(value, "__cuda_array_interface__"):
         value = asarray(value)
@@ -107,13 +107,13 @@ def operand(value: Any) -> tuple[Operand | Any, bool]:
     if isinstance(value, np.ndarray):
         raise TypeError(
             f"Unsupported type {type(value)}: a NumPy array lies on the host; "
-            "cupy.asarray(array) copies it to the device"
+            "copy it to the device with cupy.asarray(array)"
         )
     raise TypeError(f"Unsupported type {type(value)}")
 
 
 def number(value: Any, dtype: np.dtype) -> Operand:
-    """Return a number as the type of its parameter."""
+    """Return a number as an operand of the type of its parameter."""
     return Operand(np.dtype(dtype), number=np.dtype(dtype).type(value))
 
 
@@ -125,11 +125,11 @@ def resolve_types(
 ) -> tuple[list[np.dtype], list[np.dtype], dict[str, np.dtype]]:
     """Return the dtypes of all parameters, and the type of each placeholder.
 
-    Numbers (None among ``in_types``) decide nothing. Raises TypeError where an array is not of
-    the declared type, or two of one placeholder differ.
+    Numbers (None in ``in_types``) do not determine a type. Raises TypeError if an array has
+    another type than declared, or if two arrays of one placeholder have different types.
     """
     meaning: dict[str, np.dtype] = {}
-    # The outputs are first: so a placeholder means what was given for the result.
+    # The outputs come first, so a placeholder takes the type of the given result.
     for one, given in [*zip(outputs, out_types, strict=False), *zip(inputs, in_types, strict=True)]:
         if given is None:
             continue
@@ -139,13 +139,13 @@ def resolve_types(
             raise TypeError(
                 f"Type is mismatched. {one.name} is {given}, declared is {declared}"
                 + (f", which is {wanted} already" if one.dtype is None else "")
-                + f"; {one.name}.astype({str(wanted)!r}) converts it"
+                + f"; convert it with {one.name}.astype({str(wanted)!r})"
             )
     for one in (*inputs, *outputs):
         if one.dtype is None and one.ctype not in meaning:
             raise TypeError(
-                f"no array says what the type {one.ctype} of {one.name} is: give it a name "
-                "(float64), or the output as an argument"
+                f"no array determines the type {one.ctype} of {one.name}: declare a type such as "
+                "float64, or pass the output as an argument"
             )
 
     def types(declared):
@@ -159,7 +159,7 @@ def broadcast(
 ) -> tuple[list[Operand], tuple[int, ...] | None]:
     """Broadcast arrays that are not ``raw`` to their common shape; None if there are none.
 
-    Raises ValueError for shapes that do not go together.
+    Raises ValueError for shapes that cannot be broadcast together.
     """
     spread = [one.is_array and not p.raw for one, p in zip(operands, declared, strict=True)]
     shapes = [one.shape for one, is_spread in zip(operands, spread, strict=True) if is_spread]
@@ -175,7 +175,7 @@ def broadcast(
 def squash(
     operands: list[Operand], declared: Sequence[Parameter], shape: tuple[int, ...]
 ) -> tuple[list[Operand], tuple[int, ...]]:
-    """Join the dimensions that lie one after the other in every array, to spare index work."""
+    """Merge dimensions that are adjacent in memory in every array, to save index computations."""
     takes_part = [one.is_array and not p.raw for one, p in zip(operands, declared, strict=True)]
     arrays = [one for one, part in zip(operands, takes_part, strict=True) if part]
     groups: list[list[int]] = []
@@ -213,7 +213,7 @@ def new_outputs(
     shape: tuple[int, ...],
     given: Sequence[Any],
 ) -> list[core.ndarray]:
-    """Return the arrays that a kernel writes: those given, or new ones."""
+    """Return the output arrays of a kernel: the given ones, or new ones."""
     if not given:
         return [core.empty(shape, dtype) for dtype in types]
     for one, array in zip(outputs, given, strict=True):
@@ -236,7 +236,7 @@ def indexer(shape: tuple[int, ...]) -> Argument:
 
 
 class GeneratedKernel:
-    """A kernel whose C++ is made when the types of its arguments are known."""
+    """Base class of kernels whose C++ is generated for the types of their arguments."""
 
     in_params: tuple[Parameter, ...]
     out_params: tuple[Parameter, ...]
@@ -288,12 +288,12 @@ class GeneratedKernel:
     def _code(
         self, operands: Sequence[Operand], dimensions: tuple[int, ...], meaning: dict[str, np.dtype]
     ) -> str:
-        """Return the kernel's C++; ``dimensions`` are those of its indexers."""
+        """Return the C++ of the kernel, with indexers of these ``dimensions``."""
         raise NotImplementedError
 
     @property
     def cached_codes(self) -> dict[tuple, str]:
-        """The generated C++, by the dtypes of the arguments that it was generated for."""
+        """Generated C++ code, by the dtypes of the arguments."""
         if not self._codes:
             warnings.warn(
                 "No codes are cached because compilation is deferred until the first "
@@ -304,7 +304,7 @@ class GeneratedKernel:
 
     @property
     def cached_code(self) -> str:
-        """The C++ that was generated first."""
+        """The C++ code that was generated first."""
         if len(self._codes) > 1:
             warnings.warn(
                 "The input types of the kernel could not be inferred. Please use "

@@ -1,4 +1,4 @@
-"""``RawKernel`` and ``RawModule``: CUDA C++ as it stands, compiled by NVRTC."""
+"""``RawKernel`` and ``RawModule``: unmodified CUDA C++, compiled by NVRTC."""
 
 from __future__ import annotations
 
@@ -27,30 +27,29 @@ _ATTRIBUTES = (
 
 
 class RawKernel:
-    """A kernel from CUDA C++ source, as ``cupy.RawKernel``.
+    """Kernel from CUDA C++ source, like ``cupy.RawKernel``.
 
-    It is compiled at the first call, once for each device. On the virtual GPU an argument of
-    another type than the kernel declares goes unnoticed as it does in CuPy, where it can (too
-    few arguments, which make a GPU read foreign memory, are an error); inside
-    ``virtualgpu.check()`` each is named.
+    It is compiled at the first call, once for each device. As in CuPy, an argument of another type
+    than the kernel declares is usually not detected, but ``virtualgpu.check()`` reports it. Too
+    few arguments, for which a GPU would read foreign memory, are an error here.
 
     Parameters
     ----------
     code : str
         CUDA C++.
     name : str
-        The kernel's name; without ``extern "C"`` the mangled one.
+        The kernel's name; without ``extern "C"`` this is the mangled name.
     options : tuple of str
-        NVRTC's.
+        Compiler options for NVRTC.
     backend : 'nvrtc' or 'nvcc'
-        With ``nvcc`` the headers of the C library may be included, and ``uint``, ``ushort`` and
-        ``ulong`` are types; NVRTC compiles all the same.
+        With ``nvcc``, C library headers can be included and ``uint``, ``ushort`` and ``ulong`` are
+        types. NVRTC compiles in both cases.
     translate_cucomplex : bool
         Without effect: ``cuComplex.h`` is used as it is.
     enable_cooperative_groups : bool
-        Launch so that ``grid.sync()`` works.
+        If True, ``grid.sync()`` works in the kernel.
     jitify : bool
-        As ``backend='nvcc'``.
+        Has the same effect as ``backend='nvcc'``.
     """
 
     def __init__(
@@ -80,21 +79,21 @@ class RawKernel:
         self.translate_cucomplex = translate_cucomplex
         self.enable_cooperative_groups = enable_cooperative_groups
         self.jitify = jitify
-        self.file_path: str | None = None  # of PTX, for kernels of a RawModule
+        self.file_path: str | None = None  # a PTX file, for kernels of a RawModule
         self.name_expressions: tuple[str, ...] | None = None
         self._functions = PerDevice()
 
     def __call__(self, grid: tuple, block: tuple, args, **kwargs) -> None:
-        """Compile, if not yet done, and launch.
+        """Compile the kernel if necessary, and launch it.
 
         Parameters
         ----------
         grid, block : tuple of up to three ints
         args : tuple
-            CuPy arrays (their pointers), NumPy scalars by their own width, Python ints as
-            ``long long``, floats as ``double``, bools and complex numbers.
+            CuPy arrays (passed as pointers), NumPy scalars (with their own width), Python ints (as
+            ``long long``), floats (as ``double``), bools and complex numbers.
         shared_mem : int
-            Bytes of dynamic shared memory a block.
+            Bytes of dynamic shared memory per block.
         """
         self.kernel(
             grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs
@@ -117,7 +116,7 @@ class RawKernel:
         ).get_or(None)
 
     def compile(self, log_stream=None) -> None:
-        """Compile now; ``log_stream`` gets the compiler's warnings."""
+        """Compile now; the compiler's warnings are written to ``log_stream``."""
         self._functions.clear()
         module = self.kernel._function.module
         if log_stream is not None:
@@ -125,7 +124,7 @@ class RawKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Return the compiled kernel's use and limits by name; -1 where unknown."""
+        """Return the resources and limits of the compiled kernel by name; -1 if unknown."""
         return {name: getattr(self, name) for name in _ATTRIBUTES}
 
     def __getattr__(self, name: str) -> int:
@@ -153,15 +152,15 @@ class RawKernel:
 
 
 class RawModule:
-    """Kernels and variables from one CUDA C++ source or PTX file, as ``cupy.RawModule``.
+    """Kernels and variables from one CUDA C++ source or PTX file, like ``cupy.RawModule``.
 
     Parameters
     ----------
     code, path : str
-        CUDA C++, or the path of a PTX file: one of the two. Machine code (a cubin) raises
-        NotImplementedError: the virtual GPU runs PTX.
+        Either CUDA C++ or the path of a PTX file. Machine code (a cubin) raises
+        NotImplementedError, because the virtual GPU runs PTX.
     name_expressions : sequence of str, optional
-        Kernels that are instances of templates: ``["add<float>", "add<double>"]``.
+        Template instances to compile as kernels: ``["add<float>", "add<double>"]``.
     options, backend, translate_cucomplex, enable_cooperative_groups, jitify
         As for :class:`RawKernel`.
     """
@@ -187,9 +186,11 @@ class RawModule:
             )
         if name_expressions is not None:
             if code is None:
-                raise ValueError("name_expressions need the C++ code of the kernels")
+                raise ValueError("name_expressions need the C++ source of the kernels: pass code=")
             if backend != "nvrtc":
-                raise ValueError("only nvrtc tells the mangled names of name_expressions")
+                raise ValueError(
+                    "name_expressions need backend='nvrtc', which returns the mangled names"
+                )
         self.code, self.file_path, self.options, self.backend = code, path, options, backend
         self.translate_cucomplex, self.jitify = translate_cucomplex, jitify
         self.enable_cooperative_groups = enable_cooperative_groups
@@ -209,16 +210,16 @@ class RawModule:
         ).get_or(None)
 
     def compile(self, log_stream=None) -> None:
-        """Compile now; ``log_stream`` gets the compiler's warnings."""
+        """Compile now; the compiler's warnings are written to ``log_stream``."""
         log = self.module.log
         if log_stream is not None:
             log_stream.write(log)
 
     def get_function(self, name: str) -> RawKernel:
-        """Return the kernel ``name``, as the source has it, or one of the name expressions.
+        """Return the kernel with this name in the source, or one of the name expressions.
 
-        Each kernel has its own attributes; all share the module's variables. Raises CUDADriverError
-        where there is none.
+        Each kernel has its own attributes, while all share the module's variables. Raises
+        CUDADriverError if there is no such kernel.
         """
         kernel = RawKernel(
             self.code,
@@ -278,13 +279,13 @@ def _from_file(path: str) -> Module:
     raw = Path(path).read_bytes()
     if b".version" not in raw:
         raise NotImplementedError(
-            f"{path} holds machine code of a real GPU; the virtual GPU runs PTX "
-            "(nvcc --ptx) and CUDA C++ (code=...)"
+            f"{path} contains machine code for a real GPU, but the virtual GPU runs PTX "
+            "(nvcc --ptx) or CUDA C++ (code=...)"
         )
     with as_cupy_does():
         return Module.from_ptx(raw.decode())
 
 
 def _plain(name: str) -> str:
-    """Return a kernel's name without template arguments, for the name of its source."""
+    """Return a kernel's name without template arguments, to name its source file."""
     return name.partition("<")[0].replace("::", ".").strip() or "kernel"

@@ -1,4 +1,4 @@
-"""``ReductionKernel``: map each element, reduce along axes, map each result."""
+"""``ReductionKernel``: map each element, reduce along axes, and map each result."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ from .._arrays.operands import as_array
 from . import kernel
 from .code import prelude, quoted, type_name
 
-BLOCK = 512  # threads; CuPy's block for a reduction
+BLOCK = 512  # threads, as in a CuPy reduction
 
 
 class ReductionKernel(kernel.GeneratedKernel):
-    """A kernel that reduces its inputs along axes.
+    """Kernel that reduces its inputs along axes.
 
     >>> l2norm = cupy.ReductionKernel(
     ...     "T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
 
-    One launch: a block of 512 threads reduces one result, or several where the axis is short;
-    each thread takes every so-manieth element, then shared memory halves what is left. The order
-    of additions is not CuPy's to the bit, and CuPy promises none.
+    Each call is one launch, in which a block of 512 threads computes one result, or several if the
+    axis is short. Each thread first reduces elements at a constant stride; then the block halves
+    the partial results step by step in shared memory. The order of additions differs from CuPy's,
+    which guarantees none, so sums can differ in the last bits.
 
     Parameters
     ----------
     in_params, out_params : str
         Declarations as for :class:`ElementwiseKernel`; one output.
     map_expr : str
-        From an element of the inputs to what is reduced.
+        An expression that maps an element of the inputs to the value to reduce.
     reduce_expr : str
-        Of two such values ``a`` and ``b``.
+        An expression of two such values, ``a`` and ``b``.
     post_map_expr : str
         A statement that assigns the output from the reduced value ``a``.
     identity : str
-        The start; ``None`` or '' for none: then there must be elements.
+        The start value. With ``None`` or '', the input must not be empty.
     name : str
     reduce_type : str, optional
-        C++ type of what is reduced; the output's without it.
+        C++ type of the values to reduce; by default that of the output.
     reduce_dims : bool
-        Join dimensions where the arrays allow it.
+        If True, dimensions are merged where the arrays allow it.
     preamble : str
-        C++ before the kernel.
+        C++ code before the kernel.
     options : tuple of str
-        NVRTC's.
+        Compiler options for NVRTC.
     """
 
     _kind = "reduction"
@@ -67,7 +68,7 @@ class ReductionKernel(kernel.GeneratedKernel):
     ):
         self._init(in_params, out_params, name, options)
         if self.nout != 1:
-            raise ValueError(f"a reduction has one output, {self.nout} are declared")
+            raise ValueError(f"a reduction has one output, but {self.nout} are declared")
         if reduce_type is None:
             reduce_type = self.out_params[0].ctype
         self.map_expr, self.reduce_expr, self.post_map_expr = map_expr, reduce_expr, post_map_expr
@@ -75,7 +76,7 @@ class ReductionKernel(kernel.GeneratedKernel):
         self.reduce_type, self.reduce_dims, self.preamble = reduce_type, reduce_dims, preamble
 
     def __call__(self, *args, out=None, axis=None, keepdims=False, stream=None):
-        """Compile for the arguments' types where that has not been done, and launch.
+        """Compile the kernel for the argument types if necessary, and launch it.
 
         Parameters
         ----------
@@ -83,9 +84,9 @@ class ReductionKernel(kernel.GeneratedKernel):
             The inputs, broadcast against each other; the output may follow.
         out : cupy.ndarray, optional
         axis : int or tuple of int, optional
-            What to reduce along; everything by default.
+            The axes to reduce; all by default.
         keepdims : bool
-            Leave the reduced axes as axes of length 1.
+            If True, the reduced axes remain as axes of length 1.
 
         Returns
         -------
@@ -94,7 +95,8 @@ class ReductionKernel(kernel.GeneratedKernel):
         Raises
         ------
         ValueError
-            No element and no identity, an axis twice, shapes that do not go together.
+            If there is neither an element nor an identity, if an axis is repeated, or if shapes do
+            not match.
         """
         self._count(len(args))
         given = list(args[self.nin :])
@@ -136,7 +138,7 @@ class ReductionKernel(kernel.GeneratedKernel):
             and not arrays[0].contiguous
             and not any(one.raw for one in self.in_params)
         ):
-            # In memory's order: what lies side by side is read side by side.
+            # Reduce in memory order, so that neighbouring elements are read together.
             reduced = tuple(sorted(reduced, key=lambda axis: -abs(arrays[0].strides[axis])))
         self._launch(operands, shape, reduced + kept, len(reduced), result, meaning, stream)
         return result
@@ -150,7 +152,8 @@ class ReductionKernel(kernel.GeneratedKernel):
                 )
             operands = [_transpose(one, order) if one.is_array else one for one in operands]
             shape = tuple(shape[axis] for axis in order)
-        # Neighbouring threads should read neighbouring elements: of one result or of several?
+        # Neighbouring threads should read neighbouring elements, either of one result or of
+        # several.
         nearest = min(
             (
                 axis
@@ -254,9 +257,9 @@ def _one_line(expression: str) -> str:
 
 
 def _axes(axis, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the axes to reduce and those to keep, in order.
+    """Return the axes to reduce and the axes to keep, in order.
 
-    Raises AxisError, ValueError.
+    Raises AxisError or ValueError.
     """
     if axis is None:
         return tuple(range(ndim)), ()

@@ -1,7 +1,7 @@
 """Traced values of a fused function, and the record of its operations.
 
-A :class:`Traced` value has operators and goes through ufuncs; each use becomes a line of C++ in
-its :class:`Trace`.
+A :class:`Traced` value has operators and is accepted by ufuncs; each use adds a line of C++ to its
+:class:`Trace`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .code import type_name
 from .expressions import expression
 
 NUMBERS = (bool, int, float, complex)
-# One element cannot be multiplied as a matrix, and divmod has two results.
+# A single element has no matrix product, and divmod has two results.
 _BINARY = {short: name for short, name in BINARY.items() if short not in ("matmul", "divmod")}
 _BINARY["pow"] = "power"
 
 
 class Traced:
-    """Traced argument or result of a fused function: a type, and a name in the C++.
+    """Traced argument or result of a fused function, with a dtype and a C++ name.
 
-    It has operators, ``astype`` and ``copy``; ufuncs take it, other functions do not.
+    It has operators, ``astype`` and ``copy``. Ufuncs accept it, other functions do not.
     """
 
-    __array_ufunc__ = None  # NumPy's own ufuncs and scalars stand back
+    __array_ufunc__ = None  # NumPy's ufuncs and scalars then defer to this class
     __hash__ = None
 
     def __init__(
@@ -49,7 +49,7 @@ class Traced:
         return _ufunc("positive")(self)
 
     def __pow__(self, other):
-        # As the arrays' own operator: pow() costs a hundred times as much.
+        # The same rule as for arrays, because pow() costs a hundred times as much.
         if type(other) is int and other == 2 and self.dtype.kind in "ifc":
             return _ufunc("square")(self)
         return _ufunc("power")(self, other)
@@ -62,19 +62,19 @@ class Traced:
 
     def __bool__(self):
         raise TypeError(
-            "Can't cast to bool: a fused function runs once, for all elements and before there "
-            "are any; use cupy.where(condition, a, b) in place of if"
+            "Can't cast to bool: cupy.fuse calls the function once, before any element exists; "
+            "use cupy.where(condition, a, b) instead of if"
         )
 
     def __array__(self, dtype=None, copy=None):
         raise NotImplementedError(
-            f"{self!r} has no elements while a function is fused: make and copy arrays outside, "
-            "and give them as arguments (a traced value has .copy() and .astype())"
+            f"{self!r} has no elements while a function is fused: create and copy arrays outside, "
+            "and pass them as arguments (a traced value has .copy() and .astype())"
         )
 
     def __iter__(self):
         raise TypeError(
-            "a fused function sees whole arrays, element by element: it cannot loop over them"
+            "a fused function describes what happens to one element, so it cannot loop over arrays"
         )
 
     def __setitem__(self, index, value):
@@ -86,8 +86,8 @@ class Traced:
         if name.startswith("__"):
             raise AttributeError(name)
         raise NotImplementedError(
-            f"{self!r}.{name} inside a fused function: the stand-in's cupy.fuse fuses "
-            "elementwise functions and operators; take sums, shapes and elements outside"
+            f"{self!r}.{name} cannot be fused: the stand-in's cupy.fuse fuses only elementwise "
+            f"functions, operators, sum, prod, max and min; use .{name} outside the fused function"
         )
 
     def sum(self, axis=None, dtype=None, out=None, keepdims=False):
@@ -104,7 +104,7 @@ class Traced:
 
     def _reduce(self, name, axis, dtype, out, keepdims) -> Reduced:
         if out is not None:
-            raise NotImplementedError(f"{name} with out= inside a fused function")
+            raise NotImplementedError(f"the stand-in's cupy.fuse cannot fuse {name} with out=")
         return Reduced(self, name, dtype, {"axis": axis, "keepdims": keepdims})
 
     def clip(self, min=None, max=None, out=None):
@@ -135,8 +135,8 @@ class Reduced:
         if name.startswith("__") and name != "__cupy_override_elementwise_kernel__":
             raise AttributeError(name)
         raise NotImplementedError(
-            f"{self!r} is the last step that the stand-in's cupy.fuse can fuse: return it, and go "
-            "on outside the fused function"
+            f"{self!r} must be the last step in the stand-in's cupy.fuse: return it, and continue "
+            "outside the fused function"
         )
 
     def _refuse(self, *others):
@@ -174,7 +174,7 @@ _operators()
 
 
 class Trace:
-    """The C++ that one run of a fused function amounts to."""
+    """C++ code recorded during one run of a fused function."""
 
     def __init__(self, args: tuple):
         self.lines: list[str] = []
@@ -192,7 +192,7 @@ class Trace:
                 self.arguments.append(Traced(self, name, dtype, -1, weak))
 
     def traced(self, value: Any) -> Traced:
-        """Return a constant among the operands. Raises TypeError for anything else."""
+        """Return an operand, possibly a constant, as a traced value, or raise TypeError."""
         if isinstance(value, Traced):
             return value
         if isinstance(value, (*NUMBERS, np.generic)):
@@ -200,7 +200,7 @@ class Trace:
             scalar = value if isinstance(value, np.generic) else np.asarray(value)[()]
             return Traced(self, literal(scalar), scalar.dtype, -1, weak)
         raise TypeError(
-            f"Unsupported type {type(value)} in a fused function: give arrays as arguments of "
+            f"Unsupported type {type(value)} in a fused function: pass arrays as arguments of "
             "the function, so that they become arguments of the kernel"
         )
 
@@ -213,15 +213,15 @@ class Trace:
         loops = getattr(function, "_loops", None)
         if loops is None:
             raise NotImplementedError(
-                f"{function!r} inside a fused function: cupy.fuse fuses ufuncs; call the kernel "
-                "outside, or write its operation in terms of ufuncs"
+                f"{function!r} cannot be fused: cupy.fuse fuses ufuncs; call the kernel outside "
+                "the fused function, or write its operation in terms of ufuncs"
             )
         if out is not None:
             args = (*args, *(out if isinstance(out, tuple) else (out,)))
         if function.nout != 1 or dtype is not None or unknown.keys() - {"casting"}:
             raise NotImplementedError(
-                f"{function!r} inside a fused function: one result and no dtype= are supported; "
-                "use .astype"
+                f"{function!r} cannot be fused: only ufuncs with one result and without dtype= are "
+                "supported; use .astype"
             )
         values = [self.traced(one) for one in args[: function.nin]]
         kinds = tuple(_kind(one) for one in values)
@@ -235,8 +235,8 @@ class Trace:
         code = expression(name, types[0])
         if code is None:
             raise NotImplementedError(
-                f"cupy.{function.__name__} of {types[0]} inside a fused function: the stand-in "
-                "has no C++ for it; compute it outside, or write an ElementwiseKernel"
+                f"cupy.{function.__name__} of {types[0]} cannot be fused, because the stand-in has "
+                "no C++ for it; compute it outside, or write an ElementwiseKernel"
             )
         operands = [cast(one._name, dtype) for one, dtype in zip(values, types, strict=True)]
         made = self._new(f"({code.format(*operands)})", result, max(one.ndim for one in values))
@@ -254,24 +254,26 @@ class Trace:
     def where(self, condition, x, y) -> Traced:
         """Trace ``cupy.where``."""
         condition, x, y = (self.traced(one) for one in (condition, x, y))
-        # NumPy's rule for weak numbers, by way of a function of two arguments.
+        # NumPy's rule for weak numbers, looked up through a function of two arguments.
         result = np.maximum.resolve_dtypes((_kind(x), _kind(y), None))[-1]
         code = f"(bool({condition._name}) ? {cast(x._name, result)} : {cast(y._name, result)})"
         return self._new(code, result, max(condition.ndim, x.ndim, y.ndim))
 
     def clip(self, a, a_min, a_max, out=None) -> Traced:
-        """Trace ``cupy.clip``: two ufuncs, and a NaN stays one."""
+        """Trace ``cupy.clip`` as two ufuncs, which keep NaN."""
         made = a if a_min is None else self.call(_ufunc("maximum"), a, a_min)
         made = made if a_max is None else self.call(_ufunc("minimum"), made, a_max)
         return made if out is None else self.assign(out, made)
 
     def cast(self, value: Traced, dtype: np.dtype) -> Traced:
         if value.dtype.kind == "c" and dtype.kind != "c":
-            raise NotImplementedError("a complex number as a real one inside a fused function")
+            raise NotImplementedError(
+                "the stand-in's cupy.fuse cannot convert a complex number to a real one"
+            )
         return self._new(value._name, dtype, value.ndim)
 
     def assign(self, target: Traced, value: Traced) -> Traced:
-        """Trace ``target[...] = value``, also into an argument, which is the caller's array."""
+        """Trace ``target[...] = value``; a target that is an argument is the caller's array."""
         if not isinstance(target, Traced) or target.ndim < 0:
             raise TypeError("return arrays must be of ArrayType")
         self.assigned.add(target._name)
@@ -286,20 +288,20 @@ class Trace:
 
 
 def _kind(value: Traced):
-    """Return the type for NumPy's promotion, in which Python's numbers are weak."""
+    """Return the type for NumPy's promotion rules, in which Python numbers are weak."""
     if value._weak in (int, float, complex):
         return value._weak
     return value.dtype
 
 
 def cast(code: str, dtype: np.dtype) -> str:
-    """Return a C++ expression as ``dtype``; half precision computes in single."""
+    """Return a C++ expression converted to ``dtype``; half precision computes in single."""
     name = "float" if dtype == np.float16 else type_name(dtype)
     return f"static_cast<{name}>({code})"
 
 
 def literal(value: np.generic) -> str:
-    """Return a constant in C++, exact to the bit."""
+    """Return a C++ constant with exactly the same bits."""
     kind, name = value.dtype.kind, type_name(value.dtype)
     if kind == "b":
         return "true" if value else "false"

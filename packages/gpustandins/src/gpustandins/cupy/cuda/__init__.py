@@ -1,4 +1,4 @@
-"""``cupy.cuda``: the device, its memory, streams and events."""
+"""``cupy.cuda``: devices, memory, streams and events."""
 
 from __future__ import annotations
 
@@ -56,28 +56,28 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return True, because the virtual GPU answers."""
+    """Return True, because the virtual GPU is always available."""
     return True
 
 
 def get_local_runtime_version() -> int:
-    """Return the version as :func:`cupy.cuda.runtime.runtimeGetVersion` does."""
+    """Return the same version as :func:`cupy.cuda.runtime.runtimeGetVersion`."""
     return runtime.runtimeGetVersion()
 
 
 def alloc(size: int) -> MemoryPointer:
-    """Allocate memory from the current allocator, not yet written."""
+    """Allocate uninitialised memory from the current allocator."""
     return get_allocator()(size)
 
 
 def malloc_managed(size: int) -> MemoryPointer:
-    """Allocate as ``cudaMalloc`` does: host and device share their memory here anyway."""
+    """Allocate like ``cudaMalloc``, because host and device share all memory here."""
     return MemoryPointer(Memory(size), 0)
 
 
 @contextlib.contextmanager
 def using_allocator(allocator=None):
-    """Take new arrays' memory from ``allocator`` inside the ``with``."""
+    """Allocate new arrays with ``allocator`` inside the ``with`` block."""
     before = get_allocator()
     set_allocator(allocator)
     try:
@@ -88,7 +88,7 @@ def using_allocator(allocator=None):
 
 @contextlib.contextmanager
 def profile():
-    """Do nothing; ``virtualgpu.profile()`` counts what kernels do."""
+    """Do nothing; ``virtualgpu.profile()`` counts the work of kernels."""
     yield
 
 
@@ -110,7 +110,7 @@ _INSTEAD = {
     "malloc_async": "cupy.cuda.alloc",
     "Module": "cupy.cuda.function.Module",
     "Function": "cupy.RawKernel",
-    "cub": "cupy.sum and its like",
+    "cub": "cupy.sum and the other reductions",
     "cusolver": "cupy.linalg",
     "cusparse": "cupyx.scipy.sparse",
     "curand": "cupy.random",

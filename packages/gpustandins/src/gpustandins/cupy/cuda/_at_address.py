@@ -1,4 +1,4 @@
-"""Arrays over the addresses that CUDA's libraries are called with."""
+"""Arrays over the addresses that are passed to CUDA's libraries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def array_at(
 ) -> Any:
     """Return a ``cupy.ndarray`` over existing device memory.
 
-    `steps` are its strides in elements, of C order by default. Raises VirtualGPUError where they go
-    beyond an allocation.
+    `steps` are the strides in elements; the default is C order. Raises VirtualGPUError if the
+    array exceeds an allocation.
     """
     dtype = np.dtype(dtype)
     shape = tuple(map(int, shape))
@@ -32,7 +32,7 @@ def array_at(
 
 
 def used(name: str, array: Any) -> None:
-    """Record that the library's function `name` has just written `array`."""
+    """Record that the library function `name` has just written `array`."""
     core, launches = (
         importlib.import_module(f"cupy.{one}") for one in ("_arrays.core", "_launches")
     )

@@ -1,4 +1,4 @@
-"""Common base of :mod:`cupy.cuda`: the device, and handles."""
+"""Access to the current device and handle numbers for :mod:`cupy.cuda`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import itertools
 
 from virtualgpu.standins.interface import SharedDevice, current_shared, devices
 
-#: A handle for a stream or an event: a number with nothing behind it.
+#: Returns a new handle for a stream or an event; nothing is stored under it.
 new_handle = itertools.count(0x5000).__next__
 
 
 def machine() -> SharedDevice:
     """Return the device that holds the arrays.
 
-    Raises VirtualGPUError where they are out of reach.
+    Raises VirtualGPUError if this process cannot access its memory.
     """
     return current_shared("CuPy")
 
 
 def reached(device: devices.Device) -> SharedDevice:
-    """Return ``device``, whose memory this process reaches.
+    """Return ``device`` as a device whose memory this process can access.
 
-    Raises VirtualGPUError, as :func:`machine` does, for another.
+    Raises VirtualGPUError, as :func:`machine` does, for any other device.
     """
     return devices.shared(device) or machine()
 
 
 def owner(address: int) -> SharedDevice:
-    """Return the device that has ``address``; the current one if none has."""
+    """Return the device that contains ``address``, or the current device if none does."""
     return reached(devices.owner(address))

@@ -1,9 +1,10 @@
-"""The memory pool, which keeps freed memory and reuses it.
+"""Memory pool, which keeps freed memory and reuses it.
 
-Bytes are counted as CuPy 14 counts them: sizes are rounded up to 512 bytes, the smallest free
-block that fits is taken and split, freed neighbours are merged, one arena per stream, blocks
-that are split in use cannot be given back. Where the bytes lie is the virtual GPU's affair: each
-array has its own place with guard zones, freed places are kept for arrays of the same size.
+Bytes are counted as in CuPy 14: sizes are rounded up to 512 bytes, the smallest free block that
+fits is split, freed neighbours are merged, each stream has its own arena, and a block that is
+partly in use cannot be returned to the device. The memory itself is allocated by the virtual GPU:
+each array has its own allocation with guard zones, and freed allocations are kept for arrays of
+the same size.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from .memory import BaseMemory, Memory, MemoryPointer, OutOfMemoryError
 from .stream import get_current_stream
 
 UNIT = 512  # bytes; CuPy's ALLOCATION_UNIT_SIZE
-# Bytes of places kept beyond the free blocks: a small array splits a large free block, whose place
-# (with all its pages) is soon wanted again.
+# Bytes of freed allocations kept in addition to the free blocks. A small array may split a large
+# free block whose allocation (with all its pages) is soon needed again.
 SPARE = 64 << 20
 
 
 class _Block:
-    """A piece of one ``cudaMalloc``; its neighbours in it are ``prev`` and ``next``."""
+    """Part of one ``cudaMalloc``; ``prev`` and ``next`` are its neighbours there."""
 
     __slots__ = ("arena", "next", "prev", "size")
 
@@ -39,7 +40,7 @@ class _Block:
 
 
 class _Arena:
-    """The free blocks of one stream, sorted by size."""
+    """Free blocks of one stream, sorted by size."""
 
     def __init__(self):
         self.free: list[tuple[int, int, _Block]] = []
@@ -67,7 +68,7 @@ class _Arena:
         self._insert(block)
 
     def give_back(self) -> int:
-        """Forget the blocks that are whole. Bytes."""
+        """Discard the blocks that are not split, and return their total bytes."""
         whole = [one for one in self.free if one[2].prev is None and one[2].next is None]
         self.free = [one for one in self.free if one not in whole]
         return sum(one[0] for one in whole)
@@ -91,7 +92,7 @@ class _Arena:
 
 
 class PooledMemory(BaseMemory):
-    """Memory that goes back to its pool; ``size`` is the block's, a multiple of 512 bytes."""
+    """Memory that returns to its pool; ``size`` is the block size, a multiple of 512 bytes."""
 
     __slots__ = ("_block", "_pool")
 
@@ -100,7 +101,7 @@ class PooledMemory(BaseMemory):
         self._block, self._pool = block, pool
 
     def free(self) -> None:
-        """Give it back now; using the array afterwards is an error that is caught."""
+        """Free the memory now; a later use of the array is detected as an error."""
         if self.ptr:
             pointer, self.ptr = self.ptr, 0
             self._pool._free(pointer, self._block, self._machine)
@@ -116,29 +117,30 @@ class MemoryPool:
     Parameters
     ----------
     allocator : callable, optional
-        Ignored apart from ``cupy.cuda.malloc_managed``: all memory here is the host's.
+        Ignored, also ``cupy.cuda.malloc_managed``, because all memory here is host memory.
     """
 
     def __init__(self, allocator=None):
         self._arenas: dict[int, _Arena] = {}
         self._lock = threading.Lock()
-        self._waiting: deque = deque()  # freed while the pool was busy
+        self._waiting: deque = deque()  # freed while the pool was locked
         self._used = self._total = self._limit = 0
-        # Freed places, oldest first: address and machine (each has its own addresses) → bytes.
+        # Bytes of freed allocations, oldest first, by address and machine (each has its own
+        # addresses).
         self._places: dict[tuple[int, object], int] = {}
         self._by_size: dict[int, list[tuple[int, object]]] = {}
         self._kept = 0  # bytes in _places
         self.set_limit(**_environment_limit())
 
     def malloc(self, size: int, *, poison: bool = True) -> MemoryPointer:
-        """Allocate ``size`` bytes; unwritten, they hold 0xFE.
+        """Allocate ``size`` uninitialised bytes, which hold 0xFE.
 
-        Raises OutOfMemoryError past the limit or the device's memory.
+        Raises OutOfMemoryError if the limit or the device's memory is exceeded.
         """
         return MemoryPointer(self.allocate(size, poison) if size else Memory(0), 0)
 
     def allocate(self, size: int, poison: bool) -> PooledMemory:
-        """Allocate as :meth:`malloc` does, without the pointer around it."""
+        """Allocate as :meth:`malloc` does, but return the memory without a pointer."""
         rounded = -(-size // UNIT) * UNIT
         owner = machine()
         with self._lock:
@@ -153,7 +155,7 @@ class MemoryPool:
             try:
                 pointer = self._place(size, rounded, owner, poison)
             except OutOfMemory:
-                if fresh:  # nothing came of it: the pool is as large as before
+                if fresh:  # allocation failed: the pool keeps its size
                     self._total -= rounded
                 else:
                     arena.give(block)
@@ -172,7 +174,7 @@ class MemoryPool:
         if self._limit and self._total + size > self._limit:
             self._give_back()
             if self._total + size > self._limit:
-                self._lock.release()  # arrays in cycles come back through _free
+                self._lock.release()  # arrays in reference cycles return through _free
                 gc.collect()
                 self._lock.acquire()
                 self._collect()
@@ -219,7 +221,7 @@ class MemoryPool:
                 self._trim(self._total - self._used + SPARE)
 
     def _trim(self, keep: int) -> None:
-        """Give back the places freed longest ago until ``keep`` bytes are left."""
+        """Free the oldest kept allocations until at most ``keep`` bytes remain."""
         while self._kept > keep:
             place, size = next(iter(self._places.items()))
             address, lives_on = place
@@ -234,7 +236,7 @@ class MemoryPool:
         self._trim(self._total - self._used)
 
     def free_all_blocks(self, stream=None) -> None:
-        """Give all free blocks that are not split back to the device (of one stream, or all)."""
+        """Return all free blocks that are not split to the device (of one stream or all)."""
         with self._lock:
             self._collect()
             if stream is None:
@@ -243,7 +245,7 @@ class MemoryPool:
                 self._give_back([self._arenas[stream.ptr]])
 
     def free_all_free(self) -> None:
-        """Free unused blocks: deprecated name of :meth:`free_all_blocks`."""
+        """Call :meth:`free_all_blocks`, of which this is a deprecated name."""
         self.free_all_blocks()
 
     def n_free_blocks(self) -> int:
@@ -253,25 +255,25 @@ class MemoryPool:
             return sum(len(arena.free) for arena in self._arenas.values())
 
     def used_bytes(self) -> int:
-        """Return the bytes in use by arrays, each rounded up to 512."""
+        """Return the bytes used by arrays, each rounded up to a multiple of 512."""
         with self._lock:
             self._collect()
             return self._used
 
     def free_bytes(self) -> int:
-        """Return the bytes that the pool keeps and no array uses."""
+        """Return the bytes that the pool holds and no array uses."""
         with self._lock:
             self._collect()
             return self._total - self._used
 
     def total_bytes(self) -> int:
-        """Return the bytes that the pool has taken from the device."""
+        """Return the bytes that the pool has allocated on the device."""
         with self._lock:
             self._collect()
             return self._total
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        """Hold at most ``size`` bytes, or a ``fraction`` of the device's memory; 0: no limit."""
+        """Limit the pool to ``size`` bytes or a ``fraction`` of the memory; 0 means no limit."""
         if size is not None and fraction is not None:
             raise ValueError("size and fraction cannot be specified at one time")
         if fraction is not None:
@@ -283,17 +285,18 @@ class MemoryPool:
         self._limit = int(size or 0)
 
     def get_limit(self) -> int:
-        """Return the limit in bytes; 0 for none."""
+        """Return the limit in bytes; 0 means no limit."""
         return self._limit
 
 
 class MemoryAsyncPool(MemoryPool):
-    """CuPy's pool on ``cudaMallocAsync``: here a :class:`MemoryPool` as any other.
+    """CuPy's pool of ``cudaMallocAsync``, which is an ordinary :class:`MemoryPool` here.
 
     Parameters
     ----------
     pool_handles
-        ``'current'``, ``'default'`` or handles of the driver's pools, of which there are none.
+        ``'current'``, ``'default'`` or handles of driver pools; ignored, as there are no driver
+        pools.
     """
 
     def __init__(self, pool_handles="current"):
@@ -301,8 +304,8 @@ class MemoryAsyncPool(MemoryPool):
 
 
 def _environment_limit() -> dict:
-    """Return ``CUPY_GPU_MEMORY_LIMIT`` in bytes; it may be a percentage such as ``50%``."""
-    limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")  # 0: none
+    """Return ``CUPY_GPU_MEMORY_LIMIT``, in bytes or as a fraction (for example ``50%``)."""
+    limit = os.environ.get("CUPY_GPU_MEMORY_LIMIT", "0")  # 0 means no limit
     return {"fraction": float(limit[:-1]) / 100} if limit.endswith("%") else {"size": int(limit)}
 
 
@@ -315,21 +318,21 @@ def default_pool() -> MemoryPool:
 
 
 def allocate(nbytes: int, poison: bool) -> BaseMemory:
-    """Allocate an array's memory from the current allocator; unpoisoned if all gets written."""
+    """Allocate the memory of an array; without poison if all of it will be written."""
     if _allocator == _pool.malloc:
         return _pool.allocate(nbytes, poison)
     return _allocator(nbytes).mem
 
 
 def get_allocator():
-    """Return the function that allocates new arrays' memory."""
+    """Return the function that allocates the memory of new arrays."""
     return _allocator
 
 
 def set_allocator(allocator=None) -> None:
-    """Take new arrays' memory from ``allocator(nbytes) -> MemoryPointer``.
+    """Allocate the memory of new arrays with ``allocator(nbytes) -> MemoryPointer``.
 
-    None switches the pool off: every array is a ``cudaMalloc`` of its own.
+    None turns the pool off, so that every array has its own ``cudaMalloc``.
     """
     global _allocator
     _allocator = _malloc if allocator is None else allocator

@@ -1,4 +1,4 @@
-"""``cupy.cuda.compiler``: the error of a compilation that fails."""
+"""``cupy.cuda.compiler``: the error class of failed compilations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""``cupy.cuda.cublas``: products of matrices at addresses, as cuBLAS is called; NumPy multiplies.
+"""``cupy.cuda.cublas``: matrix products with cuBLAS's interface, computed by NumPy.
 
-Matrices lie column by column, ``ld`` elements from one column to the next. `alpha` and `beta` are
-addresses: of the host's memory, or of the device's after ``setPointerMode(handle,
-CUBLAS_POINTER_MODE_DEVICE)``. Each array that a call reads or writes must lie in one allocation,
-or VirtualGPUError is raised. ``cupy.matmul`` does the same on arrays.
+Matrices are column-major, with ``ld`` elements from one column to the next. `alpha` and `beta` are
+addresses: in host memory, or in device memory after ``setPointerMode(handle,
+CUBLAS_POINTER_MODE_DEVICE)``. Each array that a call reads or writes must lie in one allocation;
+otherwise VirtualGPUError is raised. ``cupy.matmul`` does the same for arrays.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _STATUS = {
     CUBLAS_STATUS_INVALID_VALUE: "CUBLAS_STATUS_INVALID_VALUE",
 }
 _TYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
-_modes: dict[int, int] = {}  # handle → where alpha and beta lie
+_modes: dict[int, int] = {}  # handle → pointer mode of alpha and beta
 
 
 class CUBLASError(RuntimeError):
-    """A call that cuBLAS refuses: ``status`` is the error's number, the message its reason."""
+    """Error for a call that cuBLAS refuses; ``status`` is the error number."""
 
     def __init__(self, status: int, why: str = "") -> None:
         self.status = status
@@ -47,23 +47,23 @@ def create() -> int:
 
 
 def destroy(handle: int) -> None:
-    """Give a handle back."""
+    """Release a handle."""
     getPointerMode(handle)
     del _modes[handle]
 
 
 def getPointerMode(handle: int) -> int:
-    """Return the place of `alpha` and `beta`. Raises CUBLASError for an invalid handle."""
+    """Return the pointer mode of `alpha` and `beta`. Raises CUBLASError for an invalid handle."""
     if handle not in _modes:
         raise CUBLASError(
             CUBLAS_STATUS_NOT_INITIALIZED,
-            f"{handle} is no handle: take cupy.cuda.device.get_cublas_handle()",
+            f"{handle} is not a handle: use cupy.cuda.device.get_cublas_handle()",
         )
     return _modes[handle]
 
 
 def setPointerMode(handle: int, mode: int) -> None:
-    """Read `alpha` and `beta` from the host (0) or from the device (1) from now on."""
+    """Read `alpha` and `beta` from the host (0) or the device (1) in later calls."""
     getPointerMode(handle)
     if mode not in (CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE):
         raise CUBLASError(CUBLAS_STATUS_INVALID_VALUE, f"pointer mode {mode} is neither 0 nor 1")
@@ -84,7 +84,7 @@ def _gemmStridedBatched(
     A: int, lda: int, strideA: int, B: int, ldb: int, strideB: int, beta: int, C: int, ldc: int,
     strideC: int, batchCount: int,
 ) -> None:  # fmt: skip
-    """Multiply `batchCount` pairs of matrices, which are `strideA`, … elements apart."""
+    """Multiply `batchCount` pairs of matrices, with `strideA`, … elements between them."""
     _batched(kind, "gemmStridedBatched", handle, transa, transb, m, n, k, alpha, A, lda, strideA,
              B, ldb, strideB, beta, C, ldc, strideC, batchCount)  # fmt: skip
 
@@ -96,7 +96,7 @@ def _gemv(
     """Compute y ← alpha · op(A) · x + beta · y, with A of `m` rows and `n` columns."""
     if incx < 1 or incy < 1:
         raise CUBLASError(
-            CUBLAS_STATUS_INVALID_VALUE, "incx and incy below 1 are not in the stand-in"
+            CUBLAS_STATUS_INVALID_VALUE, "the stand-in does not support incx and incy below 1"
         )
     rows, columns = (m, n) if trans == CUBLAS_OP_N else (n, m)
     a = _matrices(kind, "lda", A, trans, rows, columns, lda, 0, 1)
@@ -120,10 +120,10 @@ def _matrices(
     kind: str, name: str, address: int, op: int, rows: int, columns: int, ld: int, stride: int,
     batch: int,
 ) -> np.ndarray:  # fmt: skip
-    """View op(A) on the host: batch × `rows` × `columns`."""
+    """Return a host view of op(A) with shape (batch, `rows`, `columns`)."""
     if op not in (CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C):
         raise CUBLASError(
-            CUBLAS_STATUS_INVALID_VALUE, f"operation {op} is none of N (0), T (1), C (2)"
+            CUBLAS_STATUS_INVALID_VALUE, f"operation {op} is not one of N (0), T (1) and C (2)"
         )
     high, wide = (rows, columns) if op == CUBLAS_OP_N else (columns, rows)
     _columns_fit(name, ld, high)
@@ -136,7 +136,7 @@ def _columns_fit(name: str, ld: int, rows: int) -> None:
     if ld < max(1, rows):
         raise CUBLASError(
             CUBLAS_STATUS_INVALID_VALUE,
-            f"{name} = {ld} is less than a column's {rows} rows: matrices lie column by column",
+            f"{name} = {ld} is less than a column's {rows} rows: matrices are column-major",
         )
 
 
@@ -146,22 +146,22 @@ def _multiply(kind, name, handle, alpha, a, b, beta, into) -> None:
     )
     with np.errstate(all="ignore"):
         made = factor * (a @ b)
-        # With beta 0 the old values are not read: NaN does not stay.
+        # If beta is 0, the old values are not read, so a NaN in them does not remain.
         into._host[...] = made + kept * into._host if kept else made
     used(f"cublas.{kind}{name}", into)
 
 
 def _scalar(kind: str, handle: int, name: str, address: int) -> Any:
-    """Read `alpha` or `beta` from host or device, by the handle's pointer mode."""
+    """Read `alpha` or `beta` from host or device memory, depending on the pointer mode."""
     on_device = getPointerMode(handle) == CUBLAS_POINTER_MODE_DEVICE
     address = int(address)
     if on_device:
         return array_at(address, (1,), _TYPES[kind])._host[0]
-    if address < 4096 or owner(address).extent(address) is not None:  # a number, or the device's
+    if address < 4096 or owner(address).extent(address) is not None:  # a number or a device address
         raise CUBLASError(
             CUBLAS_STATUS_INVALID_VALUE,
-            f"{name} is an address of the host's memory (numpy.array(1.0).ctypes.data), which "
-            f"{address:#x} is not; setPointerMode(handle, 1) before an address of the device",
+            f"{name} must be an address of the host's memory (numpy.array(1.0).ctypes.data), but "
+            f"{address:#x} is not; call setPointerMode(handle, 1) to pass device addresses",
         )
     dtype = np.dtype(_TYPES[kind])
     return np.frombuffer(ctypes.string_at(address, dtype.itemsize), dtype)[0]

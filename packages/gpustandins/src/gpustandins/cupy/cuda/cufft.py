@@ -1,7 +1,8 @@
-"""``cupy.cuda.cufft``: plans for many transforms of one size, done by NumPy's; none is scaled.
+"""``cupy.cuda.cufft``: plans for batches of unscaled transforms, computed by NumPy.
 
-``with plan:`` makes a plan the current one: ``cupy.fft`` and ``cupyx.scipy.fft`` then refuse what
-it was not made for, as CuPy does. ``cupyx.scipy.fft.get_fft_plan`` makes the plan for an array.
+``with plan:`` makes a plan current. As in CuPy, ``cupy.fft`` and ``cupyx.scipy.fft`` then refuse
+transforms for which the plan was not made. ``cupyx.scipy.fft.get_fft_plan`` returns the plan for
+an array.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ CUFFT_C2C, CUFFT_R2C, CUFFT_C2R = 0x29, 0x2A, 0x2C
 CUFFT_Z2Z, CUFFT_D2Z, CUFFT_Z2D = 0x69, 0x6A, 0x6C
 CUFFT_FORWARD, CUFFT_INVERSE = -1, 1
 
-# Types of input and output, by the kind of a plan.
+# Input and output types, by the kind of plan.
 _TYPES = {
     CUFFT_C2C: ("complex64", "complex64"),
     CUFFT_R2C: ("float32", "complex64"),
@@ -45,21 +46,21 @@ def get_current_plan() -> Plan1d | PlanNd | None:
 
 
 class CuFFTError(RuntimeError):
-    """Error class of cuFFT; NumPy refuses none of its cases, so it is never raised here."""
+    """Error class of cuFFT, never raised here because NumPy accepts all of its cases."""
 
 
 class _Plan:
-    """Common base of plans of one and of more axes.
+    """Base class of plans with one axis and with several.
 
     Attributes
     ----------
     work_area : MemoryPointer
-        Of no bytes: NumPy needs none of the device's. cuFFT's is often as large as the data.
+        Empty, because NumPy needs no device memory. In cuFFT it is often as large as the data.
     """
 
     def __init__(self, fft_type: int, batch: int) -> None:
         if fft_type not in _TYPES:
-            raise ValueError(f"fft_type {fft_type} is none of cufft's: CUFFT_C2C, CUFFT_Z2Z, …")
+            raise ValueError(f"fft_type {fft_type} is not one of cufft's (CUFFT_C2C, CUFFT_Z2Z, …)")
         self.fft_type, self.batch, self.gpus = fft_type, int(batch), None
         self.work_area = get_allocator()(0)
 
@@ -71,14 +72,17 @@ class _Plan:
         _current.plans.pop()
 
     def _halved(self) -> tuple[bool, bool]:
-        """Return True if the last axis is halved before, and after: complex beside real."""
+        """Return two flags: the last axis is halved in the input, and in the output.
+
+        It is halved in the complex array if the other array is real.
+        """
         taken, given = (kind.startswith("complex") for kind in _TYPES[self.fft_type])
         return taken and not given, given and not taken
 
     def _transform(
         self, rows: np.ndarray, sizes: Sequence[int], axes: Sequence[int], direction: int
     ):
-        """Transform `rows` over `axes`, as NumPy does."""
+        """Transform `rows` over `axes` with NumPy."""
         given, taken = self._halved()
         if taken:
             return np.fft.rfftn(rows, axes=axes)
@@ -89,35 +93,35 @@ class _Plan:
         return np.fft.ifftn(rows, axes=axes, norm="forward")
 
     def _flat(self, array: Any, which: int, name: str, size: int) -> np.ndarray:
-        """Return the numbers of `array` in their order in memory."""
+        """Return the elements of `array` in memory order."""
         dtype = _TYPES[self.fft_type][which]
         if array.dtype != dtype:
-            raise TypeError(f"this plan's {name} is of {dtype}, not {array.dtype}")
+            raise TypeError(f"this plan needs {name} of dtype {dtype}, not {array.dtype}")
         if not array.flags.forc or array.size < size:
-            raise ValueError(f"this plan's {name} is {size:,} numbers side by side in memory")
+            raise ValueError(f"this plan needs {name} with {size:,} contiguous numbers")
         ordered = array._host if array.flags.c_contiguous else array._host.T
         return ordered.reshape(-1)
 
 
 class Plan1d(_Plan):
-    """``batch`` transforms of length ``nx``, one after the other in memory; none is scaled.
+    """``batch`` unscaled transforms of length ``nx``, contiguous in memory.
 
-    ``devices`` and ``out`` of CuPy's, for several GPUs, are refused.
+    CuPy's arguments ``devices`` and ``out``, for several GPUs, are refused.
     """
 
     def __init__(self, nx: int, fft_type: int, batch: int, *, devices=None, out=None) -> None:
         if devices is not None:
-            raise NotImplementedError("a plan over several GPUs is not in CuPy's stand-in")
+            raise NotImplementedError("CuPy's stand-in does not support a plan for several GPUs")
         super().__init__(fft_type, batch)
         self.nx = int(nx)
 
     def get_output_array(self, a):
-        """Return an array for the results, of ``a``'s shape with their last axis."""
+        """Return an array for the results, with the shape of ``a`` except for the last axis."""
         cupy = importlib.import_module("cupy")
         return cupy.empty((*a.shape[:-1], self._lengths()[1]), _TYPES[self.fft_type][1])
 
     def fft(self, a, out, direction: int) -> None:
-        """Transform ``a`` into ``out``; ``direction`` counts where both are complex."""
+        """Transform ``a`` into ``out``; ``direction`` matters if both are complex."""
         taken, given = self._lengths()
         rows = self._flat(a, 0, "a", self.batch * taken)[: self.batch * taken]
         into = self._flat(out, 1, "out", self.batch * given)
@@ -126,25 +130,26 @@ class Plan1d(_Plan):
         _used(out)
 
     def _lengths(self) -> tuple[int, int]:
-        """Return the number of inputs and outputs of one transform."""
+        """Return the lengths of the input and output of one transform."""
         return tuple(self.nx // 2 + 1 if half else self.nx for half in self._halved())
 
 
 class PlanNd(_Plan):
-    """``batch`` transforms over several axes; none is scaled.
+    """``batch`` unscaled transforms over several axes.
 
     Parameters
     ----------
     shape : tuple of int
-        The axes' lengths, as they lie in memory: the last one fastest.
+        The lengths of the axes in memory order; the last one varies fastest.
     inembed, istride, idist, onembed, ostride, odist
-        Where numbers lie, as ``cufftPlanMany`` takes it: the lengths of the axes in memory, how
-        far apart neighbours are and how far transforms. ``inembed=None``: side by side.
+        The memory layout, as for ``cufftPlanMany``: the lengths of the axes in memory, and the
+        distances between neighbouring elements and between transforms. With ``inembed=None`` the
+        data is contiguous.
     fft_type, batch : int
     order : 'C' or 'F'
-        How the array lies that the plan is for.
+        The memory order of the array for which the plan is made.
     last_axis, last_size : int
-        The axis that a real transform halves, and its whole length.
+        The axis that a real transform halves, and its full length.
     """
 
     def __init__(
@@ -164,7 +169,7 @@ class PlanNd(_Plan):
         ]
 
     def fft(self, a, out, direction: int) -> None:
-        """Transform ``a`` into ``out``; ``direction`` counts where both are complex."""
+        """Transform ``a`` into ``out``; ``direction`` matters if both are complex."""
         rows, into = (
             self._rows(array, which, name)
             for which, (name, array) in enumerate((("a", a), ("out", out)))
@@ -174,7 +179,7 @@ class PlanNd(_Plan):
         _used(out)
 
     def _layout(self, half: bool, embed, stride: int, dist: int):
-        """Return lengths and steps, in elements: of the transforms, then of each axis."""
+        """Return the lengths and strides, in elements, of the batch axis and the other axes."""
         lengths = (*self.shape[:-1], self.shape[-1] // 2 + 1 if half else self.shape[-1])
         if embed is None:
             embed, stride, dist = lengths, 1, math.prod(lengths)

@@ -1,4 +1,4 @@
-"""Devices: one virtual GPU, or as many as ``VIRTUALGPU_DEVICES`` says, by its own name."""
+"""Devices: one virtual GPU, or as many as ``VIRTUALGPU_DEVICES`` gives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _cublas_handles: dict[int, int] = {}  # device → handle
 
 
 class Device:
-    """A CUDA device.
+    """CUDA device.
 
     Parameters
     ----------
     device : int, optional
-        Its number; by default the current one's. Raises CUDARuntimeError at the first use of one
-        that there is not.
+        Its number; by default that of the current device. The first use of a number without a
+        device raises CUDARuntimeError.
     """
 
     def __init__(self, device: int | None = None):
@@ -50,37 +50,37 @@ class Device:
         return hash(("cupy device", self.id))
 
     def use(self) -> None:
-        """Make it current."""
+        """Make this the current device."""
         runtime.setDevice(self.id)
 
     def synchronize(self) -> None:
-        """Do nothing: nothing is ever in flight."""
+        """Wait for this device's work. Only a GPU used for comparison has work in flight."""
         runtime.deviceSynchronize()
 
     @property
     def compute_capability(self) -> str:
-        """Digits without a point: '90'."""
+        """The compute capability as digits without a point, such as '90'."""
         return "".join(map(str, devices.every()[self.id].compute_capability))
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Free and total bytes; memory that pools keep is not free."""
+        """Free and total bytes; memory held by pools is not free."""
         with self:
             return runtime.memGetInfo()
 
     @property
     def attributes(self) -> dict[str, int]:
-        """By the names of ``cudaDevAttr...`` without that prefix; 0 for what does not exist."""
+        """Attributes by their names without ``cudaDevAttr``; 0 if a feature does not exist."""
         return dict(runtime.attributes())
 
     @property
     def uuid(self) -> str:
-        """Text that names it, the same as ``numba.cuda``'s."""
+        """Identifier of the device, the same as in ``numba.cuda``."""
         return f"GPU-00000000-0000-0000-0000-{self.id:012}"
 
     @property
     def cublas_handle(self) -> int:
-        """Its handle of cuBLAS, for :mod:`cupy.cuda.cublas`; made when first asked for."""
+        """The device's cuBLAS handle, for :mod:`cupy.cuda.cublas`; created on first use."""
         if self.id not in _cublas_handles:
             _cublas_handles[self.id] = importlib.import_module("cupy.cuda.cublas").create()
         return _cublas_handles[self.id]

@@ -1,4 +1,4 @@
-"""``cupy.cuda.driver``: the error of a launch that fails."""
+"""``cupy.cuda.driver``: the error class of failed launches."""
 
 from __future__ import annotations
 

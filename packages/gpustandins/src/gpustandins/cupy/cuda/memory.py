@@ -1,8 +1,9 @@
-"""Device memory: pointers behind an array's ``.data``, and allocators.
+"""Device memory: the pointers behind ``array.data``, and allocators.
 
-Every array has an allocation of its own on the virtual GPU, of exactly its bytes and with guard
-zones around it, so that a kernel that runs past an array's end is caught, also where CuPy's
-rounding to 512 bytes would hide it. The pool (:mod:`cupy.cuda._pool`) counts bytes as CuPy does.
+Every array has its own allocation on the virtual GPU, with exactly its bytes and with guard zones
+around them. A kernel that accesses memory past the end of an array is therefore detected, even
+where CuPy's rounding to 512 bytes would hide it. The pool (:mod:`cupy.cuda._pool`) counts bytes as
+CuPy does.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from ._machine import machine, reached
 from ._machine import owner as machine_of
 from .device import Device
 
-#: The stream that waits for all others, as an object.
+#: The legacy default stream, which waits for all other streams.
 _LEGACY = SimpleNamespace(ptr=queues.LEGACY)
 
 
 class OutOfMemoryError(MemoryError):
-    """No device memory left, or the pool's limit is reached.
+    """Error for too little device memory, or for reaching the limit of the pool.
 
     Parameters
     ----------
     size, total, limit : int
-        Bytes asked for, bytes the pool holds already (-1: unknown) and its limit (0: none).
+        The requested bytes, the bytes that the pool already holds (-1 if unknown) and its limit (0
+        if none).
     """
 
     def __init__(self, size: int, total: int, limit: int = 0):
@@ -46,7 +48,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class BaseMemory:
-    """Bytes on a device: ``ptr`` (int, 0 where empty), ``size`` (bytes)."""
+    """Bytes on a device: the address ``ptr`` (0 if empty) and ``size`` in bytes."""
 
     __slots__ = ("__weakref__", "_machine", "ptr", "size")
 
@@ -59,7 +61,7 @@ class BaseMemory:
 
     @property
     def device_id(self) -> int:
-        """The number of the device that holds them; 0 of one that is no longer there."""
+        """The number of the device that holds the bytes; 0 if that device no longer exists."""
         known = devices.every()
         return known.index(self._machine) if self._machine in known else 0
 
@@ -74,23 +76,23 @@ class BaseMemory:
         return reached(self._machine).view(self.ptr + offset, shape, dtype, strides)
 
     def wrote(self, start: int, nbytes: int) -> None:
-        """Tell the checkers that array work wrote ``nbytes`` from address ``start``."""
+        """Report to the checkers that an array operation wrote ``nbytes`` at ``start``."""
         self._machine.wrote(start, nbytes)
 
 
 class Memory(BaseMemory):
-    """An allocation that lives as long as this object (``cudaMalloc``).
+    """Allocation that lives as long as this object (``cudaMalloc``).
 
     Parameters
     ----------
     size : int
-        Bytes; 0 gives the null pointer.
+        Bytes; the pointer is null if 0.
     """
 
     __slots__ = ()
 
     def __init__(self, size: int):
-        owner = devices.current()  # also one whose memory only copies and kernels reach
+        owner = devices.current()  # this process may be unable to access it
         super().__init__(owner.allocate(size) if size else 0, size, owner)
 
     def __del__(self, ending=sys.is_finalizing):
@@ -99,16 +101,16 @@ class Memory(BaseMemory):
 
 
 class UnownedMemory(BaseMemory):
-    """Memory that another object owns, which is kept alive.
+    """Memory of another object, which it keeps alive.
 
     Parameters
     ----------
     ptr, size : int
         Device address and bytes.
     owner : object
-        Who owns it.
+        The object that owns the memory.
     device_id : int
-        Ignored: an address says whose it is.
+        Ignored, because the address determines the device.
     """
 
     __slots__ = ("_owner",)
@@ -121,7 +123,7 @@ class UnownedMemory(BaseMemory):
 
 
 class MemoryPointer:
-    """A place in an allocation: ``ptr`` (int), ``mem`` (:class:`BaseMemory`)."""
+    """Address in an allocation: ``ptr`` (int) and ``mem`` (:class:`BaseMemory`)."""
 
     __slots__ = ("mem", "ptr")
 
@@ -175,51 +177,51 @@ class MemoryPointer:
         """Set ``size`` bytes to ``value`` (0 to 255)."""
         self.memset_async(value, size, _LEGACY)
 
-    # The same in a stream, the current one by default.
+    # The same operations in a stream, by default the current one.
 
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream=None) -> None:
-        """Copy as :meth:`copy_from_device` does."""
+        """Copy as :meth:`copy_from_device` does, in a stream."""
         if size:
             with queues.copying(stream_number(stream), self.ptr, src.ptr, size):
                 devices.copy(self.ptr, src.ptr, size)
 
     def copy_from_host_async(self, mem, size: int, stream=None) -> None:
-        """Copy as :meth:`copy_from_host` does."""
+        """Copy as :meth:`copy_from_host` does, in a stream."""
         if size:
             with queues.copying(stream_number(stream), self.ptr, _host_address(mem), size):
                 self.mem._machine.write(self.ptr, _host_bytes(mem, size))
 
     def copy_from_async(self, mem, size: int, stream=None) -> None:
-        """Copy as :meth:`copy_from` does."""
+        """Copy as :meth:`copy_from` does, in a stream."""
         if isinstance(mem, MemoryPointer):
             self.copy_from_device_async(mem, size, stream)
         else:
             self.copy_from_host_async(mem, size, stream)
 
     def copy_to_host_async(self, mem, size: int, stream=None) -> None:
-        """Copy as :meth:`copy_to_host` does."""
+        """Copy as :meth:`copy_to_host` does, in a stream."""
         if size:
             with queues.copying(stream_number(stream), _host_address(mem), self.ptr, size):
                 _host_bytes(mem, size)[:] = self.mem._machine.read(self.ptr, size)
 
     def memset_async(self, value: int, size: int, stream=None) -> None:
-        """Fill as :meth:`memset` does."""
+        """Fill as :meth:`memset` does, in a stream."""
         if size:
             with queues.copying(stream_number(stream), self.ptr, 0, size):
                 self.mem._machine.fill(self.ptr, value & 0xFF, size)
 
 
 def stream_number(stream) -> int:
-    """Return the handle of what CuPy's functions take as a stream.
+    """Return the handle of a stream argument of a CuPy function.
 
-    It is an object with a ``ptr``, which Numba's streams and numbers have not, or None for the
-    current one. Raises AttributeError for others.
+    The argument is an object with a ``ptr`` or None for the current stream. Raises AttributeError
+    for others, such as Numba's streams and integers.
     """
     return (queues.chosen() or 0) if stream is None else int(stream.ptr)
 
 
 def pointer_to(mem: BaseMemory, host: np.ndarray) -> MemoryPointer:
-    """Return the device address of the first element of ``host``, a view of ``mem``."""
+    """Return the device address of the first element of ``host``, which is a view of ``mem``."""
     if mem.ptr == 0 or host.size == 0:
         return MemoryPointer(_nothing(), 0)
     address = mem._machine.address_of(host.__array_interface__["data"][0])

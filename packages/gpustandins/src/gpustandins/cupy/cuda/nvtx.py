@@ -8,14 +8,14 @@ _open: list[str] = []
 
 
 def Mark(message: str, id_color: int = -1) -> None:
-    """Mark this moment."""
+    """Do nothing; with NVTX, this marks the current moment."""
 
 
 MarkC = Mark
 
 
 def RangePush(message: str, id_color: int = -1) -> int:
-    """Begin a range inside those that are open; return their number."""
+    """Open a nested range and return its level, which counts from 0."""
     _open.append(message)
     return len(_open) - 1
 
@@ -24,7 +24,7 @@ RangePushC = RangePush
 
 
 def RangePop() -> int:
-    """End the innermost range; return the number still open, or -2 (NVTX's code)."""
+    """Close the innermost range; return the number still open, or -2 (NVTX's code)."""
     if not _open:
         return -2
     _open.pop()

@@ -1,4 +1,4 @@
-"""Pinned host memory. Here all host memory is alike; the pool counts as CuPy's does."""
+"""Pinned host memory, which here is ordinary memory; the pool counts bytes as CuPy's does."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import numpy as np
 
 from virtualgpu.standins.interface import queues
 
-_UNIT = 512  # bytes; sizes of the pool are multiples
+_UNIT = 512  # bytes; the pool's sizes are multiples of it
 
 
 class _Bytes(np.ndarray):
-    """Memory of an address in pinned memory.
+    """Bytes of pinned memory, as a subclass of ``numpy.ndarray``.
 
-    A view's base is the array behind all views of its type: were this one of ``numpy.ndarray``, an
-    array made of a place would keep these bytes and not the place, which would go back to its pool.
+    NumPy sets a view's base to the innermost array of the view's own type. With plain
+    ``numpy.ndarray``, an array made from a pointer would keep these bytes alive but not the
+    pointer, whose memory would return to the pool.
     """
 
 
 class PinnedMemory:
-    """Host memory of ``size`` bytes: ``ptr`` (int), and a buffer that NumPy can wrap."""
+    """Host memory of ``size`` bytes with its address ``ptr`` and a buffer that NumPy can wrap."""
 
     def __init__(self, size: int, flags: int = 0):
         self._buffer = np.empty(size, np.uint8).view(_Bytes)
@@ -27,7 +28,7 @@ class PinnedMemory:
         queues.pin(self.ptr, size)
 
     def __del__(self, unpin=queues.unpin):
-        if type(self) is PinnedMemory:  # not one that goes back to its pool
+        if type(self) is PinnedMemory:  # pooled memory stays pinned
             unpin(self.ptr)
 
     def __int__(self) -> int:
@@ -35,15 +36,16 @@ class PinnedMemory:
 
 
 class PinnedMemoryPointer(np.ndarray):
-    """A place in pinned memory; ``numpy.frombuffer(mem, dtype, count)`` wraps it.
+    """Address in pinned memory, which ``numpy.frombuffer(mem, dtype, count)`` can wrap.
 
-    An array of bytes by type, since only such lend a buffer from Python code before 3.12.
+    It is a NumPy array of bytes, because a Python class cannot provide a buffer before Python
+    3.12.
 
     Parameters
     ----------
     mem : PinnedMemory
     offset : int
-        Bytes from its start.
+        Offset from the start of ``mem`` in bytes.
     """
 
     def __new__(cls, mem: PinnedMemory, offset: int):
@@ -64,12 +66,12 @@ class PinnedMemoryPointer(np.ndarray):
         return self + -offset
 
     def size(self) -> int:  # type: ignore[override]
-        """Return the bytes from here to the end."""
+        """Return the number of bytes from here to the end."""
         return self.mem.size - self._offset
 
 
 class _Pooled(PinnedMemory):
-    """Goes back to its pool."""
+    """Pinned memory that returns to its pool."""
 
     def __init__(self, mem: PinnedMemory, pool: PinnedMemoryPool):
         self._buffer, self.ptr, self.size, self._pool = mem._buffer, mem.ptr, mem.size, pool
@@ -82,7 +84,7 @@ class _Pooled(PinnedMemory):
 
 
 class PinnedMemoryPool:
-    """Freed blocks of one size are handed out again for that size (powers of two of 512)."""
+    """Pool that reuses freed blocks of the same size (512 bytes times a power of two)."""
 
     def __init__(self, allocator=None):
         self._free: dict[int, list[PinnedMemory]] = {}
@@ -122,6 +124,6 @@ def alloc_pinned_memory(size: int) -> PinnedMemoryPointer:
 
 
 def set_pinned_memory_allocator(allocator=None) -> None:
-    """Take pinned memory from ``allocator(nbytes)``; None switches the pool off."""
+    """Allocate pinned memory with ``allocator(nbytes)``; None turns the pool off."""
     global _allocator
     _allocator = _malloc if allocator is None else allocator

@@ -1,7 +1,7 @@
-"""The CUDA runtime's functions that users of CuPy call, on the virtual GPU.
+"""CUDA runtime functions that CuPy programs call, on the virtual GPU.
 
 Names, arguments and units are those of ``cupy.cuda.runtime``. Clock rates, caches and bandwidths
-do not exist here: they are 0, never a real GPU's.
+do not exist here, so their values are 0 and never those of a real GPU.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAMES = {
 
 
 class CUDARuntimeError(RuntimeError):
-    """An error of the CUDA runtime: ``status`` is its number."""
+    """Error of the CUDA runtime; ``status`` is its number."""
 
     def __init__(self, status: int):
         self.status = status
@@ -56,7 +56,7 @@ class CUDARuntimeError(RuntimeError):
 
 
 def getDeviceCount() -> int:
-    """Return the number of virtual GPUs: 1, unless ``VIRTUALGPU_DEVICES`` says more."""
+    """Return the number of virtual GPUs: 1 unless ``VIRTUALGPU_DEVICES`` is set."""
     return len(devices.every())
 
 
@@ -65,7 +65,7 @@ def getDevice() -> int:
 
 
 def setDevice(device: int) -> None:
-    """Make it this thread's, for Numba and PyCUDA too."""
+    """Make a device current for this thread, also in Numba and PyCUDA."""
     _check(device)
     if device != devices.number():
         API.cuCtxSetCurrent(device + 1)
@@ -82,17 +82,17 @@ def deviceSynchronize() -> None:
 
 
 def runtimeGetVersion() -> int:
-    """Return the version of the bindings that compile: 1000 * major + 10 * minor."""
+    """Return the version of the CUDA bindings: 1000 * major + 10 * minor."""
     return int(_driver.CUDA_VERSION)
 
 
-driverGetVersion = runtimeGetVersion  # there is no driver
+driverGetVersion = runtimeGetVersion  # there is no separate driver
 
 
 def memGetInfo() -> tuple[int, int]:
-    """Free and total bytes."""
+    """Return the free and the total bytes of the current device."""
     device = devices.current()
-    reached = devices.shared(device)  # what else is in use only such a one tells
+    reached = devices.shared(device)  # other devices do not report allocated bytes
     return device.total_memory - (reached.allocated if reached else 0), device.total_memory
 
 
@@ -119,7 +119,10 @@ def deviceGetByPCIBusId(pciBusId: str) -> int:
 
 
 def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
-    """Return 0: a kernel reaches its own device's memory only; copies go anywhere."""
+    """Return 0, because a kernel can access only its own device's memory.
+
+    Copies between devices are possible.
+    """
     return 0
 
 
@@ -140,7 +143,7 @@ def memcpyPeerAsync(
 
 
 def getDeviceProperties(device: int) -> dict:
-    """Return properties by CuPy's names; ``name`` (bytes) says that it is a virtual GPU."""
+    """Return properties by CuPy's names; ``name`` (bytes) identifies the virtual GPU."""
     _check(device)
     known, owner = attributes(), devices.every()[device]
     same = {
@@ -203,7 +206,7 @@ def getDeviceProperties(device: int) -> dict:
         "minor": minor,
         "maxThreadsDim": tuple(known[f"MaxBlockDim{axis}"] for axis in "XYZ"),
         "maxGridSize": tuple(known[f"MaxGridDim{axis}"] for axis in "XYZ"),
-        "uuid": device.to_bytes(16, "big"),  # the driver's
+        "uuid": device.to_bytes(16, "big"),  # as in the driver
         "luid": bytes(8),
         "luidDeviceNodeMask": 0,
         **properties,
@@ -211,7 +214,7 @@ def getDeviceProperties(device: int) -> dict:
 
 
 def malloc(size: int) -> int:
-    """Return a device address, to be passed to :func:`free`."""
+    """Allocate memory and return its device address, for :func:`free`."""
     try:
         return devices.current().allocate(size) if size else 0
     except OutOfMemory:
@@ -221,7 +224,7 @@ def malloc(size: int) -> int:
 def free(ptr: int) -> None:
     if ptr:
         extent = _owner(ptr).extent(ptr)
-        if extent is None or extent[0] != ptr:  # also a place that the pool keeps
+        if extent is None or extent[0] != ptr:  # or an allocation that the pool keeps
             raise CUDARuntimeError(1)
         _owner(ptr).free(ptr)
 
@@ -268,7 +271,7 @@ def streamCreate() -> int:
 
 
 def streamDestroy(stream: int) -> None:
-    """Do nothing: there is nothing to free."""
+    """Do nothing, because there is nothing to free."""
 
 
 def streamSynchronize(stream: int) -> None:
@@ -277,11 +280,14 @@ def streamSynchronize(stream: int) -> None:
 
 
 def profilerStart() -> None:
-    """Do nothing: no profiler is attached. ``virtualgpu.profile()`` counts kernels' work."""
+    """Do nothing, because no profiler is attached.
+
+    ``virtualgpu.profile()`` counts the work of kernels.
+    """
 
 
 def profilerStop() -> None:
-    """See :func:`profilerStart`."""
+    """Do nothing, like :func:`profilerStart`."""
 
 
 def _host_bytes(address: int, nbytes: int) -> np.ndarray:
@@ -290,7 +296,7 @@ def _host_bytes(address: int, nbytes: int) -> np.ndarray:
 
 @functools.cache
 def enumerators() -> dict[str, int]:
-    """Return all constants of the runtime API's enumerations (``cudaDevAttrWarpSize``), by name."""
+    """Return all enumeration constants of the runtime API by name (``cudaDevAttrWarpSize``)."""
     from cuda.bindings import runtime
 
     return {
@@ -303,7 +309,7 @@ def enumerators() -> dict[str, int]:
 
 @functools.cache
 def attributes() -> dict[str, int]:
-    """Return all attributes of the runtime API, which both APIs number alike."""
+    """Return all device attributes by name; both APIs use the same numbers."""
     prefix = "cudaDevAttr"
     return {
         name.removeprefix(prefix): deviceGetAttribute(number, 0)

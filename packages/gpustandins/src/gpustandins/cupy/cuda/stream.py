@@ -1,4 +1,4 @@
-"""Streams and events: order is kept, nothing overlaps, and there are no times."""
+"""Streams and events, which keep their order; nothing overlaps and no times are measured."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _thread = threading.local()
 
 
 class BaseStream:
-    """A queue of work, which is done as soon as it is asked for.
+    """Queue of work, each item of which is done as soon as it is submitted.
 
-    ``ptr`` is its handle (int), ``device_id`` its device.
+    ``ptr`` is its handle (int) and ``device_id`` its device.
     """
 
     device_id = 0
@@ -49,25 +49,25 @@ class BaseStream:
         queues.choose(_stack()[-1].ptr)
 
     def use(self) -> BaseStream:
-        """Make it this thread's current stream."""
+        """Make this the current stream of the thread."""
         stack = _stack()
         stack[-1:] = [self]
         queues.choose(self.ptr)
         return self
 
     def synchronize(self) -> None:
-        """Wait: only a real GPU that is being compared has anything in flight."""
+        """Wait for the device. Only a real GPU used for comparison has work in flight."""
         devices.current().synchronize()
         queues.tell("synchronize", self.ptr)
 
     @property
     def done(self) -> bool:
-        """True, and the host may rely on it."""
+        """Always True; it also counts as a synchronisation for the checkers."""
         self.synchronize()
         return True
 
     def add_callback(self, callback, arg) -> None:
-        """Call ``callback(stream, status, arg)`` at once: all work before it is done."""
+        """Call ``callback(stream, status, arg)`` at once, because all earlier work is done."""
         self.synchronize()
         callback(self, 0, arg)
 
@@ -99,15 +99,15 @@ class BaseStream:
 
 
 class Stream(BaseStream):
-    """A stream of one's own; ``Stream.null`` is the default one.
+    """User-created stream; ``Stream.null`` is the default stream.
 
     Parameters
     ----------
     null, ptds : bool
-        The null stream, the per-thread default stream.
+        Select the null stream or the per-thread default stream.
     non_blocking : bool
     priority : int, optional
-        Both are kept, and change nothing.
+        Stored; the order of work does not depend on them.
     """
 
     null: Stream
@@ -134,14 +134,14 @@ Stream.ptds = Stream(ptds=True)
 
 
 class ExternalStream(BaseStream):
-    """A stream that another library made.
+    """Stream created by another library.
 
     Parameters
     ----------
     ptr : int
         Its handle.
     device_id : int
-        Ignored: the current device's.
+        Ignored.
     """
 
     def __init__(self, ptr: int, device_id: int = -1):
@@ -162,12 +162,12 @@ def get_current_stream(device_id: int = -1) -> BaseStream:
 
 
 class Event:
-    """A mark in a stream.
+    """Event in a stream.
 
     Parameters
     ----------
     block, disable_timing, interprocess : bool
-        Kept for :func:`get_elapsed_time`; otherwise they change nothing.
+        ``disable_timing`` makes :func:`get_elapsed_time` fail; the others have no effect.
     """
 
     def __init__(self, block=False, disable_timing=False, interprocess=False):
@@ -179,7 +179,7 @@ class Event:
 
     @property
     def done(self) -> bool:
-        """True: all work before it is done."""
+        """Always True, because all earlier work is done."""
         self.synchronize()
         return True
 
@@ -188,7 +188,7 @@ class Event:
         queues.tell("record", (stream or get_current_stream()).ptr, event=self.ptr)
 
     def synchronize(self) -> None:
-        """Do nothing: nothing is ever in flight."""
+        """Do nothing but inform the checkers, because no work is in flight."""
         queues.tell("event", event=self.ptr)
 
 
@@ -196,7 +196,7 @@ _warned = False
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
-    """Return NaN milliseconds, with one warning: no GPU ran, so there is no GPU time."""
+    """Return NaN and warn once: no GPU runs, so there is no GPU time."""
     global _warned
 
     if None in (start_event._recorded, end_event._recorded) or (
@@ -206,7 +206,7 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
     if not _warned:
         _warned = True
         warnings.warn(
-            "the virtual GPU has no times: get_elapsed_time gives nan here; count work with "
+            "the virtual GPU has no times, so get_elapsed_time returns nan; count work with "
             "virtualgpu.profile(), or run on a GPU",
             UserWarning,
             stacklevel=2,

@@ -1,6 +1,7 @@
 """``cupy.cuda.texture``: CUDA arrays, texture objects and surface objects.
 
-Not here: mipmaps, cube maps, gathers, sRGB, and texture references, which CUDA 12 took away.
+It does not support mipmaps, cube maps, gathers and sRGB, nor texture references, which CUDA 12
+removed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ChannelFormatDescriptor:
     Parameters
     ----------
     x, y, z, w : int
-        Bits of each channel, 0 of one that is not there; those that are have the same.
+        Bits of each channel; 0 for a missing channel. All other channels have the same size.
     f : int
         ``cupy.cuda.runtime.cudaChannelFormatKindFloat``, ``…Signed`` or ``…Unsigned``.
     """
@@ -44,12 +45,12 @@ class ChannelFormatDescriptor:
         self._format = {"x": int(x), "y": int(y), "z": int(z), "w": int(w), "f": int(f)}
 
     def get_channel_format(self) -> dict[str, int]:
-        """Return the values it was made of."""
+        """Return the values passed to the constructor."""
         return dict(self._format)
 
     @property
     def _element(self) -> tuple[np.dtype, int]:
-        """Return the type of a channel, and the number of channels. Raises CUDARuntimeError."""
+        """Return the dtype of a channel and the number of channels. Raises CUDARuntimeError."""
         bits = [self._format[name] for name in "xyzw"]
         count = sum(map(bool, bits))
         kind = _KINDS.get(self._format["f"], "")
@@ -62,23 +63,23 @@ class ChannelFormatDescriptor:
         ):
             raise _told(
                 20,
-                f"channels of {bits} bits: 1, 2 or 4 of the same size, integers of 8, "
-                "16 or 32 bits or floats of 16 or 32",
+                f"channels of {bits} bits are not supported: use 1, 2 or 4 channels of the same "
+                "size, either integers of 8, 16 or 32 bits or floats of 16 or 32 bits",
             )
         return np.dtype(code), count
 
 
 class CUDAarray:
-    """An array that only textures, surfaces and copies reach.
+    """Array that only textures, surfaces and copies can access.
 
     Parameters
     ----------
     desc : ChannelFormatDescriptor
     width, height, depth : int
-        In elements; 0 for a dimension that it does not have.
+        Lengths in elements; 0 for a missing dimension.
     flags : int
-        ``cupy.cuda.runtime.cudaArraySurfaceLoadStore``: surfaces may be made of it;
-        ``cudaArrayLayered``: depth counts layers.
+        ``cupy.cuda.runtime.cudaArraySurfaceLoadStore`` allows surfaces of the array; with
+        ``cudaArrayLayered``, ``depth`` is the number of layers.
     """
 
     def __init__(
@@ -95,11 +96,13 @@ class CUDAarray:
             raise ValueError("To create a 2D CUDA array, height must be nonzero.")
         if flags & ~(runtime.cudaArrayLayered | runtime.cudaArraySurfaceLoadStore):
             raise NotImplementedError(
-                "a CUDA array for cube maps, gathers or with gaps: the virtual GPU has none; "
-                "cudaArrayLayered and cudaArraySurfaceLoadStore are what it knows"
+                "the virtual GPU does not support CUDA arrays for cube maps or gathers, or sparse "
+                "ones; the flags it supports are cudaArrayLayered and cudaArraySurfaceLoadStore"
             )
         if flags & runtime.cudaArrayLayered and not depth:
-            raise _told(_INVALID, "a layered array has a depth: the number of its layers")
+            raise _told(
+                _INVALID, "a layered array needs a depth, which is the number of its layers"
+            )
         self.desc, self.flags = desc, flags
         self.width, self.height, self.depth = width, height, depth
         self.ndim = 3 if depth else 2 if height else 1
@@ -110,7 +113,7 @@ class CUDAarray:
         self.ptr = self._memory.ptr
 
     def copy_from(self, in_arr, stream=None) -> None:
-        """Copy a NumPy or CuPy array of shape (depth, height, channels * width) to it."""
+        """Copy a NumPy or CuPy array of shape (depth, height, channels * width) to this one."""
         self._check(in_arr)
         there = MemoryPointer(self._memory, 0)
         if isinstance(in_arr, np.ndarray):
@@ -121,7 +124,7 @@ class CUDAarray:
             there.copy_from_device_async(in_arr.data, self._memory.size, stream)
 
     def copy_to(self, out_arr, stream=None) -> None:
-        """Copy it to a C-contiguous NumPy or CuPy array."""
+        """Copy this array to a C-contiguous NumPy or CuPy array."""
         if not out_arr.flags.c_contiguous:
             raise ValueError("The output array must be C-contiguous")
         self._check(out_arr)
@@ -134,13 +137,11 @@ class CUDAarray:
     def _check(self, array) -> None:
         if array.shape != self._shape:
             raise ValueError(
-                f"shape mismatch: {array.shape} where {self._shape} is wanted, "
+                f"shape mismatch: {array.shape} instead of {self._shape}, which is "
                 "(depth, height, channels * width)"
             )
         if array.dtype != self.desc._element[0]:
-            raise ValueError(
-                f"dtype mismatch: {array.dtype} where {self.desc._element[0]} is wanted"
-            )
+            raise ValueError(f"dtype mismatch: {array.dtype} instead of {self.desc._element[0]}")
 
 
 class ResourceDescriptor:
@@ -154,7 +155,7 @@ class ResourceDescriptor:
         For ``…Array``.
     arr : cupy.ndarray
     chDesc : ChannelFormatDescriptor
-        For the others.
+        For the other types.
     sizeInBytes : int
         For ``…Linear``.
     width, height, pitchInBytes : int
@@ -175,9 +176,11 @@ class ResourceDescriptor:
         if restype == _MIPMAPPED:
             raise NotImplementedError("cudaResourceTypeMipmappedArray is currently not supported.")
         if restype not in (_ARRAY, _LINEAR, _PITCH):
-            raise ValueError(f"{restype} is no cudaResourceType")
+            raise ValueError(f"{restype} is not a cudaResourceType")
         if (cuArr is None) if restype == _ARRAY else (arr is None or chDesc is None):
-            raise ValueError("a resource of a CUDA array needs cuArr, another arr and chDesc")
+            raise ValueError(
+                "a resource of a CUDA array needs cuArr; any other needs arr and chDesc"
+            )
         self.chDesc, self.cuArr, self.arr = chDesc, cuArr, arr
         self._type = restype
         self._numbers = (
@@ -187,7 +190,7 @@ class ResourceDescriptor:
         )
 
     def get_resource_desc(self) -> dict:
-        """Return the values it was made of; places are device addresses."""
+        """Return the values passed to the constructor, with device addresses for arrays."""
         if self._type == _ARRAY:
             return {"resType": self._type, "array": {"array": self.cuArr.ptr}}
         return {
@@ -234,7 +237,8 @@ class TextureDescriptor:
     ----------
     addressModes : sequence of up to three ints
         ``cupy.cuda.runtime.cudaAddressModeWrap``, ``…Clamp``, ``…Mirror`` or ``…Border``, for x, y
-        and z. Wrap (0, the default) and mirror are for normalized coordinates, else they clamp.
+        and z. Wrap (0, the default) and mirror need normalized coordinates; without them they
+        clamp.
     filterMode : int
         ``cudaFilterModePoint`` or ``cudaFilterModeLinear``.
     readMode : int
@@ -244,7 +248,7 @@ class TextureDescriptor:
     borderColors : sequence of up to four floats, optional
     normalizedCoords : int, optional
     maxAnisotropy : int, optional
-        Without effect: there are no mipmaps.
+        Has no effect, as there are no mipmaps.
     """
 
     def __init__(
@@ -261,8 +265,8 @@ class TextureDescriptor:
         assert len(modes) <= 3 and len(colors) <= 4
         if sRGB:
             raise NotImplementedError(
-                "sRGB textures are not in CuPy's stand-in for machines "
-                "without a GPU; convert the colours first"
+                "CuPy's stand-in for machines without a GPU does not support sRGB textures; "
+                "convert the colours first"
             )
         self._desc = {
             "addressMode": (*map(int, modes), *[0] * (3 - len(modes))),
@@ -275,7 +279,7 @@ class TextureDescriptor:
         }
 
     def get_texture_desc(self) -> dict:
-        """Return the values it was made of."""
+        """Return the values passed to the constructor."""
         return dict(self._desc)
 
     def _sampler(self) -> Sampler:
@@ -284,7 +288,7 @@ class TextureDescriptor:
             desc["filterMode"],
             desc["readMode"],
         } <= {0, 1}:
-            raise _told(_INVALID, f"no such address, filter or read mode: {desc}")
+            raise _told(_INVALID, f"unknown address, filter or read mode: {desc}")
         x, y, z = (MODES[mode] for mode in desc["addressMode"])
         return Sampler(
             (x, y, z),
@@ -296,7 +300,7 @@ class TextureDescriptor:
 
 
 class Handle:
-    """A texture or surface object: ``ptr`` is the number that a kernel gets."""
+    """Texture or surface object; ``ptr`` is the number passed to a kernel."""
 
     ptr = 0
 
@@ -304,8 +308,8 @@ class Handle:
         device = machine()
         if not isinstance(device, VirtualDevice):
             raise NotImplementedError(
-                f"textures and surfaces on {device.name}: they are on the "
-                "virtual GPU of this process alone"
+                f"textures and surfaces on {device.name} are not supported: they exist only on "
+                "the virtual GPU of this process"
             )
         try:
             self.ptr = make(device)
@@ -321,9 +325,9 @@ class Handle:
 
 
 class TextureObject(Handle):
-    """Texture object, which a kernel takes as ``cudaTextureObject_t``.
+    """Texture object, for a kernel parameter of type ``cudaTextureObject_t``.
 
-    Raises CUDARuntimeError where CUDA makes none.
+    Raises CUDARuntimeError if CUDA refuses the combination.
 
     Parameters
     ----------
@@ -338,9 +342,9 @@ class TextureObject(Handle):
 
 
 class SurfaceObject(Handle):
-    """A kernel's argument of type ``cudaSurfaceObject_t``.
+    """Surface object, for a kernel parameter of type ``cudaSurfaceObject_t``.
 
-    It belongs to a CUDA array that was made with ``cudaArraySurfaceLoadStore``; others raise
+    It needs a CUDA array created with ``cudaArraySurfaceLoadStore``; others raise
     CUDARuntimeError.
 
     Parameters
@@ -360,14 +364,14 @@ def __getattr__(name: str):
     raise missing(
         __name__,
         name,
-        "TextureObject; CUDA 12 took texture references away"
+        "TextureObject; CUDA 12 has removed texture references"
         if name == "TextureReference"
         else "a GPU",
     )
 
 
 def _told(status: int, words: str) -> runtime.CUDARuntimeError:
-    """Return the runtime's error, with its reason."""
+    """Return a runtime error whose message includes the reason."""
     error = runtime.CUDARuntimeError(status)
     error.args = (f"{error}\n{words}",)
     return error

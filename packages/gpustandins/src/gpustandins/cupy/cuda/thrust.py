@@ -1,7 +1,7 @@
-"""``cupy.cuda.thrust``: sorting at an address, as Thrust does for CuPy; NumPy sorts.
+"""``cupy.cuda.thrust``: sorting of memory at an address, with Thrust's interface; NumPy sorts.
 
-Each function takes the device addresses of C-contiguous memory. Sorting is stable, and NaN comes
-last. ``cupy.sort``, ``cupy.argsort`` and ``cupy.lexsort`` do the same on arrays.
+Each function receives the device addresses of C-contiguous memory. Sorting is stable, and NaN
+comes last. ``cupy.sort``, ``cupy.argsort`` and ``cupy.lexsort`` do the same for arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ available = True
 def sort(dtype: Any, data_start: int, keys_start: int, shape: Sequence[int]) -> None:
     """Sort numbers in place along the last axis of `shape`.
 
-    `keys_start`, where Thrust works on rows, is not used.
+    `keys_start`, which Thrust uses to sort several rows, is ignored.
     """
     data = array_at(data_start, shape, dtype)
     data._host.sort(axis=-1, kind="stable")
@@ -30,7 +30,7 @@ def sort(dtype: Any, data_start: int, keys_start: int, shape: Sequence[int]) -> 
 
 
 def lexsort(dtype: Any, idx_start: int, keys_start: int, k: int, n: int) -> None:
-    """Write the order (int64) of `n` elements by `k` rows of keys, the last counts most."""
+    """Write the order (int64) of `n` elements with `k` rows of keys; the last is primary."""
     keys, order = array_at(keys_start, (k, n), dtype), array_at(idx_start, (n,), np.int64)
     order._host[...] = np.lexsort(keys._host)
     used("thrust.lexsort", order)
@@ -39,7 +39,7 @@ def lexsort(dtype: Any, idx_start: int, keys_start: int, k: int, n: int) -> None
 def argsort(
     dtype: Any, idx_start: int, data_start: int, keys_start: int, shape: Sequence[int]
 ) -> None:
-    """Write the order (int64) that sorts each row, and sort the numbers in place along with it."""
+    """Write the order (int64) that sorts each row, and also sort the numbers in place."""
     if not math.prod(shape):
         return
     data, order = array_at(data_start, shape, dtype), array_at(idx_start, shape, np.int64)
