@@ -192,7 +192,7 @@ def test_a_pool_counts_what_it_gave(core, device, stream):
     pool = core.DeviceMemoryResource(device, core.DeviceMemoryResourceOptions(max_size=4096))
     a = pool.allocate(1000, stream=stream)
     assert pool.attributes.used_mem_current == 1000
-    with pytest.raises(Exception, match=r"5,000 bytes asked of a pool that may hold 4,096"):
+    with pytest.raises(Exception, match=r"5,000 bytes requested from a pool that may hold 4,096"):
         pool.allocate(5000, stream=stream)
     a.fill(7, stream=stream)
     assert (on_host(core, a, np.uint8, stream) == 7).all()

@@ -455,7 +455,7 @@ def test_a_function_from_another_text():
     out = np.zeros(1, np.uint32)
     virtualgpu.Module.from_ptx(user, library).launch("k", 1, 1, [out])
     assert out[0] == 42
-    with pytest.raises(LinkError, match="two PTX texts"):
+    with pytest.raises(LinkError, match="two PTX modules"):
         virtualgpu.Module.from_ptx(library, library)
 
 

@@ -99,7 +99,7 @@ def test_clusters_are_sampled_whole(monkeypatch):
 
 
 def test_a_cooperative_launch_is_refused(monkeypatch):
-    with virtualgpu.sample(blocks=2), pytest.raises(LaunchError, match="all blocks wait for all"):
+    with virtualgpu.sample(blocks=2), pytest.raises(LaunchError, match="every block waits for all"):
         ran(16, "0", monkeypatch, cooperative=True)
     with virtualgpu.sample(blocks=20):
         assert len(ran(16, "0", monkeypatch, cooperative=True)) == 16

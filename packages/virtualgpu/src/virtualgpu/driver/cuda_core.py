@@ -3,16 +3,16 @@
 - *Machine code.* ``Program.compile("cubin")`` returns PTX, which is the virtual GPU's own code.
   Line information is always generated, and messages quote the lines of the source string.
 - *Messages.* ``CUDAError`` contains the virtual GPU's message, with the line, block and thread.
-- *Arguments.* ``launch`` checks the number of arguments: with too few, a GPU would read whatever
-  lies behind them.
-- *Linking.* The driver links, and the result is PTX. nvJitLink, if it is installed, would produce
-  machine code; it is used only to compile LTO-IR to PTX first.
+- *Arguments.* ``launch`` checks the number of arguments: with too few, a GPU would read arbitrary
+memory.
+- *Linking.* The driver links, and the result is PTX. nvJitLink would produce machine code, so
+where it is installed it only compiles LTO-IR to PTX before that.
 - *The runtime.* ``Device.sync`` calls ``cudaDeviceSynchronize`` of NVIDIA's runtime library.
 
-The patches rely on these parts of cuda.core 1.x: ``cuda.core.Program`` and ``Linker``, which can be
-base classes, and ``cuda.core.launch``. ``_utils.cuda_utils`` looks up the message of an error code
-with ``get`` in its global ``DRIVER_CU_RESULT_EXPLANATIONS``. ``_linker`` chooses a linker once, in
-``_decide_nvjitlink_or_driver``, and takes the driver if nvJitLink has no version.
+The patches rely on these parts of cuda.core 1.x: ``cuda.core.Program`` and ``Linker``, which can
+be base classes, and ``cuda.core.launch``. ``_utils.cuda_utils`` looks up the message of an error
+code with ``get`` in its global ``DRIVER_CU_RESULT_EXPLANATIONS``. ``_linker`` chooses a linker
+once, in ``_decide_nvjitlink_or_driver``, and chooses the driver if nvJitLink has no version.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def _launch(core: ModuleType):
         if len(arguments) != wanted:
             raise TypeError(
                 f"the kernel takes {wanted} argument{'s' * (wanted != 1)} and was given "
-                f"{len(arguments)}. A GPU would read arbitrary memory for missing ones, and "
-                "ignore the rest"
+                f"{len(arguments)}. A GPU would read arbitrary memory for a missing argument and "
+                "ignore an extra one"
             )
         launch_of_core(stream, config, kernel, *arguments)
 

@@ -34,8 +34,8 @@ def adapt(tile: ModuleType) -> None:
         signature_of = KernelSignature.from_kernel_args
     except (ImportError, AttributeError, KeyError) as error:  # another version
         warnings.warn(
-            f"the virtual GPU cannot run kernels of this cuda.tile: {error}; "
-            f"{pip_install('virtualgpu[tile]')} gives one that it can",
+            f"the virtual GPU cannot run kernels of this version of cuda.tile: {error}. To "
+            f"install a version that it can run: {pip_install('virtualgpu[tile]')}",
             UserWarning,
             stacklevel=2,
         )

@@ -73,7 +73,7 @@ def _launch(
         parameters += handed
     code, entry = _compiled(kernel, constraints)
     if not isinstance(machine, VirtualDevice):
-        raise TypeError(f"{machine.name} runs no Tile IR; the virtual GPU of this process does")
+        raise TypeError(f"{machine.name} cannot run Tile IR; the virtual GPU of this process can")
     x, y, z = (*grid, 1, 1)[:3]
     loaded = machine.load_tiles(code)
     try:
@@ -114,8 +114,9 @@ def _parameter(value: Any, note: Any) -> tuple[Any, list[bytes]]:
         if isinstance(value, kind) and plain:
             return ScalarConstraint(_type(np.dtype(dtype))), [dtype(value).tobytes()]
     raise TypeError(
-        f"{a_or_an(type(value).__name__)} cannot be handed to the virtual GPU beside a real one: "
-        "arrays and Python's numbers can, without annotations but ct.Constant"
+        f"{a_or_an(type(value).__name__)} cannot be passed to a cuTile kernel on the virtual GPU "
+        "of a machine with a real one. Pass arrays and Python numbers; the only supported "
+        "annotation is ct.Constant"
     )
 
 

@@ -63,7 +63,7 @@ _functions: dict[str, tuple[Callable, list[str]]] = {}
 _pointers: dict[str, Any] = {}  # C pointers to the functions, made on first use
 _last = threading.local()  # .code, .words and .error of this thread's last failure
 _texts: dict[bytes, ctypes.Array] = {}  # strings returned to C, which must keep their addresses
-#: Addresses of the functions inside the library: there, a call after Python's end is harmless.
+#: Addresses inside the shared library; calling them is harmless even after Python has ended.
 exported: dict[str, int] = {}
 is_on = False
 # Resources may be freed at any time, in their own context (cuda.core makes it current and then
@@ -79,7 +79,7 @@ _ALWAYS = (
 )
 
 
-# If repeated after a signal, these may find that the resource is freed already.
+# If one of these is called again after a signal, its resource may already be freed.
 _GIVES_BACK = ("Free", "Destroy", "Unload", "Release", "Unregister")
 
 
@@ -212,7 +212,8 @@ def _failed(name: str, error: BaseException) -> int:
 def _absent(name: str) -> Callable:
     def function() -> None:
         raise NotImplementedError(
-            f"{name} is not in the virtual GPU's driver (docs/virtualgpu.md says what is)"
+            f"{name} is not in the virtual GPU's driver (docs/virtualgpu.md describes what it "
+            "contains)"
         )
 
     return function

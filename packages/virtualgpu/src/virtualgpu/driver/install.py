@@ -56,9 +56,9 @@ def _tell_of_another() -> None:
     found = ctypes.cast(ctypes.CDLL(NAMES[0])["cuInit"], ctypes.c_void_p).value
     if found != _loaded[0].address("cuInit"):
         warnings.warn(
-            f"this program has loaded NVIDIA's {NAMES[0]}, which has no device here: cuda.core, "
-            "cuTile and numba-cuda-mlir find that one, and no device. Let virtualgpu.activate() or "
-            "%load_ext gpucourse come before what loads it",
+            f"this program has already loaded NVIDIA's {NAMES[0]}, which has no device here, so "
+            "cuda.core, cuTile and numba-cuda-mlir will find no device. Call "
+            "virtualgpu.activate() or run %load_ext gpucourse before the code that loads it",
             UserWarning,
             stacklevel=4,
         )

@@ -27,7 +27,7 @@ called_by_c: set[CodeType] = set()
 def keep(error: BaseException) -> bool:
     """Store ``error`` if a signal handler raised it, and return True in this case.
 
-    If another exception is stored already, it is replaced only by one that ends more: Ctrl-C
+    An exception that is already stored is replaced only by one of higher priority: a Ctrl-C
     replaces a handler's TimeoutError.
     """
     if threading.current_thread() is not threading.main_thread() or not raised_by_handler(error):

@@ -143,8 +143,8 @@ def _code(image: int) -> list[str] | bytes:
         raise DriverFailure(
             Result.CUDA_ERROR_NO_BINARY_FOR_GPU,
             "cuLibraryLoadData",
-            "this image is machine code of a real GPU; the virtual GPU runs PTX and Tile IR: "
-            "compile to 'ptx'",
+            "this image is machine code of a real GPU, but the virtual GPU runs PTX and Tile "
+            "IR: compile to 'ptx'",
         )
     return texts(ctypes.string_at(image).decode())
 
@@ -280,7 +280,7 @@ def cuFuncGetParamInfo(function: int, index: int) -> tuple[int, int]:
 
 
 def _places(function: CudaFunction | TileFunction) -> list[tuple[int, int]]:
-    """Return offset and size in bytes of each parameter, in order and aligned."""
+    """Return the aligned offset and the size in bytes of each parameter, in order."""
     if isinstance(function, TileFunction):
         return function.places
     found, offset = [], 0
@@ -436,6 +436,7 @@ def _parameters(function: CudaFunction | TileFunction, parameters: int, extra: i
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_VALUE,
             "cuLaunchKernel",
-            f"{function.entry} takes {many(len(function.sizes), 'argument')}; none came",
+            f"{function.entry} takes {many(len(function.sizes), 'argument')}, but the launch "
+            "passes none",
         )
     return [ctypes.string_at(buffer + offset, size) for offset, size in _places(function)]

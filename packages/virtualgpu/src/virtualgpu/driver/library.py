@@ -21,7 +21,8 @@ from collections.abc import Sequence
 _PAGE = 4096
 _DYNAMIC = 16  # entries of the dynamic table, zeros at its end
 _STUB = 16  # bytes of code for each function
-# Functions that every library exports. Once Python has ended, its own functions jump to these.
+# Functions that every library exports. Once Python has ended, the library's other functions jump to
+# these.
 _ENDED = {
     "virtualgpu_ended": b"\xb8\x04\x00\x00\x00\xc3",  # mov eax, 4; ret
     "virtualgpu_freed": b"\x31\xc0\xc3",  # xor eax, eax; ret
@@ -66,7 +67,7 @@ ff15 @PyErr_CheckSignals 85c0 743a
 89df ff15 @PyGILState_Release
 4489e0 4883c408 415c 5b c3
 """
-#: Functions of Python that the code above calls; the last one stores a fetched exception.
+#: C functions of Python that the code above calls; the last one stores a fetched exception.
 CALLS = (
     "PyGILState_Ensure",
     "PyErr_Occurred",
@@ -114,9 +115,9 @@ class SharedLibrary:
     def end(self) -> None:
         """Make every function return 4, CUDA_ERROR_DEINITIALIZED, and call nothing.
 
-        Python ends, and objects that are freed later still call the driver. Functions that free
-        resources return CUDA_SUCCESS, and so do those that return or set the current context, which
-        is then none.
+        It is called when Python ends, because objects that are freed later still call the driver.
+        Functions that free resources return CUDA_SUCCESS. So do those that set or return the
+        current context, which is then NULL.
         """
         first, count = self.address(self._names[0]), len(self._names)
         distance = ctypes.c_int32.from_address(first + 3).value

@@ -37,8 +37,8 @@ def cuLinkAddData(state: int, kind: int, data: int, nbytes: int, *options: int) 
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_IMAGE,
             "cuLinkAddData",
-            "the virtual GPU links PTX; cubins, fatbins, objects and libraries hold machine code "
-            "of a real GPU",
+            "the virtual GPU links only PTX; cubins, fatbins, objects and libraries contain "
+            "machine code for a real GPU",
         )
     _states[state].append(ctypes.string_at(data, nbytes).rstrip(b"\0").decode())
 

@@ -47,7 +47,9 @@ def on_device(address: int) -> bool:
 def allocate(nbytes: int, function: str) -> int:
     """Allocate memory on the current device."""
     if nbytes == 0:
-        raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, function, "no bytes asked for")
+        raise DriverFailure(
+            Result.CUDA_ERROR_INVALID_VALUE, function, "the requested size is 0 bytes"
+        )
     return devices.current().allocate(nbytes)
 
 
@@ -62,9 +64,10 @@ def cuMemAllocManaged(nbytes: int, flags: int) -> int:
     if API.host_address(address, nbytes) != address:
         devices.current().free(address)
         raise NotImplementedError(
-            "managed memory has one address for host and device. Only the first virtual GPU "
-            "of a process has such memory, if the system grants it; this one has two "
-            "addresses. Use numba.cuda.managed_array, or a device buffer and copies"
+            "managed memory needs one address that is valid on the host and on the device. Only "
+            "the first virtual GPU of a process can have such memory, and only if the operating "
+            "system allows it; this device cannot. Use numba.cuda.managed_array, or a device "
+            "buffer and copies"
         )
     managed.add(address)
     return address
@@ -145,7 +148,8 @@ def cuPointerGetAttribute(where: int, attribute: int, address: int) -> None:
         raise DriverFailure(
             Result.CUDA_ERROR_INVALID_VALUE,
             "cuPointerGetAttribute",
-            "plain memory of the host, of which the driver knows nothing",
+            "this is an address of ordinary host memory, which the driver has neither allocated "
+            "nor registered",
         )
     _attribute(where, attribute, address)
 

@@ -50,12 +50,14 @@ class Pool:
             raise DriverFailure(
                 Result.CUDA_ERROR_OUT_OF_MEMORY,
                 "cuMemAllocFromPoolAsync",
-                f"{many(nbytes, 'byte')} asked of a pool that may hold {self.limit:,} and holds "
-                f"{self.used:,}",
+                f"{many(nbytes, 'byte')} requested from a pool that may hold {self.limit:,} and "
+                f"already holds {self.used:,}",
             )
         if not nbytes:
             raise DriverFailure(
-                Result.CUDA_ERROR_INVALID_VALUE, "cuMemAllocAsync", "no bytes asked for"
+                Result.CUDA_ERROR_INVALID_VALUE,
+                "cuMemAllocAsync",
+                "the requested size is 0 bytes",
             )
         address = contexts.device(self.number).allocate(nbytes)
         self.used += nbytes
@@ -104,12 +106,14 @@ def cuMemPoolCreate(properties: int) -> int:
     wanted = _Properties.from_address(properties)
     if wanted.location.type != _DEVICE or wanted.allocType != 1:
         raise NotImplementedError(
-            "the virtual GPU's memory pools are for device memory alone. Use "
-            "DeviceMemoryResource with copies, LegacyPinnedMemoryResource for the host's "
-            "side of a copy, or the driver's cuMemAllocManaged"
+            "the virtual GPU's memory pools hold only device memory. Use DeviceMemoryResource "
+            "with copies, LegacyPinnedMemoryResource for the host's side of a copy, or the "
+            "driver's cuMemAllocManaged"
         )
     if wanted.handleTypes:
-        raise NotImplementedError("memory pools that other processes share (IPC) are not modelled")
+        raise NotImplementedError(
+            "memory pools that are shared between processes (IPC) are not supported"
+        )
     contexts.device(wanted.location.id)
     handle = next(_handles)
     _pools[handle] = Pool(wanted.location.id, wanted.maxSize)
@@ -163,7 +167,8 @@ def cuMemPoolSetAccess(handle: int, descriptors: int, count: int) -> None:
         flags = ctypes.c_int.from_address(descriptors + 12 * k + 8).value
         if flags and there.id != _pool(handle).number:
             raise NotImplementedError(
-                "a kernel reaches the memory of its own device only: copy between devices"
+                "a kernel can access only the memory of its own device; copy the data between "
+                "the devices"
             )
 
 

@@ -27,7 +27,7 @@ class TileCode:
     def __init__(self, raw: bytes, device: devices.Device):
         if not isinstance(device, devices.VirtualDevice):
             raise LaunchError(
-                f"{device.name} runs no Tile IR; the virtual GPU of this process does"
+                f"{device.name} cannot run Tile IR; the virtual GPU of this process can"
             )
         self.device = device
         self.loaded = device.load_tiles(raw)
@@ -42,7 +42,7 @@ class TileCode:
         return self.loaded.kernel(name)
 
     def symbol(self, name: str) -> tuple[int, int]:
-        raise LinkError(f"variables of Tile IR are reached by kernels alone ({name})")
+        raise LinkError(f"only kernels can access the variables of Tile IR ({name})")
 
 
 class TileFunction:
@@ -65,7 +65,7 @@ class TileFunction:
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Offset and size in bytes of each parameter, in order and aligned."""
+        """Aligned offset and size in bytes of each parameter, in order."""
         found, offset = [], 0
         for size in self.sizes:
             offset = -(-offset // size) * size

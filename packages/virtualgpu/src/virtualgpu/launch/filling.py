@@ -48,9 +48,10 @@ def fill_what_is_touched(
             memory.unwritten = unwritten
         if not restored:
             raise VirtualGPUError(
-                "a kernel reads an array made by huge(fill=...), and what it does could not be "
-                "taken back, as it must be to fill the pages first: it calls malloc, or the host "
-                "shares memory with it (mapped, managed, other devices or threads). Use fill=0"
+                "a kernel reads an array made by huge(fill=...). To fill its pages, the kernel "
+                "must first run on trial, but the effects of this run could not be undone, "
+                "because the kernel calls malloc or because the host, another device or another "
+                "thread shares its memory. Use fill=0"
             )
         new = False
         for huge, its in zip(ruled, parts, strict=True):

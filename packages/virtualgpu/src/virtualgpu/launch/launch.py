@@ -48,9 +48,9 @@ WAVE_LANES = 32_768
 # Number of waves whose lanes may all spin for blocks that have not started: a million threads,
 # which is more than any device holds at once.
 WAITING = 32
-# Work is counted in units of one instruction for one lane among many: 0.2 to 0.5 ns, four times
-# that for a cosine. The NumPy call of an instruction has a fixed cost (0.8 µs, or 2.4 µs if some
-# lanes of the wave are elsewhere), and so have the steps between two basic blocks (4 µs).
+# Work is counted in units of one instruction for one lane among many, which takes 0.2 to 0.5 ns; a
+# cosine counts four. The NumPy call of an instruction also has a fixed cost (0.8 µs, or 2.4 µs if
+# some lanes of the wave are at another place), and so has each change of basic block (4 µs).
 PER_INSTRUCTION, PER_PARTED, PER_BLOCK = 2_000, 6_000, 10_000
 WAVE_BYTES = 256 << 20  # shared and local memory of a wave, where fewer blocks can help
 
@@ -220,8 +220,8 @@ class Launch:
             )
         if not all(map(operator.le, self.block, MAX_BLOCK)):
             raise LaunchError(
-                f"a block {self.block}; along x, y and z a block has at most {MAX_BLOCK} threads: "
-                "arrange its threads in another way"
+                f"a block {self.block}; along x, y and z a block has at most {MAX_BLOCK} "
+                "threads: use a different block shape"
             )
         if not all(map(operator.le, self.grid, MAX_GRID)):
             raise LaunchError(f"grid {self.grid} is larger than {MAX_GRID}")
@@ -229,22 +229,23 @@ class Launch:
         if self.cooperative and self.blocks > resident:
             raise LaunchError(
                 f"a cooperative launch of {many(self.blocks, 'block')} of "
-                f"{many(self.threads, 'thread')}: at "
-                f"most {resident} fit on the device at once, and all must "
-                "(kernel.max_cooperative_grid_blocks); let each thread do more"
+                f"{many(self.threads, 'thread')}: all blocks must fit on the device at once, but "
+                f"at most {resident} do (kernel.max_cooperative_grid_blocks). Launch fewer "
+                "blocks and give each thread more work"
             )
         wanted = self.program.entry_code.function
         if wanted.required_block and self.block != wanted.required_block:
             raise LaunchError(f"the kernel needs blocks of {wanted.required_block}")
         if wanted.maximum_threads and self.threads > wanted.maximum_threads:
             raise LaunchError(
-                "the kernel was compiled for at most "
-                f"{many(wanted.maximum_threads, 'thread')} a block"
+                f"the kernel was compiled for at most {many(wanted.maximum_threads, 'thread')} "
+                "per block"
             )
         shared = self.program.shared.packed + self.dynamic_shared
         if self.dynamic_shared < 0 or shared > MAX_SHARED:
             raise LaunchError(
-                f"{shared:,} bytes of shared memory per block; at most {MAX_SHARED:,}"
+                f"the launch needs {shared:,} bytes of shared memory per block; at most "
+                f"{MAX_SHARED:,} are available"
             )
         variables = wanted.parameters
         if len(parameters) != len(variables):
@@ -320,7 +321,7 @@ class Launch:
         self._ticks += 1
         if self.instructions > self.budget.instructions:
             raise BudgetExceeded(
-                f"the kernel ran {many(self.instructions, 'instruction')}, its budget is "
+                f"the kernel ran {many(self.instructions, 'instruction')}, but its budget is "
                 f"{self.budget.instructions:,.0f}: does this loop end?",
                 barriers.location(wave, group),
             )

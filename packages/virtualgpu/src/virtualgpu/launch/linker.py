@@ -59,14 +59,14 @@ class LoadedModule:
             if known is None or known.is_declaration or known.linkage == "weak":
                 self.functions[name] = function
             elif not function.is_declaration and function.linkage != "weak":
-                raise LinkError(f"function {name} is defined in two PTX texts")
+                raise LinkError(f"function {name} is defined in two PTX modules")
         for name, variable in module.variables.items():
             other = self.variables.get(name)
             if other is None or other.linkage in ("extern", "weak", "common"):
                 if other is None or variable.linkage != "extern":
                     self.variables[name] = variable
             elif variable.linkage not in ("extern", "weak", "common"):
-                raise LinkError(f"variable {name} is defined in two PTX texts")
+                raise LinkError(f"variable {name} is defined in two PTX modules")
 
     # -- symbol look-up -------------------------------------------------------------------------
 
@@ -103,9 +103,9 @@ class LoadedModule:
             return CODE_BASE + CODE_STEP * self._order.index(name)
         variable = self.variables.get(name)
         if variable is None or variable.linkage == "extern":
-            raise LinkError(f"symbol {name} is declared but nothing defines it")
+            raise LinkError(f"symbol {name} is declared but not defined")
         if variable.space not in ("global", "const"):
-            raise LinkError(f"the address of {variable.space} variable {name} is asked for")
+            raise LinkError(f"the {variable.space} variable {name} has no fixed address")
         address = self._addresses[name] = self.memory.allocate(variable.size, poison=False)
         if variable.space == "const":
             self._constants.add(address)

@@ -66,7 +66,7 @@ class Sample:
     def __post_init__(self) -> None:
         self.blocks, self.seed = operator.index(self.blocks), operator.index(self.seed)
         if self.blocks < 0:
-            raise ValueError(f"sample(blocks={self.blocks}): give a whole number from 0")
+            raise ValueError(f"sample(blocks={self.blocks}): blocks must be an integer from 0 up")
 
     def choose(
         self, kernel: str, blocks: int, huge: bool, cooperative: bool = False, unit: int = 1
@@ -83,9 +83,9 @@ class Sample:
         if units > self.blocks + 2:
             if cooperative:
                 raise LaunchError(
-                    f"a cooperative launch of {many(blocks, 'block')}, of which sample() would run "
-                    f"{self.blocks + 2}: at grid.sync() all blocks wait for all. Launch it outside "
-                    "sample(), or with a smaller grid"
+                    f"a cooperative launch of {many(blocks, 'block')}, of which sample() would "
+                    f"run {self.blocks + 2}: at grid.sync() every block waits for all others. "
+                    "Launch it outside sample(), or with a smaller grid"
                 )
             some = random.Random(self.seed).sample(range(1, units - 1), self.blocks)
             firsts = unit * np.array([0, *sorted(some), units - 1], np.int64)

@@ -245,7 +245,7 @@ class Standstill:
             for number, turn in np.unique(both, axis=1).T.tolist():
                 chosen = (both[0] == number) & (both[1] == turn)
                 part = group.subset(np.flatnonzero(chosen), turn)
-                what = "go round a loop"
+                what = "repeat a loop"
                 if number >= 0:
                     site, space = self.sites[number]
                     what = standstill_messages.until(site, space, part, known.address[part.lanes])

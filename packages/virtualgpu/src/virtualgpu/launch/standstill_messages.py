@@ -53,11 +53,13 @@ def all_wait(
         ended = int(wave.exited[block])
         words.append("1 has ended" if ended == 1 else f"{ended} have ended")
     others = sum(int(np.count_nonzero(one.exited < one.threads)) for one in resident) - 1
-    more = f"; {others} more block{'s wait' if others > 1 else ' waits'} as well" if others else ""
+    more = (
+        f"; {others} more block{'s also wait' if others > 1 else ' also waits'}" if others else ""
+    )
     return EndlessError(
         f"deadlock: no thread can go on. In block {wave.where(block * wave.threads)[0]} "
-        f"{'; '.join(words)}{more}. Does a loop forget its counter, is a lock kept, a flag set too "
-        "late, a block not launched?",
+        f"{'; '.join(words)}{more}. Look for a constant loop "
+        "counter, an unreleased lock, a late flag or a missing block",
         barriers.location(wave, next(iter(firsts.values()))),
     )
 
