@@ -112,7 +112,7 @@ def test_after_a_restart_the_guess_stands_and_the_buttons_say_what_to_do(tab: Ta
     question = asked(tab, "too-large")
     tab.menu("Kernel", "Restart Kernel…")
     tab.answer("Confirm Kernel Restart")
-    expect(question).to_contain_text("was restarted: run this cell again")
+    expect(question).to_contain_text("no longer work. Run this cell again")
     expect(question.get_by_role("button", name="show me")).to_be_hidden()
     cell = tab.cell('predict("pipeline"')
     tab.run(cell)
@@ -126,7 +126,7 @@ def test_a_notebook_that_is_opened_again_shows_text_to_unfold(tab: Tab):
     tab.shut_down_kernel("lectures/asked.ipynb")
     tab.open_notebook("lectures/asked.ipynb")
     output = tab.cell('predict("too-large"').locator(".jp-OutputArea")
-    expect(output).to_contain_text("Your guess? Settle on one")
+    expect(output).to_contain_text("Your guess? Choose one")
     expect(output).not_to_contain_text("Error displaying widget")
 
 

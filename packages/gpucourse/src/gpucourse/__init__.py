@@ -1,7 +1,8 @@
 """The course's tools: the notebook extension, the build, the checks, grading and data.
 
-Importing this package loads nothing heavy. ``%load_ext gpucourse`` in the first cell of every
-notebook sets what must be set before the array libraries start, and says which device answers.
+Importing this package loads no large library. ``%load_ext gpucourse`` in the first cell of every
+notebook sets the options that must be set before the array libraries start, and prints which
+device runs the kernels.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     extension.unload_ipython_extension(shell)
 
 
-#: What a project's test cells are written in; :mod:`gpucourse.grading.testing.verbs` has them.
+#: Functions for a project's test cells, which are defined in
+#: :mod:`gpucourse.grading.testing.verbs`.
 VERBS = (
     "call",
     "economy",
@@ -47,7 +49,7 @@ VERBS = (
     "unwritten",
 )
 
-#: Pictures of a launch, and the modules of :mod:`gpucourse.views` that draw them.
+#: Pictures of a launch, with the module of :mod:`gpucourse.views` that draws each.
 VIEWS = {
     "beside": "page",
     "compare": "launch.compare",
@@ -58,12 +60,12 @@ VIEWS = {
     "tree": "launch.levels",
 }
 
-#: What a learner does with work and progress, and the modules that do it.
+#: Functions for a learner's work and progress, with the module that defines each.
 WORK = {"progress": "course_map", "restore": "restoring", "save": "bundle"}
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that importing the package stays quick."""
+    """Import a public name at its first use, so that importing the package stays quick."""
     if name == "lesson":
         from gpucourse.exercises.lesson import lesson
 

@@ -1,9 +1,9 @@
-"""``python -m gpucourse``: the same as the command ``gpucourse``."""
+"""Entry point of ``python -m gpucourse``, which is the same as the command ``gpucourse``."""
 
 import sys
 
 if __name__ == "__main__":
-    # Installers refuse other versions; a checkout on Python's path does not.
+    # Installers refuse other versions of Python, but a checkout on Python's path does not.
     if not (3, 11) <= sys.version_info < (3, 14):
         here = ".".join(map(str, sys.version_info[:2]))
         sys.exit(

@@ -1,6 +1,6 @@
-"""The command ``gpucourse``: one verb each for what learners, writers and instructors do.
+"""The command ``gpucourse``, with one subcommand for each task of learners and teachers.
 
-Every verb imports what it needs when it runs, so that ``gpucourse --help`` answers at once.
+Each subcommand imports what it needs when it runs, so that ``gpucourse --help`` is fast.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""English number and article agreement for messages, and their length."""
+"""Grammar and length of messages: plurals, articles, numbers with units."""
 
 from __future__ import annotations
 
 import re
 
-# Spelled out when read aloud (f32, s8, np.int64), so the name of the first letter decides.
+# Abbreviations that are read letter by letter (f32, s8, np.int64), so the name of the first letter
+# decides between "a" and "an".
 _SPELLED = re.compile(r"[a-z]\d|nd|np\.|mb")
 _VOWEL_NAMES = frozenset("aefhilmnorsx")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -25,7 +26,7 @@ def a_or_an(of: object) -> str:
 
 
 def is_not(value: float, expected: float, unit: str = "") -> str:
-    """Return ``is 0.3127, not 0.317``: with as many digits as tell the two numbers apart."""
+    """Return ``is 0.3127, not 0.317``, with enough digits to tell the two numbers apart."""
     value, expected = float(value), float(expected)
     digits = digits_apart(value, expected, 4)
     unit = f" {unit}" if unit else ""
@@ -33,14 +34,14 @@ def is_not(value: float, expected: float, unit: str = "") -> str:
 
 
 def digits_apart(value: float, expected: float, least: int = 6) -> int:
-    """Return so many digits that two unequal numbers differ as they are printed."""
+    """Return the number of digits at which two unequal numbers are printed differently."""
     alike = (n for n in range(least, 17) if f"{value:.{n}g}" != f"{expected:.{n}g}")
     return next(alike, 17)
 
 
 def number(value: float, digits: int = 3) -> str:
     """Return ``12,500``, ``0.313``, ``2.1 × 10⁻⁷`` or ``nan``; whole numbers in full."""
-    value = float(value)  # an int has no is_integer() before Python 3.12, nor have arrays
+    value = float(value)  # before Python 3.12, int has no is_integer()
     if value.is_integer() and abs(value) < 1e9:
         return f"{value:,.0f}"
     text = f"{value:.{digits}g}"
@@ -51,7 +52,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float, digits: int = 3) -> str:
-    """Return a time with the unit in which it is written: ``530 ns``, ``4.1 ms``, ``2 s``."""
+    """Return a time in the unit that suits it: ``530 ns``, ``4.1 ms``, ``2 s``."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(value) >= size:
             return f"{value / size:.{digits}g} {unit}"
@@ -59,8 +60,8 @@ def seconds(value: float, digits: int = 3) -> str:
 
 
 def shortened(text: str, most: int | None) -> str:
-    """Return a text of at most `most` characters, which ends in ``…`` if it was longer.
+    """Return ``text`` cut to ``most`` characters, with ``…`` at the end if it was cut.
 
-    None leaves it as it is.
+    ``most=None`` returns it unchanged.
     """
     return text if most is None or len(text) <= most else text[: most - 1] + "…"

@@ -70,7 +70,7 @@ def test_an_answer_whose_cell_cannot_be_read_is_not_checked_as_it_was_before():
         check,
     )
     before, refused, again = ("".join(map(str, outputs[n])) for n in (3, 5, 6))
-    assert "cannot be read" in refused and "its line 2" in refused
+    assert "has a syntax error" in refused and "line 2 of that cell" in refused
     assert "cannot be read" not in before + again
 
 
@@ -78,7 +78,7 @@ def test_an_answer_whose_cell_cannot_be_read_is_not_checked_as_it_was_before():
 def test_no_answer_is_not_called_wrong(lesson: Lesson, answers: tuple):
     outcome = lesson.outcome("praised", *answers)
     assert not outcome.passed
-    assert outcome.message == "nothing here yet"
+    assert outcome.message == "there is no answer yet"
 
 
 def test_an_error_in_the_answer_is_told_and_not_raised(lesson: Lesson):
@@ -142,7 +142,7 @@ def test_hints_unfold_one_by_one(lesson: Lesson, capsys: pytest.CaptureFixture[s
     second = capsys.readouterr().out
     assert "Hint 1 of 2: The idea" in second
     assert "Hint 2 of 2: The shape" in second
-    assert "that was the last hint; your teacher has the answer" in second
+    assert "this is the last hint; your teacher has the answer" in second
     lesson.hint("double")
     assert capsys.readouterr().out == second
     # Nothing is left to unfold, so nothing is offered.
@@ -153,7 +153,7 @@ def test_hints_unfold_one_by_one(lesson: Lesson, capsys: pytest.CaptureFixture[s
 def test_an_unknown_exercise_is_guessed(lesson: Lesson):
     with pytest.raises(checks.UnknownExercise, match="did you mean 'double'"):
         lesson.check("duoble", 1)
-    with pytest.raises(checks.UnknownExercise, match="it has double, praised, h"):
+    with pytest.raises(checks.UnknownExercise, match="exercises are double, praised, h"):
         lesson.hint("zzz")
     with pytest.raises(checks.UnknownExercise, match="test cells check it"):
         lesson.check("h", 1)
@@ -163,7 +163,7 @@ def test_an_answer_without_its_exercise_is_told_the_exercise(lesson: Lesson):
     def double(x):
         return x
 
-    with pytest.raises(checks.UnknownExercise, match='comes first, in quotes: "double"'):
+    with pytest.raises(checks.UnknownExercise, match='of the exercise first, in quotes: "double"'):
         lesson.check(double)
     with pytest.raises(checks.UnknownExercise, match="in quotes: one of double, praised, h"):
         lesson.check(lambda x: x)
@@ -247,7 +247,7 @@ def test_missing_checks_say_where_they_were_looked_for(
 ):
     write_course(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="Looked for") as caught:
+    with pytest.raises(FileNotFoundError, match="were looked for") as caught:
         lecture("09_none")
     assert str(tmp_path / "course" / "lectures" / "09_none" / "checks.py") in str(caught.value)
 
@@ -266,8 +266,8 @@ def test_a_check_that_takes_long_says_at_which_trial_it_is(monkeypatch, capsys):
     monkeypatch.setattr(waiting, "PATIENCE", 0)
     lesson.check("slow", 1)
     assert capsys.readouterr().out == (
-        "… slow: still checking, for 0 s; trial 1: a launch with 1 values\n"
-        "… slow: still checking, for 0 s; trial 2: a launch with 33 values\n"
+        "… slow: still checking after 0 s; trial 1: a launch with 1 values\n"
+        "… slow: still checking after 0 s; trial 2: a launch with 33 values\n"
         "✓ slow: Done.\n"
     )
     waiting.trial("no check waits for this one")
@@ -301,7 +301,7 @@ def test_a_check_without_trials_says_that_it_goes_on(monkeypatch, capsys):
     lesson = Lesson("01_small_steps", {"cases": cases})
     monkeypatch.setattr(waiting, "PATIENCE", 0)
     lesson.check("cases", 1)
-    assert capsys.readouterr().out == "… cases: still checking, for 0 s\n" * 3 + "✓ cases: Done.\n"
+    assert capsys.readouterr().out == "… cases: still checking after 0 s\n" * 3 + "✓ cases: Done.\n"
 
 
 def test_in_a_notebook_the_outcome_takes_the_place_of_what_was_said(monkeypatch):

@@ -82,8 +82,8 @@ def plain(html: str) -> str:
 def test_one_frame_reads_well_for_every_answer(right: str, told: str):
     asked = Prediction("any", right, {"a guess": "A reason that says why it tempts."})
     shown = plain(Answered(asked, right).html())
-    assert shown.startswith(f"Your guess: {told} Now see")
-    assert shown.endswith(f"You are right: {told} The reason is folded below the cell.")
+    assert shown.startswith(f"Your guess: {told} Now run")
+    assert shown.endswith(f"You are right: {told} The explanation is folded below the next cell.")
     assert plain(Answered(asked, "a guess").html()).endswith(f"it tempts. The answer: {told}")
     assert str(Answered(asked, right)) == f"Your guess: {told} It is right."
     assert str(Told(Question(asked, ("a guess", right)))) == f"The answer: {told}"
@@ -156,7 +156,9 @@ def test_a_cell_that_no_learner_ran_records_nothing(predict, monkeypatch):
 def test_what_the_lesson_does_not_have_is_told_with_what_it_has(predict, arguments, says):
     with pytest.raises(UnknownPrediction, match=re.escape(says)):
         predict(*arguments)
-    with pytest.raises(UnknownPrediction, match="'2' is no choice here: '1', 'an error'"):
+    with pytest.raises(
+        UnknownPrediction, match="'2' is not one of the choices, which are '1', 'an error'"
+    ):
         predict("too-far", "1", "an error", guess=2)
 
 

@@ -95,7 +95,7 @@ SAYS = {
     ],
     TRACED.format("x > 1 and x < 3"): [
         "and x < 3",
-        "→ what JAX traces has no value yet: & for and",
+        "→ what JAX traces has no value yet. Write & for and",
     ],
     TRACED.format("np.sin(x)"): ["np.sin(x)", "→ NumPy needs values", "jnp in place of np"],
     LEAKING: ["line 9: seen[0] + 1", "→ a list or a global cannot keep", "second result"],
@@ -131,7 +131,10 @@ SAYS = {
         "expected 3",
         "→ cuda.atomic.add takes an array, an",
     ],
-    "add(x, x)": ["line 1: add(x, x)", "→ a launch has a shape: kernel[blocks, threads](…)"],
+    "add(x, x)": [
+        "line 1: add(x, x)",
+        "→ a launch needs its numbers of blocks and threads: kernel[blocks, threads](…)",
+    ],
     KERNEL.format("with open('f') as f: pass"): [
         "line 6: wrong[1, 128](x)",
         "not supported",
@@ -142,14 +145,14 @@ SAYS = {
     # Numba takes the call where the other was not launched before, and then cannot launch that.
     "@cuda.jit\ndef other(x):\n    x[0] = 1\n\nother[1, 1](x)\n" + KERNEL.format("other(x)"): [
         "line 9: other(x)",
-        "→ a kernel does not call another",
+        "→ a kernel cannot call another",
     ],
     "@cuda.jit\ndef other(x):\n    x[0] = 1\n\n" + KERNEL.format("other(x)") + "\nother[1, 1](x)": [
         "line 11: other[1, 1](x)",
-        "→ a kernel does not call another",
+        "→ a kernel cannot call another",
     ],
     KERNEL.format("x[i] = nowhere"): ["line 4: x[i] = nowhere", "→ a kernel sees", "nowhere is"],
-    KERNEL.format("x[i] = np.random.random()"): ["line 4: x[i] = np", "→ NumPy draws on the host"],
+    KERNEL.format("x[i] = np.random.random()"): ["line 4: x[i] = np", "→ NumPy's random numbers"],
     KERNEL.format("x[i] = np.where(x[i] > 0, x[i], -1.0)"): [
         "line 4: x[i] = np.where",
         "→ NumPy's where takes arrays",
@@ -160,12 +163,12 @@ SAYS = {
     KERNEL.format("found = []; found.append('a')"): ["line 4:", "→ kernels cannot make lists"],
     KERNEL.format("x[cuda.threadIdx.X] = 1"): ["line 4: x[cuda.th", "three numbers each"],
     KERNEL.format("x[cuda.blockIdx(0)] = 1"): ["line 4: x[cuda.blockIdx", "three numbers each"],
-    KERNEL.format("x[i, i] = 1"): ["line 4: x[i, i] = 1", "array: 1, indices it is given: 2"],
+    KERNEL.format("x[i, i] = 1"): ["line 4: x[i, i] = 1", "array: 1; indices in the brackets: 2"],
     KERNEL.format("i, j = cuda.grid(1)"): ["line 4: i, j = cuda.grid(1)", "→ this is one number"],
     KERNEL.format("x[i] = x.size").replace("128](x)", "128]([1.0])"): [
         "line 6: wrong[1, 128]([1.0])",
         "line 4: x[i] = x.size",
-        "→ a kernel is handed a Python list here",
+        "→ the argument of this kernel is a Python list",
     ],
     KERNEL.format("return x"): ["line 4: return x", "→ a kernel returns nothing"],
     KERNEL.format("if i < x.size(): x[i] = 1"): ["line 4: if i <", "→ this is a number", "without"],
@@ -187,7 +190,7 @@ SAYS = {
         "line 4:",
         "→ the size of an array",
     ],
-    KERNEL.format("for k in x.size: x[k] = 1"): ["line 4: for k", "→ a number cannot be gone"],
+    KERNEL.format("for k in x.size: x[k] = 1"): ["line 4: for k", "→ a loop cannot iterate"],
     KERNEL.format("for k in range(x): x[k] = 1"): ["line 4: for k", "→ range takes a number"],
     KERNEL.format("cuda.atomic.add(x[0], 0, 1)"): ["line 4: cuda.atomic", "→ an atomic takes an"],
     "add[1, 32](x, 3)": [
@@ -200,8 +203,8 @@ SAYS = {
     "@jit\ndef wrong(x): pass": ["1 @jit", "→ did you mean cuda.jit?"],
     "x(1) = 2": ["x(1) = 2", "→ an element takes brackets"],
     "add<<<1, 8>>>(x, x)": ["add<<<1", "→ a launch in Python has brackets"],
-    "add[1; 8](x, x)": ["add[1; 8]", "→ a comma parts the numbers of a launch"],
-    "x[0] = 1 if x.size": ["x[0] = 1 if", "→ a guard stands before its line"],
+    "add[1; 8](x, x)": ["add[1; 8]", "→ separate the two numbers of a launch"],
+    "x[0] = 1 if x.size": ["x[0] = 1 if", "→ a guard comes before the line"],
     "def never_read(x:\n    x[0] = 1": ["x[0] = 1", "SyntaxError"],
     "never_read(x)": [
         "1 never_read(x)",
@@ -211,8 +214,8 @@ SAYS = {
     "add[1, 32](x, None)": ["1: add[1, 32](x, None)", "→ the brackets belong to a value"],
     "add[1, 32]((1, 2), x)": ["1: add[1, 32]((1, 2), x)", "→ a tuple cannot be changed"],
     "add[1, x](x, x)": ["1: add[1, x](x, x)", "→ a launch has two numbers in its brackets"],
-    "cuda.to_device(x) + 1": ["1 cuda.to_device(x) + 1", "→ what cuda.to_device made", "cupy"],
-    "x.copy_to_host()": ["1 x.copy_to_host()", "→ this array lies on the host already"],
+    "cuda.to_device(x) + 1": ["1 cuda.to_device(x) + 1", "→ an array from cuda.to_device", "cupy"],
+    "x.copy_to_host()": ["1 x.copy_to_host()", "→ this array is on the host already"],
     "add[1, 32](x, {'a': 1})": ["line 1: add[1, 32](x, {", "numbers, not a dict"],
     "add[8](x, x)": ["1: add[8](x, x)", "→ a launch has two numbers in its brackets"],
     "add[8,](x, x)": ["1: add[8,](x, x)", "→ a launch has two numbers in its brackets"],
@@ -223,10 +226,10 @@ SAYS = {
     ],
     KERNEL.format("x[i / 2] = 1"): [
         "line 4: x[i / 2] = 1",
-        "→ an index is a whole number",
-        "// does not",
+        "→ an index is an integer",
+        "4 // 2 is an integer",
     ],
-    KERNEL.format("x[0] = x[i / 2]"): ["line 4: x[0] = x[i / 2]", "→ an index is a whole number"],
+    KERNEL.format("x[0] = x[i / 2]"): ["line 4: x[0] = x[i / 2]", "→ an index is an integer"],
     KERNEL.format("x[cuda.grid] = 1"): [
         "line 4: x[cuda.grid] = 1",
         "→ grid is named here and not called",
@@ -234,7 +237,8 @@ SAYS = {
     ],
     KERNEL.format("x[cuda.threadIdx] = 1"): [
         "line 4: x[cuda.threadIdx]",
-        "have three numbers each: cuda.threadIdx.x",
+        "have three numbers each",
+        "cuda.threadIdx.x",
     ],
     "add[1, 2](np.array([1, None]), x)": [
         "line 1: add[1, 2](np",
@@ -242,13 +246,17 @@ SAYS = {
         "→ this array holds Python objects",
         "np.nan",
     ],
-    "cuda.syncthreads()": ["1: cuda.syncthreads()", "→ threads wait there", "cuda.synchronize()"],
-    "cuda.grid(1)": ["1: cuda.grid(1)", "→ grid tells a thread its place"],
+    "cuda.syncthreads()": [
+        "1: cuda.syncthreads()",
+        "→ threads wait for each other",
+        "cuda.synchronize()",
+    ],
+    "cuda.grid(1)": ["1: cuda.grid(1)", "→ grid returns a thread's index"],
     "cuda.atomic.add(x, 0, 1)": ["1 cuda.atomic.add(", "→ this is for the threads of a kernel"],
     "def formula():\n    raise NotImplementedError\nformula()": [
         "3: formula()",
         "2: raise NotImplementedError",
-        "→ no answer stands here yet",
+        "→ there is no answer here yet",
     ],
     "add[1, 2048](x, x)": ["line 1: add[1, 2048](x, x)", "a block has at most 1024"],
     KERNEL.format("x[i] = 1"): [

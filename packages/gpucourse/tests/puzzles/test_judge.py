@@ -86,7 +86,7 @@ def test_a_line_that_compares_is_told_from_one_that_writes():
 
 def test_a_kernel_with_its_brackets_is_told_to_come_without():
     said = refused(judge.compiled(PUZZLE.solution, "axpy")[32, 128])
-    assert "already has its brackets" in said and "`axpy`, its name alone" in said
+    assert "already has its brackets" in said and "`axpy`: pass only the name" in said
 
 
 def test_findings_name_the_array_and_advise_in_the_words_of_a_puzzle():

@@ -1,1 +1,1 @@
-"""Lessons' checks and hints, and trial launches of what a learner wrote."""
+"""Checks, hints and predictions of lessons, and trial launches of learners' code."""

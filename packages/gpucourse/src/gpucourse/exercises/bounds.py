@@ -1,7 +1,8 @@
 """Limits of time and output for a learner's code on the host.
 
-A launch on the virtual GPU has its own, :func:`virtualgpu.api.hurried`; compiled loops, which no
-signal ends, are first run as Python (:mod:`gpucourse.exercises.compiled_loops`).
+A launch on the virtual GPU has its own limit, :func:`virtualgpu.api.hurried`. No signal can end a
+compiled loop, so loops compiled by Numba run as Python first
+(:mod:`gpucourse.exercises.compiled_loops`).
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from typing import Any
 
 from gpucourse.system.language import _
 
-#: Seconds that an answer may take from one sign that the check goes on to the next.
+#: Seconds that an answer may run between two signs of progress in the check.
 SECONDS = 60.0
-#: Seconds between two looks at the clock.
+#: Seconds between two readings of the clock.
 TICK = 0.5
-#: Characters that an answer may print during a check: some hundred lines.
+#: Characters that an answer may print during a check, which is some hundred lines.
 CHARACTERS = 10_000
 
 _last = 0.0
 
 
 class NeverEnds(BaseException):
-    """The learner's code is still running; no ``except Exception`` of theirs is to take this."""
+    """The learner's code is still running. Their ``except Exception`` does not catch this."""
 
 
 def progress() -> None:
@@ -41,9 +42,9 @@ def progress() -> None:
 
 @contextlib.contextmanager
 def bounded() -> Iterator[None]:
-    """Raise :class:`NeverEnds` where :data:`SECONDS` pass without :func:`progress`.
+    """Raise :class:`NeverEnds` if :data:`SECONDS` pass without a call of :func:`progress`.
 
-    In the main thread alone, and not on Windows, which has no such signal.
+    This works only in the main thread, and not on Windows, which has no such signal.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
@@ -56,7 +57,7 @@ def bounded() -> Iterator[None]:
         nonlocal rung
         if ended or time.monotonic() - _last < SECONDS:
             return
-        if rung:  # an `except:` without a type took it: raise at the next line as well, its own
+        if rung:  # a bare `except:` caught it, so raise again at the next line
             while frame is not None:
                 frame.f_trace = at_each_line
                 frame = frame.f_back
@@ -101,23 +102,23 @@ class _Bounded(io.TextIOBase):
 
 @contextlib.contextmanager
 def printing_little() -> Iterator[None]:
-    """Print only the beginning of the output inside the context, and count the rest."""
+    """Print only the first characters written inside the context, and count the others."""
     out = _Bounded(sys.stdout)
     try:
         with contextlib.redirect_stdout(out):
             yield
     finally:
         if (more := out.printed - CHARACTERS) > 0:
-            said = _("… {more:,} more characters were printed during this check")
+            said = _("… this check printed {more:,} more characters")
             print("\n" + said.format(more=more))
 
 
 def raised_on_purpose(error: BaseException) -> bool:
-    """Return True if a ``raise`` raised it, and not a signal.
+    """Return True if a ``raise`` statement raised this interrupt, and not a signal.
 
-    An interrupt of a check is meant for the check.
-
-    Python's own handler of SIGINT has no ``raise``; asyncio's and others' do.
+    An interrupt by a signal is meant for the check and not for the learner's code. Python's own
+    handler of SIGINT contains no ``raise`` statement, but handlers of asyncio and other libraries
+    do, so the function that raised is compared with the current handler.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -1,6 +1,6 @@
 """Instant checks and hints for exercises.
 
-A lesson's checks and hints stand in one file, ``course/lectures/ID/checks.py`` (``ID`` as in
+The checks and hints of a lesson are in one file, ``course/lectures/ID/checks.py`` (``ID`` as in
 ``course.toml``)::
 
     from gpucourse.exercises.checks import exercise, require
@@ -12,22 +12,22 @@ A lesson's checks and hints stand in one file, ``course/lectures/ID/checks.py`` 
             got = …
             require(np.array_equal(got, expected), f"with {n} values …", look="which threads …?")
 
-and the lecture's first cell fetches two functions from it (:mod:`gpucourse.exercises.lesson`)::
+The lecture's first cell loads three functions with :func:`gpucourse.exercises.lesson.lesson`::
 
     from gpucourse import lesson
     check, hint, predict = lesson("06_numba_cuda")
 
 ``check("bounds-guard", scale)`` runs the function on the learner's answer and shows ✓ or ✗. It
-never raises for a wrong answer, so that *Run All* goes through with exercises open. ``hint(
-"bounds-guard")`` unfolds one hint more each time. A project is tested by its own cells and has
-hints alone: ``BIN_INDEX = hints("bin-index", "The idea: …", "The shape: …")`` in its
-``course/projects/ID/checks.py``, and
-``hint = project("01_fill_a_histogram")`` in its first cell.
+never raises an exception for a wrong answer, so that *Run All* continues past open exercises. Each
+call of ``hint("bounds-guard")`` shows one more hint. A project's own cells test it, so it has only
+hints: ``BIN_INDEX = hints("bin-index", "The idea: …", "The shape: …")`` in its
+``course/projects/ID/checks.py``, and ``hint = project("01_fill_a_histogram")`` in its first cell.
 
-The file is found, in this order: in the course's checkout around the working directory, in the
-checkout that this package is imported from, and in the package itself (``gpucourse/lessons``),
-where an installation puts a copy. So the same two lines work in JupyterLab opened anywhere in the
-checkout, under nbclient, on Binder, and on a hub where only the package is installed.
+The file is looked up first in the checkout that contains the working directory, then in the
+checkout that this package is imported from, and last in the package itself
+(``gpucourse/lessons``), into which an installation copies it. So the same two lines work in
+JupyterLab started in any folder of the checkout, under nbclient, on Binder, and on a hub where
+only the package is installed.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from gpucourse.wording import shortened
 from virtualgpu.api import hurried, reroute
 
 Check = Callable[..., str | None]
-#: Of a message, what is shown: the longest of ours have 700.
+#: Characters of a message that are shown; the longest of our own have 700.
 MOST_CHARACTERS = 2_000
 
 
 class CheckFailed(AssertionError):
-    """An answer is wrong; ``message`` says how, ``look`` where to look."""
+    """An answer is wrong: ``message`` describes the fault, ``look`` where to look for it."""
 
     def __init__(self, message: str, look: str | None = None):
         self.message = message
@@ -69,7 +69,7 @@ class CheckFailed(AssertionError):
 
 
 class UnknownExercise(LookupError):
-    """A name that the lesson's checks do not have."""
+    """Name of an exercise that the lesson does not have."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"UnknownExercise: {self}"]
@@ -77,7 +77,7 @@ class UnknownExercise(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """One exercise: its hints, and its check (None in a project, whose own cells test)."""
+    """One exercise: its hints and its check, which is None in a project."""
 
     name: str
     hints: tuple[str, ...]
@@ -92,9 +92,10 @@ class Exercise:
 def exercise(name: str, *, hints: tuple[str, ...]) -> Callable[[Check], Exercise]:
     """Make a function the check of the exercise ``name``.
 
-    The function takes the answers that the learner passes to ``check``; it returns normally when
-    they are right (a string replaces the docstring's first line as praise) and uses
-    :func:`require` to say what is wrong. ``hints`` are two or more: the idea first, then the shape.
+    The function takes the answers that the learner passes to ``check``. It returns normally if
+    they are right; a string that it returns replaces the first line of its docstring as praise. It
+    calls :func:`require` to report what is wrong. ``hints`` are two or more, the idea first and
+    then the shape.
     """
     _demand_two(name, hints)
     return lambda function: Exercise(name, hints, function)
@@ -109,8 +110,8 @@ def hints(name: str, *texts: str) -> Exercise:
 def require(condition: object, message: str, *, look: str | None = None) -> None:
     """Raise :class:`CheckFailed` unless ``condition`` is true.
 
-    ``message`` says what is wrong with the answer, in numbers; ``look`` says where to look.
-    A learner who has waited for two seconds is told that the check goes on.
+    ``message`` describes with numbers what is wrong with the answer; ``look`` names where to look.
+    After two seconds, the learner sees a message that the check is still running.
     """
     if not condition:
         raise CheckFailed(message, look)
@@ -118,9 +119,9 @@ def require(condition: object, message: str, *, look: str | None = None) -> None
 
 
 def pair(answer: Any, what: str, look: str | None = None) -> tuple:
-    """Return an answer's two parts from a tuple, a list or an array.
+    """Return the two parts of an answer that is a tuple, a list or an array.
 
-    ``what`` names them if the answer is none of these.
+    ``what`` describes the expected answer in the message if it is none of these.
     """
     require(
         (isinstance(answer, tuple | list) or type(answer).__name__ == "ndarray")
@@ -133,9 +134,9 @@ def pair(answer: Any, what: str, look: str | None = None) -> tuple:
 
 
 def require_readable() -> None:
-    """Raise :class:`CheckFailed` if Python could not read the cell that was run last.
+    """Raise :class:`CheckFailed` if the last cell that was run has a syntax error.
 
-    The names that it would have defined keep their old values.
+    The names that the cell would have defined still have their old values.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
@@ -143,10 +144,10 @@ def require_readable() -> None:
     if isinstance(error, SyntaxError):
         raise CheckFailed(
             _(
-                "the cell that you ran last cannot be read, so your answer is still as it was "
-                "before"
+                "the last cell that you ran has a syntax error, so your answer is still the "
+                "one from before"
             ),
-            _("its line {line}, and the error below it").format(line=error.lineno),
+            _("line {line} of that cell, and the error below it").format(line=error.lineno),
         )
 
 
@@ -162,7 +163,7 @@ def project(id: str) -> Callable[[str], None]:
 
 
 class Lesson:
-    """The exercises of one lesson, and the hints already shown."""
+    """The exercises of one lesson, with the number of hints shown for each."""
 
     def __init__(self, id: str, exercises: dict[str, Exercise], *folders: Path):
         self.id = id
@@ -173,8 +174,8 @@ class Lesson:
     def check(self, name: str, *answers: object) -> None:
         """Check the answers to the exercise ``name`` and show the outcome.
 
-        A pass goes into the learner's records (:mod:`gpucourse.learner.records`). Raises
-        :class:`UnknownExercise` for a name that the lesson does not have; nothing else.
+        A passed check is noted in the learner's records (:mod:`gpucourse.learner.records`). The
+        only exception is :class:`UnknownExercise`, for a name that the lesson does not have.
         """
         with waiting(name) as wait:
             outcome = self.outcome(name, *answers)
@@ -186,13 +187,15 @@ class Lesson:
         """Return the outcome that ``check`` shows."""
         exercise = self._find(name)
         if exercise.function is None:
-            raise UnknownExercise(f"{name!r} has hints but no check: the test cells check it")
+            raise UnknownExercise(
+                f"{name!r} has hints but no check, because the project's test cells check it"
+            )
         answered = answers and not any(answer is None or answer is ... for answer in answers)
         try:
             require_readable()
             if not answered:
                 raise CheckFailed(
-                    _("nothing here yet"), _("write your answer above and run its cell")
+                    _("there is no answer yet"), _("write your answer above and run its cell")
                 )
             with bounds.bounded(), bounds.printing_little():
                 praise = _judged(exercise.function, answers) or exercise.praise
@@ -206,14 +209,14 @@ class Lesson:
             if not bounds.raised_on_purpose(error):
                 raise
             message, look = describe_error(error)
-        except BaseException as error:  # the learner's code may raise anything, and exit
+        except BaseException as error:  # the learner's code may even exit
             message, look = describe_error(error)
-        message = shortened(message, MOST_CHARACTERS)  # it has a value of the learner's in it
+        message = shortened(message, MOST_CHARACTERS)  # it may contain a learner's value
         unseen = self._unfolded.get(name, 0) < len(exercise.hints)
         return Outcome(name, False, message, look, f'hint("{name}")' if unseen else None)
 
     def hint(self, name: str) -> None:
-        """Show the hints of an exercise, one more than the last time."""
+        """Show the hints of an exercise, one more at each call."""
         texts = self._find(name).hints
         count = min(self._unfolded.get(name, 0) + 1, len(texts))
         self._unfolded[name] = count
@@ -226,17 +229,22 @@ class Lesson:
         close = difflib.get_close_matches(meant.replace("_", "-"), self.exercises, n=1)
         if not isinstance(name, str):
             wanted = f'"{close[0]}"' if close else f"one of {', '.join(self.exercises)}"
-            raise UnknownExercise(f"the name of the exercise comes first, in quotes: {wanted}")
-        known = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(self.exercises)}"
-        raise UnknownExercise(f"{self.id} has no exercise {name!r}: {known}")
+            raise UnknownExercise(f"pass the name of the exercise first, in quotes: {wanted}")
+        known = (
+            f"did you mean {close[0]!r}?"
+            if close
+            else (f"its exercises are {', '.join(self.exercises)}")
+        )
+        raise UnknownExercise(f"{self.id} has no exercise {name!r}; {known}")
 
 
 def _judged(function: Check, answers: tuple) -> str | None:
-    """Return a check's message about the answers.
+    """Return the praise that a check returns for the answers, or None.
 
-    Raises what the check raises, or :class:`CheckFailed` where it cannot use what they give.
+    Raises the exceptions of the check, and :class:`CheckFailed` if the answers are of a kind that
+    it cannot use.
     """
-    # A wrong kernel must not reach a real GPU: no check could free it from an endless one.
+    # A wrong kernel must not run on a real GPU, where no check can end an endless loop.
     with reroute(), hurried(OF_A_LAUNCH):
         try:
             return function(*answers)
@@ -249,9 +257,10 @@ def _judged(function: Check, answers: tuple) -> str | None:
 
 
 def load_lesson(id: str) -> Lesson:
-    """Find and read the checks of a lesson. Raises :class:`FileNotFoundError` saying where.
+    """Find and read the checks of a lesson, or raise :class:`FileNotFoundError`.
 
-    A notebook with an earlier name of the lesson gets the checks of today's.
+    The error lists where the file was looked for. A notebook that uses an earlier name of the
+    lesson gets its present checks.
     """
     found: dict[str, Exercise] = {}
     folders = []
@@ -266,15 +275,15 @@ def load_lesson(id: str) -> Lesson:
         return Lesson(id, found, *folders)
     looked = "\n".join(f"  {path}" for path in where)
     raise FileNotFoundError(
-        f"no checks for {id!r}. Keep the notebook inside the course's folder, or install the "
-        f"course's package from that folder. Looked for:\n{looked}"
+        f"there are no checks for {id!r}. Keep the notebook inside the course's folder, or "
+        f"install the course's package from that folder. These files were looked for:\n{looked}"
     )
 
 
 def read_exercises(path: Path) -> dict[str, Exercise]:
     """Return the exercises that a file of checks defines, by name.
 
-    They may be in lists; hints are in the learner's language.
+    The module may hold them in lists. The hints are translated into the learner's language.
     """
     module = _load(path, f"course_checks_{path.parent.name}")
     lists = [value if isinstance(value, list) else [value] for value in vars(module).values()]
@@ -290,7 +299,7 @@ def _load(path: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by its name.
+    # Dataclasses look up their module in `sys.modules` by name.
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

@@ -1,7 +1,7 @@
-"""Stopping compiled host loops that never end, which no signal and no GPU limit stops.
+"""Limits for compiled host loops, which neither signals nor a launch's limit can stop.
 
-Numba's run as Python first, where :mod:`gpucourse.exercises.bounds` stops them: with few elements,
-since Python takes 50 times as long. JAX's count their steps.
+Loops compiled by Numba first run as Python with few elements, because Python is 50 times slower.
+There, :mod:`gpucourse.exercises.bounds` stops them. Loops in JAX count their steps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from gpucourse.exercises.methods import as_python
 
-#: Steps of a loop in JAX: right answers take 50 at most.
+#: Steps allowed in a JAX loop; right answers take at most 50.
 MOST = 10_000
 
 
 def ended(function: Any, *arguments: Any) -> Any:
-    """Return the result of a function that Numba compiled, also of a ufunc; see above."""
-    with contextlib.suppress(Exception), np.errstate(all="ignore"):  # the compiled one will tell
+    """Run a Numba function or ufunc as Python first, then return the compiled result."""
+    with contextlib.suppress(Exception), np.errstate(all="ignore"):  # the compiled run reports it
         plain = as_python(function)
         if hasattr(function, "nin"):
             plain = np.frompyfunc(plain, function.nin, 1)
@@ -33,7 +33,7 @@ def ended(function: Any, *arguments: Any) -> Any:
 def while_loops_end() -> Iterator[None]:
     """Bound every ``jax.lax.while_loop`` that is traced inside the context.
 
-    It makes at most :data:`MOST` steps; what it has by then, a check calls wrong.
+    A loop stops after :data:`MOST` steps, and its check then rejects the unfinished result.
     """
     import jax
 

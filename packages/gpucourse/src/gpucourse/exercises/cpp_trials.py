@@ -1,6 +1,6 @@
-"""Trial launches of a learner's CUDA C++, for the checks of lectures.
+"""Trial launches of a learner's CUDA C++ kernels, for the checks of lectures.
 
-It is :mod:`.trials` for kernels in strings.
+This module is the counterpart of :mod:`.trials` for kernels in source strings.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ def launched_cpp(
 ) -> list:
     """Compile a kernel, launch it on copies of the arguments, and return the copies.
 
-    The first ``reads`` of them are inputs: fails the check if the kernel changes one.
+    The first ``reads`` arguments are inputs: the check fails if the kernel changes one.
 
-    On the virtual GPU, also beside a real one. Fails the check with the compiler's words, with
-    what the checkers find, or if another order of threads gives another answer. ``source`` may
-    lack ``extern "C"``, as for PyCUDA; its lines are counted from its own first.
+    The kernel runs on the virtual GPU even if the machine has a real one. The check fails with the
+    compiler's message, with the findings of the checkers, or if another order of threads gives a
+    different answer. ``source`` may lack ``extern "C"``, as it may for PyCUDA; its line numbers
+    count from its own first line.
     """
     module = _compiled(source, name)
     what = in_words(name, blocks, threads, arguments)
@@ -64,7 +65,7 @@ def _compiled(source: object, name: str) -> virtualgpu.Module:
     require(
         isinstance(source, str),
         f"this is {a_or_an(type(source).__name__)}, not a string",
-        look="hand over the source itself, not the module or the kernel",
+        look="pass the source itself, not the module or the kernel",
     )
     assert isinstance(source, str)
     if 'extern "C"' not in source:
@@ -75,13 +76,12 @@ def _compiled(source: object, name: str) -> virtualgpu.Module:
         require(
             False,
             f"{error}",
-            look="the first error, at the caret and just before it (line 1 is the line of the "
-            "opening quotes)",
+            look="the first error, at the caret and just before it. Line 1 is the line of "
+            "the opening quotes",
         )
     require(
         name in module.entries,
-        f"there is no kernel `{name}` in this source; its kernels: "
-        f"{', '.join(module.entries) or 'none'}",
+        f"this source has no kernel `{name}`. Kernels in it: {', '.join(module.entries) or 'none'}",
         look=f"`__global__ void {name}(…)`",
     )
     return module
@@ -94,8 +94,8 @@ def _launch(module, name: str, blocks: int, threads: int, arguments: Sequence) -
     except LaunchError as error:
         require(
             False,
-            f"the check launches `{name}` with what the exercise says, and the kernel takes "
-            f"something else: {str(error).partition(': ')[0]}",
-            look=f"the parameters of `__global__ void {name}(…)`, as they were given",
+            f"the parameters of `{name}` differ from the arguments that the exercise passes "
+            f"to it: {str(error).partition(': ')[0]}",
+            look=f"the parameters of `__global__ void {name}(…)`. Compare them with the exercise",
         )
     return copies

@@ -1,8 +1,9 @@
-"""Check of host functions: the device has to compute an answer, not the host.
+"""Checks that the device, and not the host, computes the answer of a host function.
 
-A function that gets arrays of the host has to carry them to the device, which then gets others
-(:func:`with_other_values`): what kernels computed becomes that of the others. A function that gets
-arrays of the device has to leave them there (:func:`leaving`).
+A function that receives host arrays must copy them to the device. The check replaces the values on
+the way (:func:`with_other_values`), so that results of kernels follow the replaced values and
+results of the host do not. A function that receives device arrays must leave them on the device
+(:func:`leaving`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from gpucourse.judging.exchange import CASTS, Diverged, Exchange
 from gpucourse.wording import many
 from virtualgpu.api import VirtualDevice
 
-#: Bytes that the host may read in the first of two calls, to read them again in the second.
+#: Bytes that the host may read in the first call, which are shown to it again in the second.
 ROOM = 1 << 26
-#: Bytes that may leave the device: a length, a largest number, an answer to an `if`.
+#: Bytes that may leave the device, enough for a length, a maximum or the condition of an `if`.
 NUMBERS = 64
 HOST = "computed on the host, not by a kernel"
 
@@ -39,10 +40,11 @@ def with_other_values(
 ) -> Any:
     """Return the result of ``call`` while the device gets the second value of each pair.
 
-    It is called twice, once as it is: see :class:`ToTheLastLaunch`. Fails the check where nothing
-    was exchanged. Elements are recognised by their values: random numbers. Where the virtual GPU
-    does not answer, nothing is called: returns None, as for an answer that may carry them
-    ``by_any_way``, also one that is not seen here, and of which nothing was exchanged.
+    ``call`` runs twice, the first time with unchanged values: see :class:`ToTheLastLaunch`. The
+    check fails if no value was exchanged in the second run. Elements are recognised by their
+    values, which are random numbers. If the virtual GPU does not answer, ``call`` does not run and
+    the result is None. With ``by_any_way``, an answer may copy its values in ways that are not
+    observed here; if nothing was exchanged, the result is then None as well.
     """
     if not virtualgpu.answers():
         return None
@@ -56,25 +58,25 @@ def with_other_values(
     except Diverged:
         require(
             False,
-            f"{case}, called twice with the same values, the function does not launch "
-            "and copy the same",
+            f"{case}, two calls of the function with the same values do not make the same "
+            "launches and copies",
             look=look,
         )
     if by_any_way and not second.done:
         return None
     require(
         second.done,
-        f"{case}, the answer is right, but {HOST}: none of the values that came "
-        "in went to the device",
+        f"{case}, the answer is right, but {HOST}: none of its arguments' values were copied "
+        "to the device",
         look=look,
     )
     return answer
 
 
 class ToTheLastLaunch(Exchange):
-    """Exchange in which the host reads the device's data after its last launch.
+    """Exchange that lets the host read the device's own data after the last launch.
 
-    No kernel gets that any more, and what the host makes of it follows the device.
+    No later kernel receives this data, so whatever the host computes from it follows the device.
     """
 
     _before_last_launch = 0
@@ -90,11 +92,11 @@ class ToTheLastLaunch(Exchange):
 
     @property
     def before(self) -> list[np.ndarray]:
-        """Return the bytes that the host has read before its last launch."""
+        """Return the data that the host has read before its last launch."""
         return self.heard[: self._before_last_launch]
 
     def launched(self) -> None:
-        """Handle the start of a kernel. Raises Diverged."""
+        """Note the start of a kernel; raise Diverged if the host has read more than before."""
         self._before_last_launch = self._reads
         if self._shown is not None and self._reads > len(self._shown):
             raise Diverged
@@ -106,14 +108,14 @@ class ToTheLastLaunch(Exchange):
         return super().to_host(data)
 
     def _as_known(self, data: np.ndarray) -> np.ndarray:
-        """Return values that come back unchanged as the host has them: no kernel made them."""
+        """Return unmodified inputs with the host's values, because no kernel computed them."""
         same = (known for known, other in self._pairs if np.array_equal(data, _raw(other)))
         return next(map(_raw, same), data)
 
 
 @contextmanager
 def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
-    """Have copies of the virtual GPU pass through ``exchange``, and launches told to it."""
+    """Pass the copies of the virtual GPU through ``exchange`` and report each launch to it."""
     write, read, launch = VirtualDevice.write, VirtualDevice.read, VirtualDevice.launch
 
     def written(device: VirtualDevice, address: int, data: np.ndarray) -> None:
@@ -133,7 +135,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         return call
 
     def exchanged(values: Any) -> Any:
-        """Pass CuPy's values through the exchange, which its copies would bypass."""
+        """Pass values for CuPy through the exchange, because its copies bypass the device's."""
         if not isinstance(values, np.ndarray) or values.dtype.kind not in CASTS:
             return values
         return exchange.to_device(_raw(values)).view(values.dtype).reshape(values.shape)
@@ -145,7 +147,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         return call
 
     def fetched(way: Callable, name: str, get: Callable) -> Callable:
-        """Wrap a way to the host so that it returns what the exchange gives."""
+        """Wrap a method that copies to the host so that its values pass through the exchange."""
 
         def call(array: Any, *arguments: Any, **options: Any) -> Any:
             if _of_a_library(sys._getframe(1)):
@@ -168,7 +170,7 @@ def exchanging(exchange: ToTheLastLaunch) -> Iterator[None]:
         def patch(owner: Any, name: str, new: Callable) -> None:
             patches.enter_context(mock.patch.object(owner, name, new))
 
-        # Copies of CuPy's arrays do not pass through the device's own.
+        # CuPy arrays do not use the device's read and write for their copies.
         if (cupy := sys.modules.get("cupy")) is not None:
             kind = cupy.ndarray
             for name in ("asarray", "array", "ascontiguousarray"):
@@ -189,22 +191,22 @@ def _raw(values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Left:
-    """Copies from the device: the number of calls, and their bytes together."""
+    """Copies from the device to the host: each call, and the total number of bytes."""
 
     calls: list[tuple[int, str]] = field(default_factory=list)
     nbytes: int = 0
 
     def demand_none(self, case: str, look: str) -> None:
-        """Fail the check for more than a few numbers."""
+        """Fail the check if more than a few numbers were copied."""
         require(
             self.nbytes <= NUMBERS,
-            f"{case}, `{max(self.calls, default=(0, ''))[1]}` takes data from the device: "
-            f"{many(self.nbytes, 'byte')} in all, and the host computes with them",
+            f"{case}, `{max(self.calls, default=(0, ''))[1]}` takes data from the device "
+            f"({many(self.nbytes, 'byte')} in all), so the host computes with them",
             look=look,
         )
 
 
-#: Libraries that may take from the device for themselves.
+#: Libraries whose own copies from the device are allowed.
 _LIBRARIES = (
     "cudf",
     "cupy",
@@ -215,9 +217,9 @@ _LIBRARIES = (
     "gpustandins",
     "virtualgpu",
 )
-#: Methods of cuDF's tables and columns that write them out, as text or into a file.
+#: Methods of cuDF tables and columns that write them as text or to a file.
 _WRITTEN = ("to_csv", "to_json", "to_dict", "to_parquet", "to_orc", "to_feather", "to_hdf")
-#: Methods of CuPy's arrays that give the host what it can read.
+#: Methods of CuPy arrays that copy values to the host.
 _OUT_OF_CUPY = (
     "get",
     "tolist",
@@ -232,16 +234,19 @@ _OUT_OF_CUPY = (
 
 
 def _of_a_library(caller: FrameType) -> bool:
-    """Return True if a library copies for itself; asnumpy copies for its caller, by any name."""
+    """Return True if a library copies for its own use.
+
+    ``asnumpy`` copies for its caller, under whatever name it was imported.
+    """
     library = caller.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES
     return library and caller.f_code.co_name != "asnumpy"
 
 
 @contextmanager
 def leaving() -> Iterator[Left]:
-    """Yield the copies to the host by others than the libraries.
+    """Yield a record of the copies to the host that no library makes for itself.
 
-    They are of arrays of CuPy, Numba and cuDF.
+    It covers arrays of CuPy, Numba and cuDF.
     """
     left = Left()
 
@@ -249,7 +254,7 @@ def leaving() -> Iterator[Left]:
         def call(*arguments: Any, **options: Any) -> Any:
             inside = _of_a_library(sys._getframe(1))
             taken = original(*arguments, **options)
-            # A column of text has no such interface, and raises TypeError to say so.
+            # a text column raises TypeError instead of AttributeError for this attribute
             on_device = hasattr(taken, "to_pandas") or hasattr(taken, "__cuda_array_interface__")
             if not inside and not on_device:
                 nbytes = 8 * arguments[0].size if name in _WRITTEN else _nbytes(taken)
@@ -270,13 +275,13 @@ def leaving() -> Iterator[Left]:
                     new: Any = property(watched(name, original.fget))
                 else:
                     new = watched(name, original)
-                with suppress(TypeError):  # a type of CuPy's own that cannot be changed
+                with suppress(TypeError):  # some of CuPy's types are compiled and cannot be patched
                     patches.enter_context(mock.patch.object(owner, name, new))
         yield left
 
 
 def _ways_out() -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Return loaded types and modules, with those of their functions that give the host values."""
+    """Yield loaded types, each with the names of its methods that copy values to the host."""
     of_frames = (
         "to_numpy",
         "to_pandas",

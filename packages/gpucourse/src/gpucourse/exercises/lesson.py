@@ -1,4 +1,4 @@
-"""``lesson("06_numba_cuda")``: the checks and hints that a lecture's first cell loads."""
+"""Function ``lesson``, with which a lecture's first cell loads its checks and hints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpucourse.exercises.predictions import predictions
 def lesson(id: str) -> tuple[Callable[..., None], Callable[[str], None], Callable[..., None]]:
     """Return ``check``, ``hint`` and ``predict`` of a lecture.
 
-    In its first cell::
+    The first cell of a lecture calls it::
 
         from gpucourse import lesson
         check, hint, predict = lesson("06_numba_cuda")

@@ -1,7 +1,7 @@
-"""Checks of the method of an answer, where an exercise prescribes one.
+"""Checks of an answer's method, for exercises that prescribe one.
 
-Asked of what runs, and not of the words of the source: of the lines of Python that run, of the
-program that JAX makes of the function, or of what is called on the way.
+The checks observe the running code and not the text of the source: the Python lines that run, the
+JAX program of the function, or the calls that it makes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpucourse.exercises.checks import require
 
 
 def lines_run(function: Callable, *arguments: Any) -> int:
-    """Count the lines that run in the function's own file or cell.
+    """Count the lines that run in the file or cell of the function.
 
-    Lines of functions that it calls by name count too.
+    Lines of functions that it calls by name count as well.
     """
     files = {code.co_filename for code in _codes(function)}
     count = 0
@@ -42,11 +42,11 @@ def lines_run(function: Callable, *arguments: Any) -> int:
 
 
 def as_python(function: Any) -> Callable:
-    """Return the Python function that Numba compiled; those that it calls are Python's too."""
+    """Return a Numba function as Python, including the Numba functions that it calls."""
     made: dict[int, Callable] = {}
 
     def plain(one: Any) -> Callable:
-        one = getattr(one, "_dispatcher", one)  # of a ufunc
+        one = getattr(one, "_dispatcher", one)  # a ufunc keeps its compiled function here
         source = getattr(one, "py_func", one)
         if id(source) not in made:
             names = dict(source.__globals__)
@@ -63,7 +63,7 @@ def as_python(function: Any) -> Callable:
 
 
 def _codes(function: Any) -> Iterator[CodeType]:
-    """Yield the code of the function, and of those that it calls by name, directly or not."""
+    """Yield the code of the function and of all functions that it calls by name."""
     waiting, seen = [function], set()
     while waiting:
         one = waiting.pop()
@@ -78,7 +78,7 @@ def _codes(function: Any) -> Iterator[CodeType]:
 
 
 def inner_codes(code: CodeType | None) -> Iterator[CodeType]:
-    """Yield the code of the function, and of the functions that it defines; of None, none."""
+    """Yield the code of a function and of the functions defined inside it; nothing for None."""
     if code is None:
         return
     yield code
@@ -88,7 +88,7 @@ def inner_codes(code: CodeType | None) -> Iterator[CodeType]:
 
 
 def _code(function: Any) -> CodeType:
-    function = getattr(function, "func", function)  # of a partial
+    function = getattr(function, "func", function)  # a functools.partial
     function = getattr(function, "__wrapped__", function)
     return getattr(function, "py_func", function).__code__
 
@@ -107,7 +107,7 @@ def equations(jaxpr: Any, into: Callable[[Any], bool] = lambda equation: True) -
 
 
 def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()) -> Counter[str]:
-    """Count each primitive in the program that JAX makes of the function."""
+    """Count each primitive in the JAX program of the function."""
     import jax
 
     closed = jax.make_jaxpr(function, static_argnums=static)(*arguments)
@@ -115,9 +115,9 @@ def primitives(function: Callable, *arguments: Any, static: tuple[int, ...] = ()
 
 
 def _is_own(equation: Any) -> bool:
-    """Return True if no whole-array function of JAX's library is called here.
+    """Return False for a call of a JAX library function that contains a loop of its own.
 
-    ``jnp.searchsorted`` halves in a loop, for example.
+    ``jnp.searchsorted``, for example, bisects in a loop.
     """
     return equation.params.get("name") != "searchsorted"
 
@@ -125,29 +125,29 @@ def _is_own(equation: Any) -> bool:
 def require_all_at_once(
     function: Callable, *arguments: Any, look: str, static: tuple[int, ...] = (), allowed: int = 0
 ) -> Counter[str]:
-    """Return a JAX program's primitives, and require one without more loops than allowed.
+    """Return a JAX program's primitives, and require at most ``allowed`` loops.
 
-    It must not call back into Python either.
+    The program must not call back into Python.
     """
     found = primitives(function, *arguments, static=static)
     require_no_callback(found, look)
     require(
         found["scan"] + found["while"] <= allowed,
-        "right, but one element comes after the other, in a loop: a GPU would have one thread "
-        "at work",
+        "the answer is right, but one element comes after the other, in a loop, so only one "
+        "thread of a GPU would work",
         look=look,
     )
     return found
 
 
 def require_no_callback(found: Collection[str], look: str) -> None:
-    """Require that none of the primitives of a program hands its values to Python.
+    """Require that no primitive of a program passes its values to Python.
 
-    What prints them, ``jax.debug.print``, may stand there.
+    ``jax.debug.print``, which only prints them, is allowed.
     """
     require(
         not {"pure_callback", "io_callback"} & set(found),
-        "right, but the program calls back into Python: the host computes",
+        "the answer is right, but the program calls back into Python: the host computes it",
         look=look,
     )
 
@@ -160,9 +160,9 @@ def without(
     look: str,
     when: Callable[..., bool] = lambda *arguments: True,
 ) -> Iterator[None]:
-    """Fail the check if ``function`` calls one of (module, name), also under another name.
+    """Fail the check if ``function`` calls a forbidden ``(module, name)``, under any name.
 
-    ``when`` says, of the arguments of a call, whether it counts.
+    ``when`` takes the arguments of a call and returns True if the call counts.
     """
     scope = getattr(getattr(function, "__wrapped__", function), "__globals__", {})
     with ExitStack() as patches:

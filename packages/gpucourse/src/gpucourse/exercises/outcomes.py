@@ -1,4 +1,4 @@
-"""Display of a check's outcome and of hints, in a notebook and in a terminal."""
+"""Display of check outcomes and hints, in a notebook and in a terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpucourse.exercises import bounds, reasons
 from gpucourse.exercises.reasons import places
 from gpucourse.system.language import _
 
-#: The machine-readable part of a check's output, for tests that run notebooks.
+#: Machine-readable part of a check's output, for tests that run notebooks.
 CHECK_MIME = "application/vnd.gpucourse.check+json"
 
-# Blue and vermilion of Okabe and Ito's palette: told apart by colour-blind readers too.
-# Hints take its orange, predictions its sky blue.
+# Blue and vermilion of Okabe and Ito's palette, which colour-blind readers can distinguish. Hints
+# use its orange, predictions its sky blue.
 _PASSED, _FAILED, _HINT = "#0072B2", "#D55E00", "#E69F00"
 ASKED = "#56B4E9"
 _EMPHASIS = re.compile(r"(?<![\w*)\]])\*(\w(?:[^*\n]*\w)?)\*(?![\w*])")
@@ -25,7 +25,7 @@ _EMPHASIS = re.compile(r"(?<![\w*)\]])\*(\w(?:[^*\n]*\w)?)\*(?![\w*])")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a check; ``next_step`` is a call the learner can make for help."""
+    """Outcome of a check; ``next_step`` is a call with which the learner gets help."""
 
     name: str
     passed: bool
@@ -69,16 +69,16 @@ class _Hints:
 
 
 class Said(str):
-    """A text that a notebook shows as it reads, without quotes."""
+    """A text that a notebook displays without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def show(shown: object, place: Any = None) -> Any:
-    """Display in a notebook, print anywhere else.
+    """Display an object in a notebook, or print it anywhere else.
 
-    In a notebook, returns the place where it stands: given back, the next takes its place.
+    In a notebook, return the display handle. Pass it as ``place`` to replace what it shows.
     """
     ipython = sys.modules.get("IPython")
     if ipython is None or ipython.get_ipython() is None:
@@ -93,13 +93,13 @@ def show(shown: object, place: Any = None) -> Any:
 
 
 def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | None) -> None:
-    """Show the hints unfolded so far, of ``total``, and what comes after them."""
+    """Show the first hints of ``total``, and how to see the next hint or the answer."""
     if len(hints) < total:
-        more = _('hint("{name}") once more shows the next one').format(name=name)
+        more = _('call hint("{name}") again for the next hint').format(name=name)
     elif solution is not None:
-        more = _("that was the last hint; the answer is in {path}").format(path=solution.as_posix())
+        more = _("this is the last hint; the answer is in {path}").format(path=solution.as_posix())
     else:
-        more = _("that was the last hint; your teacher has the answer")
+        more = _("this is the last hint; your teacher has the answer")
     told = [
         (_("Hint {number} of {total}:").format(number=number, total=total), hint)
         for number, hint in enumerate(hints, start=1)
@@ -111,11 +111,11 @@ def show_hints(name: str, hints: tuple[str, ...], total: int, solution: Path | N
 
 
 def describe_error(error: BaseException) -> tuple[str, str | None]:
-    """Return the learner's exception as a pair: the fault, and the place to look at."""
+    """Return the learner's exception as a pair of the fault and the place to look at."""
     where = places(error)[-1:]
     look = str(where[0]) if where else None
     if isinstance(error, bounds.NeverEnds):
-        return _("your code was still running after {seconds:g} s, and was stopped").format(
+        return _("your code was still running after {seconds:g} s, so the check stopped it").format(
             seconds=bounds.SECONDS
         ), look
     return "\n".join(reasons.told(error)), look

@@ -1,25 +1,27 @@
-"""``predict("who-am-i", "2", "4", "8")``: guesses at a cell's output before it runs.
+"""Function ``predict``, with which learners guess a cell's output before it runs.
 
-A lecture's first cell fetches the function with its checks (:mod:`gpucourse.exercises.lesson`), a
-project's first question alone::
+``predict("who-am-i", "2", "4", "8")`` asks the question ``who-am-i``. A lecture's first cell loads
+``predict`` together with the checks (:mod:`gpucourse.exercises.lesson`); the first question of a
+project loads only ``predict``::
 
     from gpucourse.exercises.predictions import predictions
     predict = predictions("01_fill_a_histogram")
 
-In JupyterLab the choices are buttons (Tab and Enter will do). The first answer goes into the
-learner's records (:mod:`gpucourse.learner.records`), and into the room's counts for those who
-joined it (:mod:`gpucourse.learner.room`). Whether it was right, and why a wrong one tempts, stays
-folded, so that the cell can be run first; *show me* unfolds it without a guess. A cell that is run
-again shows the guess that was recorded. Buttons whose kernel was restarted say so, and a notebook
-is saved without them (:mod:`gpucourse.notebook.server`): opened again, it shows the folds.
+In JupyterLab the choices are buttons, which the keys Tab and Enter also reach. The first answer is
+kept in the learner's records (:mod:`gpucourse.learner.records`) and added to the counts of the
+room that the learner has joined (:mod:`gpucourse.learner.room`). The verdict and the reason why a
+wrong answer is tempting stay folded, so that the learner can run the cell first; the button *show
+me* shows them without a guess. When the cell runs again, it shows the recorded guess. After a
+restart of the kernel, the buttons tell the learner to run the cell again. A notebook is saved
+without its buttons (:mod:`gpucourse.notebook.server`), so that it shows the folds when it is
+opened again.
 
-Where no learner's kernel answers (the site, slides, a notebook that was run elsewhere, Colab, a
-page without ipywidgets), each choice is an HTML ``details`` element with its reason inside. In a
-terminal, ``predict(…, guess="8")`` answers; it does so in a notebook too.
+Where no kernel of a learner answers (the site, slides, a notebook that was run elsewhere, Colab, a
+page without ipywidgets), each choice is an HTML ``details`` element that contains its reason. In a
+terminal, ``predict(…, guess="8")`` answers the question; this works in a notebook as well.
 
-The explanation of what came out is a cell of the lesson, below the one that was predicted; the
-build folds it. Reasons stand in the lesson's ``predictions.toml``
-(:mod:`gpucourse.course.predictions`).
+The cell of the lesson below the predicted one explains the output; the build folds it. The reasons
+are in the lesson's ``predictions.toml`` (:mod:`gpucourse.course.predictions`).
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ from gpucourse.exercises.outcomes import ASKED, edged, marked_up, show
 from gpucourse.learner import records, room
 from gpucourse.system.language import _
 
-#: What buttons are in an output; it means something while their kernel runs.
+#: MIME type of widgets in an output; they need the kernel that made them.
 WIDGET = "application/vnd.jupyter.widget-view+json"
-# ipywidgets marks what belongs to a kernel that is gone with the last of these classes.
+# ipywidgets adds the last of these classes to the widgets of a kernel that has ended.
 _GONE = """<style>
 .gpucourse-asked .gpucourse-gone { display: none }
 .gpucourse-asked.jupyter-widgets-disconnected::before { content: none }
@@ -69,8 +71,12 @@ def predictions(id: str) -> Callable[..., None]:
     def predict(name: str, *choices: str, guess: object = None) -> None:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "see its predictions.toml"
-            raise UnknownPrediction(f"{id} has no prediction {name!r}: {hint}")
+            hint = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else ("its predictions are in predictions.toml")
+            )
+            raise UnknownPrediction(f"{id} has no prediction {name!r}; {hint}")
         asked = known[name]
         choices = tuple(asked.shown.get(choice, choice) for choice in choices)
         for mistake in asked.mistakes(choices):
@@ -94,7 +100,9 @@ def predictions(id: str) -> Callable[..., None]:
             return
         given = asked.shown.get(str(guess), str(guess))
         if given not in choices:
-            raise UnknownPrediction(f"{given!r} is no choice here: {', '.join(map(repr, choices))}")
+            raise UnknownPrediction(
+                f"{given!r} is not one of the choices, which are {', '.join(map(repr, choices))}"
+            )
         keep(given)
         show(Answered(asked, given))
 
@@ -111,7 +119,8 @@ class Question:
 
     def __str__(self) -> str:
         return f"{_('Your guess:')} {' · '.join(self.choices)}\n" + _(
-            '(Settle on one, then run the next cell; or answer here: predict(…, guess="…"))'
+            "(Choose one, then run the next cell. To record your guess, call predict(…, "
+            'guess="…").)'
         )
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -123,7 +132,7 @@ class Question:
         folds = "".join(
             _fold(marked_up(choice), _verdict(self.asked, choice)) for choice in self.choices
         )
-        asks = _("<b>Your guess?</b> Settle on one and see what comes out; then open it.")
+        asks = _("<b>Your guess?</b> Choose one, run the next cell, then open your choice here.")
         return edged(f"{asks}{folds}", ASKED)
 
 
@@ -150,7 +159,7 @@ class Answered:
         folded = _fold(_("Was it right?"), _verdict(self.asked, self.guess))
         return edged(
             f"<b>{_('Your guess:')}</b> {marked_up(_sentence(self.guess))} "
-            f"{_('Now see what comes out. Then open this:')}{folded}",
+            f"{_('Now run the next cell. Then open this:')}{folded}",
             ASKED,
         )
 
@@ -173,7 +182,7 @@ class Told:
         told = [
             _against(asked, choice) for choice in self.question.choices if choice in asked.wrong
         ]
-        told.append(f"{_answer(asked)} {_('The reason is folded below the cell.')}")
+        told.append(f"{_answer(asked)} {_('The explanation is folded below the next cell.')}")
         return edged("".join(f"<p>{each}</p>" for each in told), ASKED)
 
 
@@ -210,7 +219,9 @@ def _buttons(question: Question) -> tuple[Any, Callable[[Callable], None]] | Non
     }
     told = ipywidgets.Button(description=_("show me"), layout=wide, tooltip=_("without a guess"))
     row = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
-    gone = _("The Python behind these buttons was restarted: run this cell again, then choose.")
+    gone = _(
+        "Python was restarted, so these buttons no longer work. Run this cell again, then choose."
+    )
     label = ipywidgets.HTML(
         f'<b>{_("Your guess:")}</b>&nbsp;{_GONE}<span class="gpucourse-gone">{gone}</span>'
     )
@@ -231,7 +242,7 @@ def _verdict(asked: Prediction, choice: str) -> str:
         return f"{_against(asked, choice)} {_answer(asked)}"
     return (
         f"<b>{_('You are right:')}</b> {marked_up(_sentence(choice))} "
-        f"{_('The reason is folded below the cell.')}"
+        f"{_('The explanation is folded below the next cell.')}"
     )
 
 

@@ -1,8 +1,8 @@
-"""Exceptions as learners read them: their own lines, the reason, the advice.
+"""Exceptions as learners see them: their own lines, the reason and the advice.
 
-One rule for cells, checks and project tests. Of a traceback the learner's own frames stay; of a
-compiler's message (Numba's have hundreds of lines) what is about the code (:mod:`.advice` says what
-to do).
+Cells, checks and project tests share these rules. Only the learner's own frames of a traceback are
+shown. Of a compiler's message, which can have hundreds of lines in Numba, only the part about the
+learner's code is shown. :mod:`.advice` adds what to do.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from gpucourse.wording import shortened
 from virtualgpu import sources
 from virtualgpu.api import compiled_lines
 
-#: Of what is shown of an error, the line that tells how to see the rest among them.
+#: Lines shown of an error, including the line that tells how to see the whole traceback.
 MOST_LINES = 12
 CUT = "…"
 _MOST_PLACES, _MOST_REASON, LENGTH = 3, 7, 300
 
-# Colours, where in memory a function and on the disk a module happens to be, Numba's own names for
-# values, and the place that it puts after its reason.
+# Colours, addresses of functions and paths of modules, Numba's internal names for values, and the
+# place that Numba appends to its reason.
 _IRRELEVANT = re.compile(
     r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+| for '\$\w+\.\d+', defined at None"
     r"|(?<=') from '[^'\n]*'(?=>)|\.? Raised from (None|\S+ \(\d+\))$"
 )
-# A cell, as IPython names its file; JAX's messages have it.
+# A cell, as IPython names its file; messages of JAX contain this name.
 _CELL = re.compile(r"(\S*ipykernel_\d+\S*\.py):(\d+)(:\d+)?")
 _NUMBAS_PLACE = re.compile(
     r'File "([^"]+)", line (\d+):| (?:at|Raised from) (\S+) \((\d+)\)$', re.MULTILINE
 )
 _NO_IMPLEMENTATION = re.compile(r"No implementation of function .* found for signature:\s+>>> (.+)")
-# Where Numba turns from the reason to its own progress and to the sources, which are told apart.
+# Numba's message continues here with its own progress and with source lines, which are extracted
+# separately.
 _PROGRESS = re.compile(r"^(During: |File \"|There (is|are) \d+ candidate)", re.MULTILINE)
-# JAX's message about a failed callback: the exception's words contain the traceback.
+# JAX's message about a failed callback, which includes the traceback of the exception.
 _CALLBACK = re.compile(r"error calling callback: Traceback \(most recent call last\):\n")
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in .*\n(?:    .*\n)*', re.MULTILINE)
 _JAX_ON_ITSELF = re.compile("JAX has removed its internal frames")
@@ -54,7 +55,7 @@ _ARGUMENTS = re.compile(r"^This error may have been caused by .*", re.MULTILINE 
 
 
 class LearnerLine(NamedTuple):
-    """A line of the learner's."""
+    """A line of the learner's code."""
 
     filename: str
     line: int
@@ -65,7 +66,7 @@ class LearnerLine(NamedTuple):
 
 
 def explained(error: BaseException) -> list[str]:
-    """Return place, reason and remedy in fewer than :data:`MOST_LINES` lines."""
+    """Return places, reason and advice in fewer than :data:`MOST_LINES` lines."""
     found = places(error)
     if len(found) > _MOST_PLACES:
         found = [found[0], *found[1 - _MOST_PLACES :]]
@@ -74,7 +75,7 @@ def explained(error: BaseException) -> list[str]:
 
 
 def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
-    """Return the kind of error, its reason in ``most`` lines, and the advice."""
+    """Return the type of the error, its reason in at most ``most`` lines, and the advice."""
     notes = [note for note in getattr(error, "__notes__", ()) if not _JAX_ON_ITSELF.search(note)]
     lines = [reason(error), *notes]
     lines = [line for text in lines for line in text.split("\n") if line.strip()]
@@ -85,13 +86,13 @@ def told(error: BaseException, most: int = _MOST_REASON) -> list[str]:
 
 
 def advised(error: BaseException) -> list[str]:
-    """Return the advice on its own line; none where it is not known."""
+    """Return the advice as a list of one line, which is empty if there is none."""
     advice = advise(error)
     return [f"→ {advice}"] if advice else []
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of ``error`` without what a compiler adds about itself."""
+    """Return the message of ``error`` without the parts about the compiler itself."""
     text = _IRRELEVANT.sub("", str(error))
     text = _CELL.sub(lambda found: f"{sources.name(found[1])} line {found[2]}", text)
     if _CALLBACK.search(text):
@@ -111,7 +112,7 @@ def is_compilers(error: BaseException) -> bool:
 
 
 def places(error: BaseException) -> list[LearnerLine]:
-    """Return the learner's lines on the way to ``error``: callers, then the compiled one."""
+    """Return the learner's lines that led to ``error``, callers first, compiled code last."""
     frames = [*traceback.walk_tb(error.__traceback__)]
     called = [
         LearnerLine(frame.f_code.co_filename, line)
@@ -124,9 +125,9 @@ def places(error: BaseException) -> list[LearnerLine]:
 
 
 def _named(message: str) -> Iterator[LearnerLine]:
-    """Yield the learner's places that a compiler's message names, the cause last.
+    """Yield the learner's lines that a compiler's message names, the cause last.
 
-    They are Numba's, or the innermost in a JAX callback.
+    The message is Numba's. From a failed JAX callback, only the innermost line is returned.
     """
     if _CALLBACK.search(message):
         *_, inside = re.split(r"jax/_src/callback\.py", message)
@@ -140,7 +141,7 @@ def _named(message: str) -> Iterator[LearnerLine]:
 
 
 def _place(path: str, line: int) -> LearnerLine | None:
-    """Return a line that a compiler names, where the learner wrote it."""
+    """Return a line that a compiler names, or None if the learner did not write it."""
     filename = path if path.startswith("<") else os.path.abspath(path)
     theirs = sources.text(filename, line) and _is_theirs(filename)
     return LearnerLine(filename, line) if theirs else None
@@ -164,7 +165,7 @@ def _files_of_checks() -> Iterator[str | None]:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Return the folders of code that no learner wrote."""
+    """Return the folders of the code that no learner writes."""
     files = (virtualgpu.__file__, gpustandins.__file__, __file__)
     ours = (os.path.dirname(os.path.dirname(path)) for path in files)
     paths = sysconfig.get_paths()

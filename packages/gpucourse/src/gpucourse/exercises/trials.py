@@ -1,7 +1,7 @@
 """Trial launches of a learner's kernel, for the checks of lectures.
 
-Kernels run on the virtual GPU, also on a machine with a real one, and on copies: a wrong kernel
-does no harm, and the check can say which line of it is wrong.
+Kernels run on the virtual GPU, even on a machine with a real one, and on copies of the arguments.
+So a wrong kernel does no harm, and the check can name the line that is wrong.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from virtualgpu.errors import Location
     from virtualgpu.findings import Finding
 
-#: Lengths at which guards and reductions go wrong: both sides of a warp and of a block, next to
-#: nothing, a prime, and more than the 1,024 threads that a block can have. Messages mostly name the
-#: first ones, so these are ordinary.
+#: Lengths at which guards and reductions go wrong: below, at and above a warp and a block, almost
+#: nothing, a prime, and more than the 1,024 threads that a block can have. Most messages name the
+#: first lengths, so the list begins with ordinary ones.
 LENGTHS = (129, 128, 0, 1, 2, 31, 32, 33, 127, 257, 1009, 2003)
-#: Instructions that a thread may take for each element of its share, and each round of a tree: a
-#: sinh in double precision takes about 150 once, a walk past 1,009 elements 5,000.
+#: Instructions that a thread may use per element of its share and per round of a tree reduction. A
+#: double-precision sinh takes about 150, once; a loop over 1,009 elements takes 5,000.
 INSTRUCTIONS = 100
-#: What an output array holds before the launch: nothing may depend on it.
+#: Value in an output array before the launch; no result may depend on it.
 LEFTOVER = -999
 
 
@@ -45,16 +45,18 @@ def launched(
     reads: int = 0,
     twice: str = "",
 ) -> list:
-    """Launch on copies of the arguments; return them afterwards, NumPy's as NumPy's.
+    """Launch on copies of the arguments and return the copies, as NumPy arrays where possible.
 
-    The first ``reads`` of them are inputs: fails the check if the kernel changes one.
-    ``twice`` says where to look if two threads write one element at the same line.
+    The first ``reads`` arguments are inputs: the check fails if the kernel changes one. ``twice``
+    is the place to look at if two threads write the same element at the same line.
 
-    Awkward Arrays, which kernels cannot change, go to the device too and come back as given.
+    Awkward Arrays are copied to the device as well. Kernels cannot change them, so the argument
+    itself is returned.
 
-    First in lockstep under every checker of :func:`virtualgpu.check`, then in the order of each
-    seed (:func:`virtualgpu.schedule`). Fails the check for whatever the checkers find, and if one
-    of these orders gives another answer, however little: not for sums of floats.
+    The kernel first runs in lockstep under every checker of :func:`virtualgpu.check`, then in the
+    order of each seed (:func:`virtualgpu.schedule`). The check fails for any finding of the
+    checkers. It also fails if an order changes the answer, however little, unless the difference
+    comes from rounding in sums of floats.
     """
     require_kernel(kernel)
     what = in_words(getattr(kernel, "__name__", "kernel"), blocks, threads, arguments)
@@ -80,7 +82,7 @@ def _parameter(kernel: Any, place: int) -> str:
 
 
 def require_kernel(kernel: object) -> None:
-    """Require a kernel of Numba's."""
+    """Require a Numba kernel."""
     require_no_launch(kernel)
     require(
         hasattr(kernel, "py_func") and hasattr(kernel, "forall"),
@@ -90,11 +92,11 @@ def require_kernel(kernel: object) -> None:
 
 
 def require_no_launch(kernel: object) -> None:
-    """Require that a kernel comes without brackets: the check chooses the launch."""
+    """Require a kernel without launch brackets, because the check chooses the launch."""
     require(
         type(kernel).__name__ != "_LaunchConfiguration",
         _("this kernel already has its brackets, but the check chooses blocks and threads itself"),
-        look=_("`{name}`, its name alone").format(
+        look=_("`{name}`: pass only the name").format(
             name=getattr(getattr(kernel, "dispatcher", None), "__name__", "kernel")
         ),
     )
@@ -110,9 +112,10 @@ def watched(
 ) -> list:
     """Return the results of ``launch`` under every checker and in the order of each seed.
 
-    For launches by other libraries than Numba: see :func:`launched`, and
-    :mod:`gpucourse.exercises.cpp_trials`. A learner who waits long is told ``what`` it is.
-    Where ``atomics`` are not known yet, no advice names them; ``twice`` as for :func:`launched`.
+    It also serves launches by other libraries than Numba: see :func:`launched` and
+    :mod:`gpucourse.exercises.cpp_trials`. If the check takes long, the learner sees ``what`` as
+    its description. If ``atomics`` is False, the lessons have not introduced them and no advice
+    names them. For ``twice`` see :func:`launched`.
     """
     trial(
         _("{launch}, under every checker and in {orders} orders").format(
@@ -137,17 +140,18 @@ def watched(
         )
     require(
         not order_matters(launch, after, seeds, _same, orderless),
-        _("the answer changes with the order in which the threads run"),
+        _("the answer depends on the order in which the threads run"),
         look=_("what must have happened before this line runs, and what ensures that?"),
     )
     return after
 
 
 def _require_divided_work(launch: Callable[[], list]) -> None:
-    """Require that not every thread writes as often as there are elements.
+    """Require that the threads do not all write every element.
 
-    For a kernel with a race: the loop that a launch replaces is its commonest reason, and is told
-    before the race, which a learner may not know yet.
+    Only for a kernel with a race. The most frequent reason is a loop over all elements that was
+    left in the kernel. This is reported instead of the race, because the learner may not know
+    races yet.
     """
     with virtualgpu.profile() as profile:
         after = launch()
@@ -156,18 +160,18 @@ def _require_divided_work(launch: Callable[[], list]) -> None:
     require(
         size < 4 or threads < 2 or 2 * stores < threads * size,
         _(
-            "each of {threads:,} threads writes {each:,} times, and the largest array has {size:,} "
-            "elements: the threads do the same work, and none has a part of its own"
+            "each of {threads:,} threads writes {each:,} times, and the largest array has "
+            "{size:,} elements: the threads all do the same work instead of sharing it"
         ).format(threads=threads, each=stores // max(threads, 1), size=size),
         look=_(
-            "is there still a loop over all elements, in every thread? Let each thread take only "
-            "its own"
+            "is there still a loop over all elements in every thread? Let each thread handle "
+            "only its own"
         ),
     )
 
 
 def _write_alike(found: Finding) -> bool:
-    """Return True for a race of two threads that write at one line."""
+    """Return True for a race between two threads that write at the same line."""
     return (
         found.kind == "race"
         and found.other is not None
@@ -178,7 +182,7 @@ def _write_alike(found: Finding) -> bool:
 
 
 def _in_a_check(found: Finding, atomics: bool) -> str:
-    """Return the message of a finding with advice for a kernel that a check launches."""
+    """Return a finding's message with advice that fits a kernel launched by a check."""
     advice = found.advice
     if found.kind == "uninitialised" and "cuda.device_array" in advice:
         advice = _(
@@ -197,7 +201,7 @@ def counted(kernel: object, blocks: int, threads: int, *arguments: object) -> Co
         try:
             _launch(kernel, blocks, threads, arguments)
         except Exception:
-            pass  # what is wrong is told by the launches that check the answer
+            pass  # the launches that check the answer report the error
     return profile.counters
 
 
@@ -212,8 +216,8 @@ def require_parallel(
 ) -> None:
     """Require that the threads of one launch share the work on `items` elements.
 
-    Their memory accesses are counted, and all their instructions: a thread that walks through all
-    elements and touches only its own makes few accesses.
+    Both the memory accesses and all the instructions of each thread are counted, because a thread
+    that loops over all elements but touches only its own makes few accesses.
     """
     counters, shape = counted(kernel, blocks, threads, *arguments), ((blocks,), (threads,))
     require_shared(counters, *shape, items, look, **asked)
@@ -228,7 +232,10 @@ def require_shared(
     look: str,
     **asked: Any,
 ) -> None:
-    """Require shared work of a counted launch; `asked` as in :func:`gpucourse.expect_parallel`."""
+    """Require that the work of a counted launch is shared between its threads.
+
+    ``asked`` holds options of :func:`gpucourse.expect_parallel`.
+    """
     if found := uneven(counters, grid, block, items, **asked):
         require(
             False,
@@ -240,7 +247,7 @@ def require_shared(
 
 
 def in_words(name: str, blocks: object, threads: object, arguments: Sequence) -> str:
-    """Describe a launch for a learner who waits for it."""
+    """Describe a launch for a learner who is waiting for it."""
     sizes = [
         f"{getattr(one, 'size', len(one)):,}"
         for one in arguments
@@ -255,7 +262,7 @@ def in_words(name: str, blocks: object, threads: object, arguments: Sequence) ->
 
 
 def require_equal(got: np.ndarray, expected: np.ndarray, case: str, look: str) -> None:
-    """Require equal arrays, and name the first element that differs or was never written."""
+    """Require equal arrays; name the first element that differs or was never written."""
     _require_none(
         np.flatnonzero(got != expected), got, expected, f"{case}, element {{}}", look, look
     )
@@ -270,23 +277,26 @@ def require_close(
     rtol: float,
     atol: float = 0.0,
     place: str = "element {}",
-    rounded: str = "is something rounded to float32 on the way? It has seven digits of sixteen",
+    rounded: str = "is a value rounded to float32 on the way? float32 keeps seven of the "
+    "sixteen digits",
 ) -> None:
-    """Require floats within a tolerance, and name the first that differs or was never written.
+    """Require floats within a tolerance; name the first that differs or was never written.
 
-    `place` names an element by its index, and `rounded` is where to look if a float64 agrees to
-    1e-5. Another shape than what is expected is refused first.
+    ``place`` formats the index of an element. ``rounded`` is the place to look at if a float64
+    agrees only to 1e-5. An array of another shape fails before values are compared.
     """
     require(
         np.shape(got) == np.shape(expected),
         f"{case}, the answer has the shape {np.shape(got)}, not {np.shape(expected)}",
-        look="the length of the array",
+        look="the shape of the array that you return",
     )
     wrong = np.flatnonzero(~np.isclose(got, expected, rtol=rtol, atol=atol))
     if len(wrong) and expected.dtype == np.float64:
         k = wrong[0]
         look = rounded if np.isclose(got[k], expected[k], rtol=1e-5, atol=0) else look
-    _require_none(wrong, got, expected, f"{case}, {place}", look, "which thread has it?")
+    _require_none(
+        wrong, got, expected, f"{case}, {place}", look, "which thread handles this element?"
+    )
 
 
 def _require_none(
@@ -303,16 +313,19 @@ def _require_none(
 
 
 def held(value: float, expected: float, digits: int = 6) -> str:
-    """Describe an output array that held :data:`LEFTOVER` before the launch.
+    """Describe a value of an output array that held :data:`LEFTOVER` before the launch.
 
-    In ``digits`` digits, or as many more as tell it from what is expected.
+    It is printed with ``digits`` digits, or with more if it would otherwise look like
+    ``expected``.
     """
     if value == LEFTOVER:
         return "was never written"
     digits = digits_apart(value, expected, digits)
-    # Where a kernel adds to what stands there, 457 comes out as -542.
+    # If a kernel adds to the previous value, 457 becomes -542.
     added = np.isclose(value - LEFTOVER, expected, rtol=1e-4, atol=0) or value < 0 <= expected
-    before = f" (it was {LEFTOVER} before the launch: is something added to that?)" if added else ""
+    before = (
+        f" (it was {LEFTOVER} before the launch; does the kernel add to that?)" if added else ""
+    )
     return f"is {value:.{digits}g}{before}"
 
 
@@ -341,7 +354,7 @@ def _same(one: list, other: list) -> bool:
 
 
 def _place(location: Location) -> str:
-    """Describe a thread's location in a line: cell, line and code, block and number in it."""
+    """Describe a thread's location: the cell, the line with its code, block and thread."""
     code = sources.text(location.filename, location.line)
     where = f"{sources.name(location.filename)} line {location.line}: `{code}`"
     if location.block is None or location.thread is None:

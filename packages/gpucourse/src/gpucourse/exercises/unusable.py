@@ -1,8 +1,9 @@
-"""Messages for an answer that a check cannot use because of its type or its result.
+"""Messages for an answer whose type or result a check cannot use.
 
-A check goes on with what the learner's function returns. Where that is None, a text or an array of
-another shape, NumPy or the check's own lines fail on it, far from anything that the learner wrote.
-Then the check runs once more, with what their functions return written down.
+A check computes with the value that the learner's function returns. If this is None, a string or
+an array of a wrong shape, NumPy or the check's own code fails, far from any line that the learner
+wrote. Then the check runs once more, and the return values of the learner's functions are recorded
+for the message.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from gpucourse.exercises.reasons import is_compilers, places, reason
 from gpucourse.system.language import _
 
-#: What lines of a check raise about a value that is not what they expect.
+#: Exceptions that code of a check raises for an unexpected value.
 _ABOUT_VALUES = (
     TypeError,
     ValueError,
@@ -38,7 +39,7 @@ _LENGTH = 200
 def said(
     error: BaseException, check: Callable[..., object], answers: tuple
 ) -> tuple[str, str | None] | None:
-    """Return the fault and the place to look at; None if the learner's code raised ``error``."""
+    """Return the fault and the place to look at, or None if the learner's code raised ``error``."""
     if not isinstance(error, _ABOUT_VALUES) or is_compilers(error) or places(error):
         return None
     why = reason(error)
@@ -48,7 +49,7 @@ def said(
     if other is not None:
         return (
             _("this is {what}, not a function").format(what=described(other)),
-            _("the function's name, without quotes and parentheses"),
+            _("pass the name of your function, without quotes or parentheses"),
         )
     first = f"{type(error).__name__}: {why}".splitlines()[0][:_LENGTH]
     if handed := [described(one) for one in answers if not callable(one)]:
@@ -56,7 +57,7 @@ def said(
             what=", ".join(handed), why=first
         ), None
     codes = {code for one in answers if (code := _code(one))}
-    # In code whose lines are not at hand; compiled, it leaves its name and file alone.
+    # The source of the function is not available; in compiled code only its name and file remain.
     where = {(code.co_filename, code.co_name) for code in codes}
     if any(
         (frame.f_code.co_filename, frame.f_code.co_name) in where
@@ -70,12 +71,12 @@ def said(
         _("your function returns {what}, which the check cannot use ({why})").format(
             what=described(given[-1]), why=first
         ),
-        _("its `return`: what does the exercise ask for?"),
+        _("the `return` of your function: what should it return?"),
     )
 
 
 def only_compares(answers: tuple) -> str | None:
-    """Return the place of a line ``out[i] == …`` in an answer, which writes nothing."""
+    """Return a message about a line ``out[i] == …`` in an answer, which writes nothing."""
     for answer in answers:
         try:
             text = textwrap.dedent(inspect.getsource(getattr(answer, "py_func", answer)))
@@ -91,13 +92,14 @@ def only_compares(answers: tuple) -> str | None:
             ):
                 left, right = map(ast.unparse, (node.value.left, node.value.comparators[0]))
                 return _(
-                    "`{left} == {right}` compares the two and writes nothing: `{left} = {right}`"
+                    "`{left} == {right}` only compares the two and writes nothing. Write "
+                    "`{left} = {right}`"
                 ).format(left=left, right=right)
     return None
 
 
 def described(value: object) -> str:
-    """Describe a value in a few words: its type, its shape, itself where it is short."""
+    """Describe a value by its type and shape, or by itself if it is short."""
     if value is None:
         return "None"
     kind = type(value).__name__
@@ -109,7 +111,7 @@ def described(value: object) -> str:
 
 
 def _given(check: Callable[..., object], answers: tuple, codes: set[CodeType]) -> list:
-    """Return the results of the learner's functions while the check runs again."""
+    """Run the check again and return the results of the learner's functions."""
     found: list = []
 
     def heard(frame: FrameType, event: str, argument: Any) -> None:
@@ -120,22 +122,22 @@ def _given(check: Callable[..., object], answers: tuple, codes: set[CodeType]) -
         return found
     before, jax = sys.getprofile(), sys.modules.get("jax")
     if jax is not None:
-        jax.clear_caches()  # what it has traced, it does not call again
+        jax.clear_caches()  # JAX does not call a function again if its trace is cached
     sys.setprofile(heard)
     try:
         check(*answers)
     except Exception:
-        pass  # as the first time
+        pass  # the same exception as in the first run
     finally:
         sys.setprofile(before)
     return found
 
 
 def _returns(frame: FrameType) -> bool:
-    """Return True if it returns there, and is not left by an exception."""
+    """Return True if the function returns here instead of raising an exception."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 
 def _code(answer: object) -> CodeType | None:
-    answer = getattr(answer, "__wrapped__", answer)  # of jax.jit
+    answer = getattr(answer, "__wrapped__", answer)  # a function wrapped by jax.jit
     return getattr(answer, "__code__", None)

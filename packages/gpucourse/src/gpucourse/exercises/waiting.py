@@ -1,4 +1,4 @@
-"""A message during a long check: the time so far, and the present trial."""
+"""Messages during a long check: the time so far and the current trial."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpucourse.exercises.bounds import progress
 from gpucourse.exercises.outcomes import Said, show
 from gpucourse.system.language import _
 
-#: Seconds of silence that a check may keep.
+#: Seconds that a check may run without a message.
 PATIENCE = 2.0
 
 
 class Waiting:
-    """One running check, whose messages its outcome replaces where the page allows that."""
+    """One running check; its outcome replaces its messages if the page allows that."""
 
     def __init__(self, name: str):
         self.name = name
@@ -26,18 +26,18 @@ class Waiting:
         self.place: object = None
 
     def trial(self, what: str) -> None:
-        """Note that the check begins its next trial, ``what`` in words."""
+        """Count the next trial of the check and keep its description."""
         self.trials += 1
         self.now = _("; trial {number}: {what}").format(number=self.trials, what=what)
         self.going_on()
 
     def going_on(self) -> None:
-        """Say so, unless something was said less than two seconds ago."""
+        """Show that the check is running, unless a message appeared in the last two seconds."""
         now = time.monotonic()
         if now - self.spoken >= PATIENCE:
             self.spoken = now
             said = (
-                _("… {name}: still checking, for {seconds:.0f} s").format(
+                _("… {name}: still checking after {seconds:.0f} s").format(
                     name=self.name, seconds=now - self.started
                 )
                 + self.now
@@ -48,7 +48,7 @@ class Waiting:
         self.place = show(Said(what), self.place)
 
     def end(self, outcome: object) -> None:
-        """Replace the messages so far by the outcome."""
+        """Replace the messages with the outcome."""
         show(outcome, self.place)
 
 
@@ -57,7 +57,7 @@ _now: Waiting | None = None
 
 @contextmanager
 def waiting(name: str) -> Iterator[Waiting]:
-    """Show a message while the check of ``name``, which runs inside the ``with``, takes long."""
+    """Show messages if the check of ``name`` inside the ``with`` block takes long."""
     global _now
     before, _now = _now, Waiting(name)
     try:
@@ -67,30 +67,26 @@ def waiting(name: str) -> Iterator[Waiting]:
 
 
 def trial(what: str) -> None:
-    """Announce a trial of an answer; silent while no learner waits."""
+    """Report the next trial of an answer; without a waiting learner, show nothing."""
     progress()
     if _now is not None:
         _now.trial(what)
 
 
 def going_on() -> None:
-    """Announce that a check has found something in order, also in checks without trials."""
+    """Report that a check is still running, for checks without trials as well."""
     progress()
     if _now is not None:
         _now.going_on()
 
 
 def launches_on_a_gpu() -> None:
-    """Announce that a check is about to launch an answer by CuPy or PyCUDA.
-
-    If the machine has a GPU, the answer runs on it. There, this check can neither stop a kernel
-    that never ends nor report it afterwards.
-    """
+    """Tell the learner that CuPy or PyCUDA is about to launch the answer."""
     if _now is not None and not virtualgpu.answers():
         _now.say(
             _(
-                "… {name}: your answer is launched on the GPU, where this check cannot stop it. If "
-                "nothing more appears, a kernel never ends: Kernel › Restart Kernel…, and look at "
-                "its loops"
+                "… {name}: your answer runs on the GPU, where this check cannot stop it. If "
+                "nothing more appears, one of its kernels never ends. Choose Kernel › Restart "
+                "Kernel…, then look at the loops of that kernel"
             ).format(name=_now.name)
         )
