@@ -1,6 +1,7 @@
-"""Arguments of a launch as numba-cuda passes them: sent by the worker, checked by the oracle.
+"""Launch arguments in numba-cuda's layout: the worker sends them and the oracle checks them.
 
-The layout is that of ``_Kernel._prepare_args`` in numba-cuda 0.30. Arrays are C-contiguous.
+The layout is the one that ``_Kernel._prepare_args`` of numba-cuda 0.30 uses. Arrays are
+C-contiguous.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from gpucourse.adapters.awkward_arguments import describe_form
 from gpucourse.wording import a_or_an
 from virtualgpu.api import AWKWARD_PARAMETERS, is_awkward, is_plain
 
-NUMBERS = "biufc"  # the kinds of NumPy's types that are numbers
-DEEPEST = 8  # lists within lists that an argument may be: as many as may be sent
+NUMBERS = "biufc"  # type codes (numpy.dtype.kind) of numbers
+DEEPEST = 8  # greatest nesting depth of lists in an argument, the same as in a message
 
 
 def demand_plain_arguments(verb: str, args: Sequence[object], records: bool = False) -> None:
-    """Raise TypeError, naming the argument, for arrays that are not of numbers, and lists too deep.
+    """Raise TypeError, naming the argument, for non-numeric arrays and lists nested too deeply.
 
-    NumPy makes some of what a student's function returned, as of a list with None in it.
-    `records` may be among them in a launch, if they are of numbers.
+    NumPy creates non-numeric arrays from some results of a student's function, for example from a
+    list that contains None. With `records`, arrays of records are allowed if their fields are
+    numbers.
     """
     for number, value in enumerate(args, 1):
         for array in _arrays(value, f"argument {number} of {verb}"):
@@ -45,7 +47,7 @@ def _arrays(value: object, name: str, depth: int = 1) -> Iterator[np.ndarray | n
 
 
 def describe_type(value: object) -> dict:
-    """Describe an argument for the worker: type and dimensions, never values."""
+    """Return a description of an argument for the worker: type and dimensions, never values."""
     if is_awkward(value):
         return {"form": describe_form(value)}
     if isinstance(value, np.ndarray):
@@ -54,7 +56,7 @@ def describe_type(value: object) -> dict:
 
 
 def describe_dtype(dtype: np.dtype) -> str | list:
-    """Return ``"float64"``, or for records ``[["s0", "uint64"], ["s1", "uint64"]]``."""
+    """Return a dtype as JSON: ``"float64"``, or ``[["s0", "uint64"], …]`` for records."""
     if dtype.names is None:
         return dtype.name
     return [[name, describe_dtype(dtype[name])] for name in dtype.names]
@@ -68,7 +70,7 @@ def read_dtype(described: str | list) -> np.dtype:
 
 
 def scalar(value: object) -> np.generic:
-    """Return a number as numba types it: int is int64, float is float64."""
+    """Return a number with the type that Numba infers: int is int64, float is float64."""
     if isinstance(value, np.generic | complex | float | int):
         number = np.asarray(value)
         if number.dtype.kind not in NUMBERS:
@@ -81,7 +83,10 @@ def scalar(value: object) -> np.generic:
 
 
 def parameter_sizes(described: dict) -> list[int]:
-    """Return the bytes of the kernel parameters for one argument (numba-cuda's `_prepare_args`)."""
+    """Return the sizes in bytes of the kernel parameters for one argument.
+
+    They follow numba-cuda's ``_prepare_args``.
+    """
     if "form" in described:
         return [8] * AWKWARD_PARAMETERS
     if described["ndim"]:

@@ -1,4 +1,4 @@
-"""Terms of a judgement that both sides share: a failed property, a launch, a fault."""
+"""Types shared by both judges: a failed property, a launch, a call, a grader fault."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-# In the notebook tests are repeatable, so that a learner can work on a failure.
+# In the notebook the test data is the same in each run, so that a learner can work on a failure.
 PUBLIC_SEED = b"public"
 
 
 class PropertyFailed(AssertionError):
-    """A property of the answer does not hold.
+    """A property that the answer does not have.
 
-    ``reason`` names the property and may be shown to anybody; ``detail`` has values of inputs or
-    expected outputs and is for the learner's own notebook.
+    ``reason`` names the property and may be shown to anybody. ``detail`` contains values of inputs
+    or expected outputs, so only the learner's own notebook shows it.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -26,21 +26,24 @@ class PropertyFailed(AssertionError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython shows in place of the frames of the check itself."""
+        """Return the lines that IPython shows instead of a traceback through the check's code."""
         return [f"Not yet: {self}"]
 
 
 class InfrastructureFault(Exception):
-    """The grader or the course is at fault; the submission is to be graded again."""
+    """A fault of the grader or the course, after which the submission must be graded again."""
 
 
 class OutOfTestTime(Exception):
-    """A test cell used up its time in the oracle itself."""
+    """A test cell used up the time that the oracle itself may spend on it."""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """One launch of a kernel; `counters` as :func:`virtualgpu.profile` counts, else None."""
+    """One launch of a kernel.
+
+    `counters` are the counts of :func:`virtualgpu.profile`, or None if nothing was counted.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -50,7 +53,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class Call:
-    """Question to a host function: the arguments of :func:`gpucourse.call`."""
+    """Request to call a host function, with the arguments of :func:`gpucourse.call`."""
 
     name: str
     args: tuple
@@ -67,7 +70,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Launch:
-    """Question to a kernel: the arguments of :func:`gpucourse.launch`."""
+    """Request to launch a kernel, with the arguments of :func:`gpucourse.launch`."""
 
     kernel: str
     grid: tuple[int, int, int]

@@ -1,16 +1,17 @@
-"""The verdict: exactly one JSON document for each submission.
+"""Verdict on a submission, stored as one JSON document.
 
-A verdict is one of three kinds:
+There are three kinds of verdict:
 
 ``graded``
-    the tests ran; each has its points and, where it failed, the property that failed;
+    the tests ran; each has its points and, if it failed, the property that failed;
 ``student_fault``
-    there was nothing to run (the notebook cannot be read, no cell holds an answer): zero points,
-    and the reason says what to do;
+    there was nothing to run, because the notebook cannot be read or no cell holds an answer. The
+    submission earns no points, and the reason says what to do;
 ``infrastructure_fault``
-    the grader failed, not the student: no score at all, to be tried again.
+    the grader failed, not the student. There is no score, and the submission is graded again.
 
-The file holds the run's secret seed, so it is for the instructor; feedback shows only the reasons.
+The file contains the run's secret seed, so only the instructor may read it. Feedback shows only the
+reasons.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ STUDENT_FAULT = "student_fault"
 INFRASTRUCTURE_FAULT = "infrastructure_fault"
 KINDS = (GRADED, STUDENT_FAULT, INFRASTRUCTURE_FAULT)
 
-# Characters that act on a terminal, or that hide and reorder text where it is read: control
-# characters (C0 but tab and newline, C1), those of direction, halves of surrogates.
+# Characters that control a terminal, or that hide or reorder text when it is displayed: control
+# characters (C0 except tab and newline, C1), direction marks, unpaired surrogates.
 _ACTS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-# Characters of one sentence that is recorded; the longest of the grader's own have 500.
+# Longest recorded sentence in characters; the grader's own have at most 500.
 LONGEST = 2000
 
-# Changes when a verdict of an older grader must not be taken from the cache.
+# Increase this number when cached verdicts of older graders must not be used.
 FORMAT = 1
 
 
 def clamp(score: object, points: float) -> float:
-    """Return a finite number of points in [0, `points`]; anything else earns nothing.
+    """Return a finite number of points in [0, `points`]; anything else becomes 0.
 
-    Stock nbgrader gives full marks for NaN and for a repr such as ``np.float64(0.0)``.
+    Plain nbgrader gives full marks for NaN and for a repr such as ``np.float64(0.0)``.
     """
     if isinstance(score, bool) or not isinstance(score, Real):
         return 0.0
@@ -61,16 +62,16 @@ def clamp(score: object, points: float) -> float:
 
 
 def as_text(text: str) -> str:
-    """Return `text` with a mark in place of every character that has an effect when shown.
+    """Return `text` with control and direction characters replaced by a visible mark.
 
-    Every text of a verdict passes through here when it is recorded, so it can be printed, written
-    and put on a page whatever a student's file, error or PTX contained.
+    Every string of a verdict passes through this function when it is recorded. It can therefore be
+    printed, written and published, whatever the student's file, error or PTX contained.
     """
     return _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def digest(*parts: str | bytes) -> str:
-    """Return SHA-256 of `parts`, each preceded by its length to keep lists apart."""
+    """Return the SHA-256 of `parts`, each preceded by its length so that their borders count."""
     running = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
@@ -80,7 +81,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 class _Recorded:
-    """Words that are recorded are text and nothing else (:func:`as_text`)."""
+    """Record whose string attributes are cleaned by :func:`as_text` when they are set."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, str):
@@ -94,18 +95,18 @@ class _Recorded:
 class TestOutcome(_Recorded):
     """Result of one test cell."""
 
-    # pytest collects classes by this prefix otherwise.
+    # Without this, pytest collects the class because of its name.
     __test__ = False
 
     test: str
     points: float
     earned: float = 0.0
-    # The property that failed, in words for the student; empty when the test passed.
+    # The property that failed, in words for the student; empty if the test passed.
     reason: str = ""
     seconds: float = 0.0
-    # For the instructor: the bound on counts that the answer came near to breaking.
+    # For the instructor: the limit on counts that the answer nearly exceeded.
     near: str = ""
-    # For the instructor, on request only: values of hidden inputs, and the line of the test.
+    # For the instructor, only on request: values of hidden inputs, and the line of the test.
     detail: str = ""
 
     @property
@@ -115,7 +116,7 @@ class TestOutcome(_Recorded):
 
 @dataclass
 class Verdict(_Recorded):
-    """One submission's result. `earned` and `points` are sums over `tests`."""
+    """Result of one submission; `earned` and `points` are sums over `tests`."""
 
     kind: str
     notebook: str
@@ -123,13 +124,13 @@ class Verdict(_Recorded):
     reason: str = ""
     tests: list[TestOutcome] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    # Number of the first ones, which are about the file as it was handed in.
+    # Number of leading `notices` that describe the file as it was submitted.
     of_the_file: int = 0
     seed: str = ""
     submission_digest: str = ""
     assignment_digest: str = ""
     isolation: str = ""
-    # What the oracle had given up (gpucourse.grading.oracle.confined).
+    # The rights that the oracle had given up (gpucourse.grading.oracle.confined).
     oracle: str = ""
     device: str = ""
     seconds: float = 0.0
@@ -141,7 +142,7 @@ class Verdict(_Recorded):
 
     @property
     def earned(self) -> float | None:
-        """Points earned, or None where the grader failed: that is not a zero."""
+        """Points earned; None if the grader failed, because that is not a zero."""
         if self.kind == INFRASTRUCTURE_FAULT:
             return None
         return float(sum(outcome.earned for outcome in self.tests))
@@ -151,7 +152,7 @@ class Verdict(_Recorded):
         return float(sum(outcome.points for outcome in self.tests))
 
     def first_reason(self) -> str:
-        """Return the reason to show where there is room for one line."""
+        """Return the reason to show where there is room for only one line."""
         if self.reason:
             return self.reason
         return next((outcome.reason for outcome in self.tests if outcome.reason), "")
@@ -166,7 +167,7 @@ class Verdict(_Recorded):
 
     @classmethod
     def from_json(cls, text: str) -> Verdict:
-        """Read the text of :meth:`to_json`; ValueError for anything else."""
+        """Return the verdict that :meth:`to_json` wrote. Raises ValueError for any other text."""
         document = json.loads(text)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError("not a verdict of this grader")
@@ -179,12 +180,12 @@ class Verdict(_Recorded):
             raise ValueError(f"not a verdict of this grader: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Write it to `path`, for its owner alone."""
+        """Write the verdict to `path`, readable only by its owner."""
         write_atomically(path, self.to_json(), PRIVATE)
 
     @classmethod
     def read(cls, path: Path) -> Verdict | None:
-        """Return the verdict at `path`; None where this grader can use none."""
+        """Return the verdict at `path`; None if there is none that this grader can use."""
         try:
             return cls.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Running the text of notebook cells outside a notebook.
+"""Execution of notebook cells outside a notebook.
 
-Both sides of the grader do it: the worker runs set-up and solution cells, the oracle set-up and
-test cells. A cell is compiled under a file name of its own, so that every message can name the
-cell and the line, and the name is the same on both sides.
+Both sides of the grader use this module: the worker runs set-up and solution cells, the oracle
+runs set-up and test cells. Each cell is compiled under its own file name, so that every message
+can name the cell and the line. The name is the same on both sides.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from types import CodeType
 
 from gpucourse.grading.submission.statements import parts_of, read_on
 
-# A folder that exists nowhere: such a file can only be a cell.
+# This folder does not exist, so a path in it always refers to a cell.
 CELLS = PurePosixPath("/notebook cells")
 ASSIGNED = re.compile(r"\w[\w.\[\], ]*=\s*[%!]")
-# A name, or what lies in it, with a question mark: a comment or a text may end with one too.
+# A name, attribute or item followed by a question mark. Comments and strings may end with one too.
 HELP = re.compile(r"%{0,2}[\w*.\[\]]+\?\??")
-# Magics that run their cell as it stands, and do something around it.
+# Magics that run their cell unchanged, with something done before or after it.
 WRAPPING = frozenset({"time", "capture", "prun", "debug", "gpu_report"})
 TIMED = re.compile(r"%time\s+(?!-)(?=\S)")
 
@@ -33,24 +33,24 @@ def filename_of(grade_id: str) -> str:
 
 
 def cell_of(filename: str | None) -> str | None:
-    """Return the grade_id of the cell that `filename` names, or None."""
+    """Return the grade_id of the cell that `filename` refers to, or None."""
     path = PurePosixPath(filename or "")
     return path.stem if path.parent == CELLS else None
 
 
 def namer(filename: str) -> str | None:
-    """Return the name of a cell for :mod:`virtualgpu.sources`' messages."""
+    """Return a cell's name for the messages of :mod:`virtualgpu.sources`, or None."""
     cell = cell_of(filename)
     return None if cell is None else f"cell '{cell}'"
 
 
 def without_magics(source: str) -> tuple[str, list[str]]:
-    """Return `source` with IPython's own lines made harmless, and those lines.
+    """Return `source` with IPython syntax replaced by Python, and the replaced lines.
 
-    The grader runs Python, not IPython: ``%magic``, ``!command`` and ``name?`` do nothing in it,
-    and a cell below ``%%magic`` is not run unless the magic only wraps it (:func:`wraps`); nor is
-    there anything to measure for ``%time``, which runs the rest of its line. Only text that is not
-    Python is touched, and line numbers stay.
+    The grader runs Python and not IPython. ``%magic``, ``!command`` and ``name?`` therefore do
+    nothing, and a cell below ``%%magic`` runs only if the magic wraps it (:func:`wraps`).
+    ``%time`` measures nothing, but the rest of its line runs. Python code and line numbers do not
+    change.
     """
     lines = source.split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
@@ -85,28 +85,29 @@ def without_magics(source: str) -> tuple[str, list[str]]:
 
 
 def magics(source: str) -> list[str]:
-    """Return the lines of an answer that are not Python, in all its parts."""
+    """Return the lines of an answer, in all its parts, that are not Python."""
     return [line for _, part in parts_of(source) for line in without_magics(part)[1]]
 
 
 def wraps(magic: str) -> bool:
-    """Return True if a line ``%%magic …`` lets the cell run as it would without."""
+    """Return True if a line ``%%magic …`` runs the cell as Python would run it."""
     name = magic.removeprefix("%%").split(maxsplit=1)
     return bool(name) and name[0] in WRAPPING
 
 
 def remember(grade_id: str, source: str) -> None:
-    """Let :mod:`linecache`, and so inspect, tracebacks and numba, find the text of a cell."""
+    """Register a cell's source in :mod:`linecache` for inspect, tracebacks and Numba."""
     lines = source.splitlines(keepends=True)
     linecache.cache[filename_of(grade_id)] = (len(source), None, lines, filename_of(grade_id))
 
 
 def run(source: str, grade_id: str, namespace: dict) -> object:
-    """Run a cell in `namespace`; the value of its last line if that is an expression.
+    """Run a cell in `namespace`; return the value of its last line if it is an expression.
 
-    As in IPython, ``await`` may stand outside of functions, and ``from __future__ import …`` holds
-    in later cells. The parts of an answer run as cells do: one that fails stops no other, and those
-    that lack a name run once more at the end, as a notebook's cells run in any order.
+    As in IPython, ``await`` is allowed outside functions, and ``from __future__ import …`` also
+    applies to later cells. Each part of an answer runs as a cell of its own, so a part that fails
+    does not stop the others. Parts that fail because a name is missing run once more at the end,
+    because the cells of a notebook may run in any order.
     """
     parts = [(above, without_magics(part)[0]) for above, part in parts_of(source)]
     remember(grade_id, "\n".join(part for _, part in parts))
@@ -126,7 +127,7 @@ def run(source: str, grade_id: str, namespace: dict) -> object:
 def _run_all(
     texts: list[str], grade_id: str, namespace: dict
 ) -> tuple[object, list[tuple[str, Exception]]]:
-    """Return the value of the last text, and those that failed."""
+    """Run all texts; return the value of the last one, and the texts that failed."""
     value, failed = None, []
     for text in texts:
         try:
@@ -144,7 +145,7 @@ def _run_part(source: str, grade_id: str, namespace: dict) -> object:
         last = ast.Expression(end.value)
         tree.body.pop()
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | _future(namespace)
-    # Without this module's own `from __future__ import annotations`.
+    # dont_inherit leaves out this module's own `from __future__ import annotations`.
     _run(compile(tree, filename, "exec", flags, dont_inherit=True), namespace)
     return (
         None
@@ -154,7 +155,7 @@ def _run_part(source: str, grade_id: str, namespace: dict) -> object:
 
 
 def _future(namespace: dict) -> int:
-    """Return the compiler's flags for a cell's imports from ``__future__``."""
+    """Return the compiler flags for a cell's imports from ``__future__``."""
     features = (getattr(__future__, name) for name in __future__.all_feature_names)
     return sum(
         feature.compiler_flag

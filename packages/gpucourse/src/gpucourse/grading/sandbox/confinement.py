@@ -1,8 +1,8 @@
 """Confinement of a worker process, one function for each kind of right.
 
-All of it is done by the process itself, after the fork and before it reads the first cell. It
-needs Linux; each function returns False where the kernel or the machine refuses, so that the
-caller can name the level that was reached.
+The process confines itself after the fork and before it reads the first cell. This needs Linux.
+Each function returns False if the kernel or the machine refuses, so that the caller can record the
+isolation level that was reached.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ SECCOMP_MODE_FILTER = 2
 
 PROCESSORS = "/proc/cpuinfo"
 
-# capget(2): version 3 of the header, and how many sets of three words it takes.
+# capget(2): version 3 of the header, and the number of three-word sets that it expects.
 CAPABILITIES, CAPABILITY_SETS = 0x20080522, 2
 
-# audit architecture and the numbers of the calls that a worker is refused: creating processes,
-# looking into others, sockets, mounts, kernel facilities that no solution needs, and memory that
-# the limit on the address space does not count (System V's, files in memory, message queues,
-# watches, rings), and ranks below everybody's: who never gets a processor is charged with little
-# (gpucourse.grading.oracle.clocks). Little is left to hold memory: 256 open files, of which a pipe
-# holds 64 kB, and a home of bounded size. Not a list of what is allowed: that differs with every
-# release of the C library, of OpenBLAS and of XLA, and an honest answer would pay for a call left
-# out. From arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+# Audit architecture and numbers of the system calls that a worker is refused: those that create
+# processes, inspect other processes, open sockets or mount file systems; kernel facilities that no
+# solution needs; memory that the address-space limit does not count (System V, in-memory files,
+# message queues, watches, rings); and lower scheduling priorities, because a process that never
+# gets a processor is charged almost no time (gpucourse.grading.oracle.clocks). Little uncounted
+# memory remains: 256 open files, where a pipe holds 64 kB, and a home folder of limited size. A
+# list of allowed calls would differ with every release of the C library, OpenBLAS and XLA, and a
+# call missing from it would fail an honest answer. Sources: arch/x86/entry/syscalls/syscall_64.tbl
+# and include/uapi/asm-generic/unistd.h.
 REFUSED = {
     "x86_64": (
         0xC000003E,
@@ -211,8 +212,8 @@ EPERM, ENOSYS = 1, 38
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-# System calls that concern other processes, or files without opening them, which Landlock does not
-# cover. An oracle is refused these too.
+# System calls that affect other processes, or change files without opening them, which Landlock
+# does not cover. An oracle is refused these as well.
 OF_OTHERS = {
     "x86_64": {
         "sched_setaffinity": 203,
@@ -275,20 +276,21 @@ OF_OTHERS = {
         "utimensat": 88,
     },
 }
-# The receiver of a signal when there is something to read (fcntl(2), F_SETOWN and its like;
-# socket(7)): another way to signal any process of the same user.
+# Commands that set the receiver of a signal for available data (fcntl(2), F_SETOWN and related;
+# socket(7)), which is another way to signal any process of the same user.
 OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
 NOBODY = 65534
 PAGE = 4096
 
 
 def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bool = True) -> bool:
-    """Enter private namespaces: network, process table, file-system view and temporary folder.
+    """Enter private namespaces: network, process table, mounts and temporary folder.
 
-    The process table begins with the *next* fork. Everything mounted becomes read-only; `home` is
-    an empty file system of `home_bytes`, the paths in `covered` are empty, and /proc is but for
-    what it says of one processor: XLA computes nothing large where it cannot read that. Without
-    `processes` the table and /proc stay the machine's.
+    The new process table applies to processes forked after this call. All mounted file systems
+    become read-only, `home` becomes an empty file system of `home_bytes`, and the paths in
+    `covered` become empty. /proc is empty too, except for the description of one processor,
+    because XLA computes nothing large if it cannot read it. With `processes` False, the process
+    table and /proc remain the machine's.
     """
     if _libc is None:
         return False
@@ -310,7 +312,7 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bo
     except OSError:
         return False
     safe = MS_NOSUID | MS_NODEV | MS_NOEXEC
-    # A file without a byte takes the kernel's memory, too: as many files as there are pages.
+    # An empty file also takes kernel memory, so allow only as many files as there are pages.
     room = f"size={home_bytes},nr_inodes={home_bytes // PAGE}"
     return (
         _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
@@ -330,7 +332,7 @@ def own_namespaces(home: str, home_bytes: int, covered: list[str], processes: bo
 def one_processor() -> str:
     """Return the system's description of its first processor.
 
-    Any program can ask the processor for it.
+    It is no secret, because any program can query the processor itself.
     """
     with contextlib.suppress(OSError), open(PROCESSORS, encoding="utf-8") as file:
         return file.read().split("\n\n")[0] + "\n\n"
@@ -347,7 +349,7 @@ def _put(path: str, text: str) -> bool:
 
 
 def _cover(path: str) -> bool:
-    """Hide a folder behind an empty one, a file behind /dev/null."""
+    """Hide a folder behind an empty one, or a file behind /dev/null."""
     assert _libc is not None
     target = os.fsencode(path)
     if os.path.isdir(path):
@@ -369,7 +371,7 @@ def _read_only() -> bool:
 
 
 def mapped_bytes() -> int:
-    """Return the address space of this process; 0 where that cannot be known."""
+    """Return the size of this process's address space in bytes; 0 if it is unknown."""
     try:
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[0]) * resource.getpagesize()
@@ -378,7 +380,7 @@ def mapped_bytes() -> int:
 
 
 def bound_resources(memory: int | None, file: int, cpu: int, threads: int) -> None:
-    """Limit address space (if given), size of written files, CPU time and threads."""
+    """Limit the address space (if given), file sizes, CPU time and threads."""
     for what, amount in (
         *([] if memory is None else [(resource.RLIMIT_AS, memory)]),
         (resource.RLIMIT_FSIZE, file),
@@ -394,7 +396,7 @@ def bound_resources(memory: int | None, file: int, cpu: int, threads: int) -> No
 
 
 def drop_capabilities() -> bool:
-    """Drop the rights of a namespace's owner in it, such as mounting."""
+    """Drop the capabilities, such as mounting, that a namespace's owner has in it."""
     if _libc is None:
         return False
     header = struct.pack("<Ii", CAPABILITIES, 0)
@@ -402,13 +404,13 @@ def drop_capabilities() -> bool:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends."""
+    """Ask the kernel to kill this process when its parent ends."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def become_nobody(readable: list[str]) -> bool:
-    """Change to a user who owns nothing, if root runs this and all may read `readable`."""
+    """Switch to a user who owns nothing, if this is root and all users may read `readable`."""
     if _libc is None or os.getuid() != 0 or not all(map(open_to_all, readable)):
         return False
     try:
@@ -417,12 +419,12 @@ def become_nobody(readable: list[str]) -> bool:
         os.setresuid(NOBODY, NOBODY, NOBODY)
     except OSError:
         return False
-    # Or /proc/self would be root's, where namespaces are asked for.
+    # Otherwise root would own /proc/self, which own_namespaces must write to.
     return bool(_libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0)
 
 
 def open_to_all(path: str) -> bool:
-    """Return True if any user could read a path, by its mode and its folders'."""
+    """Return True if the modes of a path and its parent folders let any user read it."""
     try:
         mode = os.stat(path).st_mode
         above = Path(path).resolve().parents
@@ -432,15 +434,15 @@ def open_to_all(path: str) -> bool:
 
 
 def refuse_system_calls(others: bool = False, allowed: tuple[str, ...] = ()) -> bool:
-    """Install a seccomp filter.
+    """Install a seccomp filter; return True on success.
 
-    It allows no new processes or programs, no sockets, no memory that is counted nowhere, no
-    signals to or looks into others.
+    The filter refuses new processes and programs, sockets, memory that no limit counts, and
+    signals to or inspection of other processes.
 
-    With `others` besides what OF_OTHERS lists; `allowed` are names that are not refused after all.
-    Threads can still be started, but none for which the one that starts it waits (CLONE_VFORK):
-    nothing ends such a wait. A process may send itself signals. The filter holds for
-    good, and needs no rights to install, so it is the part that works on every Linux.
+    With `others`, it also refuses the calls in OF_OTHERS; names in `allowed` are never refused.
+    Threads may still be started, but not with CLONE_VFORK, where the starting thread waits,
+    because nothing could end that wait. A process may send signals to itself. The filter is
+    permanent and needs no rights to install, so it works on every Linux.
     """
     machine = platform.machine()
     if _libc is None or machine not in REFUSED:
@@ -475,10 +477,10 @@ def _filter(architecture: int, refused: list[int], special: dict[str, int], pid:
         step(answer, kill),
         step(load, 0),
     ]
-    # The x32 numbers of x86-64 are the same calls by another name.
+    # The x32 numbers of x86-64 are a second way to make the same calls.
     if architecture == REFUSED["x86_64"][0]:
         steps += [step(jump_ge, 0x40000000, 0, 1), step(answer, kill)]
-    # glibc falls back from clone3, whose flags a filter cannot see, to clone.
+    # If clone3, whose flags a filter cannot read, is refused, glibc falls back to clone.
     steps += [step(jump_equal, special["clone3"], 0, 1), step(answer, refuse | ENOSYS)]
     for number in refused:
         steps += [step(jump_equal, number, 0, 1), step(answer, refuse | EPERM)]
@@ -490,7 +492,7 @@ def _filter(architecture: int, refused: list[int], special: dict[str, int], pid:
             step(answer, allow),
             step(answer, refuse | EPERM),
         ]
-    # Limits are a process's own affair too: 0 stands for itself.
+    # A process may also set its own limits; 0 refers to the process itself.
     steps += [
         step(jump_equal, special["prlimit64"], 0, 5),
         step(load, 16),

@@ -1,4 +1,4 @@
-"""View of the machine's file system for a worker, and bubblewrap's options."""
+"""File-system view of a worker, and the matching bubblewrap options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import virtualgpu
 from gpucourse.course.checkout import PACKAGE, REGISTRY, own_checkout
 from gpucourse.course.registry import CHECKS, PREDICTIONS
 
-# The imports of solution cells, with their dependencies.
+# Packages that solution cells import, and their dependencies.
 LIBRARIES = (
     "numpy",
     "numba",
@@ -29,13 +29,13 @@ LIBRARIES = (
     "hist",
     "matplotlib",
 )
-#: The folders of our packages.
+#: Folders of our own packages.
 PACKAGES = (
     PACKAGE,
     Path(gpustandins.__file__).resolve().parent,
     Path(virtualgpu.__file__).resolve().parent,
 )
-# A distribution may keep the libraries in /usr and link to them, or have both.
+# Some distributions keep the libraries in /usr and link to them, others have both folders.
 SYSTEM = (
     "/usr",
     "/bin",
@@ -48,7 +48,7 @@ SYSTEM = (
     "/etc/ld.so.conf.d",
     "/etc/alternatives",
 )
-# One thread for each library: the workers of a class share the cores already.
+# One thread for each library, because the workers of a class already share the cores.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -60,39 +60,41 @@ ENVIRONMENT = {
 
 
 class SandboxError(RuntimeError):
-    """The sandbox itself failed: a fault of the grader, never of the student."""
+    """A failure of the sandbox itself, which is the grader's fault and never the student's."""
 
 
 def import_folders() -> list[str]:
-    """Return this process's import folders of the course and its libraries, for a worker.
+    """Return the folders from which this process imports the course and its libraries.
 
-    A checkout on PYTHONPATH may not be the one that is installed, and libraries installed with
-    ``pip install --target`` lie in a folder of their own.
+    A worker needs this list because a checkout on PYTHONPATH may differ from the installed
+    package, and because libraries installed with ``pip install --target`` are in a separate
+    folder.
     """
     return list(dict.fromkeys([*(str(package.parent) for package in PACKAGES), *library_folders()]))
 
 
 @cache
 def library_folders() -> tuple[str, ...]:
-    """Return the folders that hold LIBRARIES, which are looked for and not imported."""
+    """Return the folders that contain LIBRARIES, without importing them."""
     found = (importlib.util.find_spec(name) for name in LIBRARIES)
     places = (place for spec in found if spec for place in spec.submodule_search_locations or ())
     return tuple(dict.fromkeys(os.path.dirname(place) for place in places))
 
 
 def needed_paths() -> list[str]:
-    """Return the paths that a worker must read: Python, its packages, and ours."""
+    """Return the paths that a worker must read: Python, its packages, and our packages."""
     folders = {
         sys.prefix,
         sys.base_prefix,
         os.path.realpath(sys.prefix),
         os.path.realpath(sys.base_prefix),
     }
-    # Of a folder of libraries all is needed; of a checkout's, our packages: tests lie beside them.
+    # Of a library folder everything is needed, but of a checkout only our packages, because the
+    # tests are beside them.
     folders |= {str(package) for package in PACKAGES}
     folders |= set(library_folders())
-    # Hints, which set-up cells fetch; a checkout keeps them in course/, beside the tests: of a
-    # project's folder these two files and no other.
+    # Set-up cells read hints. A checkout keeps them in course/, beside the tests, so only these two
+    # files of each project's folder are included.
     if root := own_checkout():
         folders |= {str(root / REGISTRY)}
         folders |= {
@@ -100,7 +102,7 @@ def needed_paths() -> list[str]:
             for name in (CHECKS, PREDICTIONS)
             for path in root.glob(f"course/projects/*/{name}")
         }
-    # A folder inside another of them comes with it.
+    # A folder inside another one is included with it.
     return sorted(
         folder
         for folder in folders
@@ -109,7 +111,7 @@ def needed_paths() -> list[str]:
 
 
 def coverable(root: str, needed: list[str]) -> list[str]:
-    """Return the largest paths below `root` that can be hidden without hiding anything needed."""
+    """Return the largest paths below `root` that can be hidden without hiding needed files."""
     root = os.path.realpath(root)
     if any(root == path or root.startswith(path.rstrip("/") + "/") for path in needed):
         return []
@@ -124,7 +126,7 @@ def coverable(root: str, needed: list[str]) -> list[str]:
 
 
 def home_folder() -> str:
-    """Return a worker's own folder: /tmp, unless the course itself is there."""
+    """Return the folder that becomes a worker's home: /tmp, unless the course is in it."""
     needed = needed_paths()
     for folder in ("/tmp", "/var/tmp", "/mnt", "/media", "/srv"):
         if os.path.isdir(folder) and not any(path.startswith(folder + "/") for path in needed):
@@ -136,7 +138,7 @@ def home_folder() -> str:
 
 
 def bubblewrap_command() -> list[str] | None:
-    """Return a command line's start that runs the rest inside bubblewrap; None without it."""
+    """Return the bubblewrap command to put before another command; None without bubblewrap."""
     program = shutil.which("bwrap")
     if program is None:
         return None
@@ -148,7 +150,7 @@ def bubblewrap_command() -> list[str] | None:
             command += ["--symlink", os.readlink(path), path]
         elif os.path.exists(path):
             command += ["--ro-bind", path, path]
-    # The empty folders first: what is needed may lie in /tmp, and is then put back.
+    # Mount the empty folders first. Needed paths may be in /tmp and are then mounted into it.
     home = home_folder()
     for folder in sorted({home, "/tmp"}):
         command += ["--tmpfs", folder]

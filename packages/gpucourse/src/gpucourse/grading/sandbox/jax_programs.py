@@ -1,17 +1,17 @@
-"""Traced JAX functions as data, which the worker writes and another process rebuilds.
+"""Traced JAX functions as data that one process writes and another rebuilds.
 
-The worker traces a function and sends the operations by name, with their parameters as numbers,
-texts and the few kinds of :func:`_write`. :func:`rebuild` makes a function of them, from JAX's own
-primitives and by JAX's own rules; nothing that was sent is executed as Python. The same program is
-then counted and computed, whoever wrote it.
+The worker traces a function and sends its operations by name. Their parameters are numbers, strings
+and the few other kinds that :func:`_write` allows. :func:`rebuild` makes a function from this
+description with JAX's own primitives and rules, and executes nothing of it as Python. Every
+program, whoever wrote it, is then counted and run in the same way.
 
 ::
 
     {"in": [type, …], "constants": [type, …], "equations": [[name, operands, parameters], …],
      "out": [operand, …]}
 
-Values are numbered in the order in which they appear: constants, inputs, what each operation gives.
-An operand is such a number, or a literal.
+Values are numbered in the order in which they appear: constants, inputs, then the results of each
+operation. An operand is such a number or a literal.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ import numpy as np
 from gpucourse.grading.sandbox.wire import ProtocolError, is_number_type
 from gpucourse.grading.testing.jaxprs import BODIES, CALLS
 
-#: Operations in one program, and numbers in its constants. A table of results is no program.
+#: Largest number of operations in one program, and of elements in its constants. The limit on
+#: constants excludes programs that are tables of results.
 MOST_OPERATIONS = 20_000
 MOST_CONSTANTS = 1 << 16
-# Printing while it runs, and a word about where data lies.
+# Operations without effect on the result: printing, and moving data between devices.
 DROPPED = ("debug_callback", "debug_print")
 PLACED = "device_put"
-# The function that combines two elements, and its jaxpr.
+# Parameter of `reduce` that holds the combining function. Its jaxpr is another parameter.
 REDUCE, FUNCTION = "reduce", "computation"
 
 
 class NotAProgram(TypeError):
-    """An operation, or a kind of value, that cannot be handed over."""
+    """An operation or a type of value that a program cannot contain."""
 
 
 # -- writing -------------------------------------------------------------------------------------
 
 
 def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
-    """Return a closed jaxpr as data; its constants are appended to `arrays`.
+    """Return a closed jaxpr as data; append its constants to `arrays`.
 
     Raises NotAProgram, naming the operation.
     """
@@ -99,18 +100,18 @@ def describe(closed: Any, arrays: list[np.ndarray]) -> dict:
 
 
 def operation_in(refusal: str) -> str:
-    """Return the JAX operation that a :class:`NotAProgram` names; empty for anything else."""
+    """Return the JAX operation that a :class:`NotAProgram` message names; otherwise ""."""
     named = re.match(r"the operation '([\w-]+)'", refusal)
     return named[1] if named and named[1] in _primitives() else ""
 
 
 def _type(aval: Any) -> list:
-    """Return a type as ``["float64", [3, 4]]``; keys of random numbers are ``key<fry>``."""
+    """Return a type as ``["float64", [3, 4]]``; the type of random keys is ``key<fry>``."""
     return [str(aval.dtype), [int(length) for length in aval.shape]]
 
 
 def _array(value: Any, aval: Any, arrays: list[np.ndarray]) -> int:
-    """Return the number of an array that holds `value`."""
+    """Append `value` to `arrays` as an array; return its index."""
     import jax
 
     if str(aval.dtype).startswith("key<"):
@@ -152,14 +153,14 @@ def _write(value: Any, arrays: list[np.ndarray]) -> Any:
 def rebuild(described: Any, arrays: Sequence[np.ndarray]) -> Any:
     """Rebuild the closed jaxpr that :func:`describe` described.
 
-    Raises ProtocolError for more than a program needs, and any other error for what is no
-    description or breaks JAX's rules.
+    Raises ProtocolError if the program exceeds a limit, and other exceptions if the description is
+    malformed or breaks JAX's rules.
     """
     return _Reader(arrays).closed(described)
 
 
 class _Reader:
-    """Reader of one description, which counts its parts."""
+    """Reader of one description that also counts its operations."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
         if sum(array.size for array in arrays) > MOST_CONSTANTS:
@@ -175,7 +176,7 @@ class _Reader:
         return jax.make_jaxpr(self._function(described))(*types)
 
     def _function(self, described: dict) -> Callable:
-        """Return a function that performs the operations on its arguments, as one flat list."""
+        """Return a function that applies the operations and returns a flat list of results."""
         constants = [self._value(kind, number) for kind, number in described["constants"]]
         steps = [
             (self._operation(name, parameters), [self._operand(one) for one in operands])
@@ -236,7 +237,7 @@ class _Reader:
         return operation
 
     def _read(self, value: Any) -> Any:
-        """Read a parameter that :func:`_write` wrote."""
+        """Return the parameter that :func:`_write` wrote."""
         import jax
 
         if not isinstance(value, dict):
@@ -272,7 +273,7 @@ def _dtype(name: str) -> Any:
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return JAX's generators of random numbers by the type of their keys."""
+    """Return JAX's random number generators by the dtype of their keys."""
     import jax.extend.random as known
 
     return {
@@ -283,7 +284,7 @@ def _generators() -> dict[str, Any]:
 
 @cache
 def _primitives() -> dict[str, Any]:
-    """Return JAX's primitives by name, except those that call or leave the program."""
+    """Return JAX's primitives by name, without those that call or leave the program."""
     import jax
     import jax.extend
 
@@ -292,7 +293,7 @@ def _primitives() -> dict[str, Any]:
         clone: Callable = jax.random.clone
         return jax.random.key_data(clone(key))
 
-    # Primitives without a public name are found by tracing a use of each.
+    # Primitives without a public name are found by tracing code that uses them.
     met = jax.make_jaxpr(keys)(np.zeros(2, np.uint32)).eqns
     listed = [
         *vars(jax.extend.core.primitives).values(),

@@ -1,9 +1,8 @@
-"""Restriction of files to a list of what a process needs.
+"""Landlock: restriction of a process to a list of files that it may open.
 
-Linux 5.13 and later, landlock(7).
-
-Unlike namespaces it needs no rights and works inside of any container that does not refuse it. A
-process under it cannot look into others' memory or files through /proc either.
+It needs Linux 5.13 or later; see landlock(7). Unlike namespaces, it needs no rights and works in
+any container that does not block it. A restricted process also cannot read the memory or files of
+other processes through /proc.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ import struct
 import sys
 from collections.abc import Iterable
 
-# Numbers of the system calls, the same on every architecture.
+# System call numbers, which are the same on every architecture.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION, PATH_BENEATH = 1, 1
-# The rights that Landlock controls, by the version of the interface (linux/landlock.h). Execute,
-# write a file, read a file, read a folder; remove and make things of seven kinds; rename,
-# truncate, ioctl.
+# Access rights that Landlock controls, by interface version (linux/landlock.h): execute, write
+# file, read file, read folder; remove and create entries of seven kinds; rename, truncate, ioctl.
 EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER = 1, 2, 4, 8
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
-# A rule on a file may allow no more than this.
+# Rights that a rule for a file may grant.
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
-# From version 4 on it rules over TCP, from 6 on over signals to processes that are not under it and
-# over sockets in the abstract name space.
+# From version 4 on, Landlock also restricts TCP; from version 6 on, signals to processes outside
+# the restriction and abstract Unix sockets.
 NETWORK, SCOPES = 3, 3
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -33,14 +31,14 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def version() -> int:
-    """Return the version of the kernel's interface; 0 where there is none."""
+    """Return the kernel's Landlock interface version; 0 if it has none."""
     if _libc is None:
         return 0
     return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)))
 
 
 def only_these_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Let this process open only files below these paths, for good."""
+    """Restrict this process permanently to files below these paths; return True on success."""
     known = version()
     if not known or _libc is None:
         return False
@@ -66,7 +64,7 @@ def only_these_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
 
 
 def _allow(rules: int, path: str, access: int) -> bool:
-    """Add a rule; a path that is not there needs none."""
+    """Add a rule and return True on success; a missing path needs no rule."""
     assert _libc is not None
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)

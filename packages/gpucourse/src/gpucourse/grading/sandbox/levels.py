@@ -1,17 +1,17 @@
 """Levels of isolation for the student's process; the verdict records the level.
 
 ``bubblewrap``
-    a file system that holds the system, Python and the course's packages, read-only, and nothing
-    else; no network; an empty environment; each worker besides has a process table, a network
-    and a temporary folder of its own, resource limits, and a filter of system calls.
+    The process sees a read-only file system that contains only the system, Python and the course's
+    packages. It has no network and an empty environment. Each worker also has its own process
+    table, network and temporary folder, resource limits, and a filter of system calls.
 ``namespaces``
-    the same without bubblewrap: the machine's file system read-only, with the course's folders
-    and the user's home covered.
+    The same without bubblewrap: the machine's file system is read-only, and the course's folders
+    and the user's home directory are covered.
 ``limits``
-    resource limits and the filter only: no new processes, no network, but the user's files can
-    be read. Below the floor for grading other people's work.
+    Only the resource limits and the filter: no new processes and no network, but the process can
+    read the user's files. This level is too weak for grading other people's work.
 ``none``
-    not even that (not Linux, or a kernel without seccomp).
+    Not even that, because this is not Linux or the kernel has no seccomp.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ from gpucourse.grading.sandbox.zygote import ORDER, READY
 
 BUBBLEWRAP, NAMESPACES, LIMITS, NONE = "bubblewrap", "namespaces", "limits", "none"
 LEVELS = (BUBBLEWRAP, NAMESPACES, LIMITS, NONE)
-# The weakest level at which other people's work is graded without an explicit "unsafe".
+# The weakest level at which other people's work is graded, unless the teacher sets "unsafe".
 FLOOR = NAMESPACES
 
-# Usually 3 s; a machine at load 8 took more than 60.
+# Starting usually takes 3 s, but took more than 60 s on a machine with a load of 8.
 START_SECONDS = 180.0
-# Signals by which a process ends that did something impossible: it does not choose among others.
+# Signals of crashes. A process cannot use its choice of signal to send a message, because messages
+# about its end name only these.
 CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
-# struct ucred: process, user, group.
+# struct ucred: process, user and group ID.
 CREDENTIALS = struct.Struct("3i")
 
 
 def at_least(level: str, floor: str = FLOOR) -> bool:
-    """Return True if `level` isolates as well as `floor` does."""
+    """Return True if `level` isolates at least as well as `floor`."""
     return LEVELS.index(level) <= LEVELS.index(floor)
 
 
@@ -66,7 +67,7 @@ def at_least(level: str, floor: str = FLOOR) -> bool:
 class WorkerProcess:
     """A confined process that has not yet seen any of the student's code.
 
-    `pid` is its number in this process's table; None where the system does not tell.
+    `pid` is its number in this process's process table; None if the system does not report it.
     """
 
     wire: Wire
@@ -76,12 +77,12 @@ class WorkerProcess:
     pid: int | None = None
 
     def kill(self) -> None:
-        """End the worker and everything that it started. Safe to call twice."""
+        """End the worker and everything that it started. May be called twice."""
         self.wire.close()
         self.life.close()
 
     def how_it_ended(self, *, numbers: bool) -> str:
-        """Describe for the student how the process ended; with `numbers`, include the numbers."""
+        """Describe for the student how the process ended; with `numbers`, include its numbers."""
         try:
             self.life.settimeout(1.0)
             told = json.loads(self.life.recv(1000) or b"{}")
@@ -114,12 +115,12 @@ class ForkServer:
     level: str
     covered: tuple[str, ...]
     limits: Limits
-    # Paths that an oracle hides from itself where the kernel has no Landlock.
+    # Paths that an oracle hides from itself if the kernel has no Landlock.
     hidden: tuple[str, ...] = ()
     channel: socket.socket | None = None
 
     def connected(self) -> ForkServer:
-        """Return a copy with an open channel, for a process that soon may open none."""
+        """Return a copy with an open channel, for a process that soon may no longer open one."""
         channel = socket.socket(socket.AF_UNIX)
         try:
             channel.connect(self.address)
@@ -172,21 +173,21 @@ class ForkServer:
 
 
 def ask_for_sender(channel: socket.socket) -> None:
-    """Attach the sender to all messages from now on (unix(7), SO_PASSCRED; Linux only)."""
+    """Attach the sender's IDs to all later messages (unix(7), SO_PASSCRED; Linux only)."""
     if hasattr(socket, "SO_PASSCRED"):
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
 def number_of_sender(channel: socket.socket, seconds: float) -> int | None:
-    """Return the next sender's number in this process's table; None if unknown.
+    """Return the next sender's number in this process's process table; None if unknown.
 
-    Waits for the message and leaves it where it is.
+    Waits for the message but does not consume it.
     """
     channel.settimeout(seconds)
     try:
         _, told, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(CREDENTIALS.size), socket.MSG_PEEK)
     except OSError:
-        return None  # reading the message will say what is wrong
+        return None  # reading the message will raise the error
     for _, kind, data in told:
         if kind == getattr(socket, "SCM_CREDENTIALS", None):
             return CREDENTIALS.unpack(data)[0] or None
@@ -196,18 +197,18 @@ def number_of_sender(channel: socket.socket, seconds: float) -> int | None:
 class Sandbox:
     """A fork server at the best isolation level that this machine allows.
 
-    `hidden` are folders that a worker must not see (the course directory, the exchange);
-    `level` pins one level, for tests and for machines where a level is known to fail; `imports`
-    are modules that the fork server imports for its workers.
-    Use as a context manager; :attr:`server` then gives workers.
+    `hidden` are folders that a worker must not see, such as the course directory and the exchange.
+    `level` fixes one level, for tests and for machines where another level is known to fail.
+    `imports` are modules that the fork server imports for its workers. Use it as a context
+    manager; :attr:`server` then provides workers.
 
     Attributes
     ----------
     level : str
-        The level that a worker was measured to reach.
+        The level that a test worker reached.
     shared : bool
-        Whether one fork server may serve several submissions: only where each worker has
-        namespaces of its own.
+        True if one fork server may serve several submissions, because each worker has its own
+        namespaces.
     """
 
     def __init__(
@@ -272,8 +273,8 @@ class Sandbox:
             listener.bind(address)
             listener.listen(64)
             read_end, self._lifeline = os.pipe()
-            # -I: nothing of this user's settings. The libraries are those of this process all the
-            # same, wherever PYTHONPATH has it find them.
+            # -I ignores this user's settings. The worker still imports the libraries of this
+            # process, even those that it found through PYTHONPATH.
             command = [
                 *wrapper,
                 sys.executable,
@@ -284,7 +285,7 @@ class Sandbox:
                 str(read_end),
                 *self.imports,
             ]
-            # With an empty environment, because /proc/1/environ inside is bubblewrap's own.
+            # The environment is empty because /proc/1/environ inside is bubblewrap's own.
             self._process = subprocess.Popen(
                 command,
                 env={} if wrapper else dict(ENVIRONMENT),
@@ -309,7 +310,7 @@ class Sandbox:
         )
 
     def _measure(self, level: str) -> None:
-        """Find out by trying what a worker reaches; SandboxError if less than `level` says."""
+        """Record the level that a test worker reaches. Raises SandboxError below `level`."""
         assert self.server is not None
         probe = self.server.spawn()
         probe.kill()
@@ -326,6 +327,6 @@ class Sandbox:
         needed = needed_paths()
         roots = [*self.hidden, os.path.expanduser("~"), "/tmp", "/var/tmp"]
         if root := own_checkout():
-            # Hidden tests, and what was graded in its folders before.
+            # The checkout contains the hidden tests and may contain submissions graded earlier.
             roots.append(str(root))
         return [path for root in roots for path in coverable(root, needed)]

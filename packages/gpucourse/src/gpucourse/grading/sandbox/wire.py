@@ -1,12 +1,12 @@
-"""Messages between the oracle and the student's process: JSON, and plain arrays.
+"""Messages between the oracle and the student's process: JSON and plain arrays.
 
-A message is ``GPC2``, the length of a JSON header, the header, and the bytes of the arrays whose
-type and shape the header announces. Nothing else is ever decoded: no pickle, no classes, no code.
-(The ``.npy`` format would announce them as Python text, to be parsed by the oracle.) The receiver
-states how long it waits and how much it takes.
+A message consists of ``GPC2``, the length of a JSON header, the header, and the bytes of the
+arrays, whose types and shapes the header announces. Nothing else is ever decoded: no pickle, no
+classes, no code. (The ``.npy`` format would announce arrays as Python text, which the oracle would
+have to parse.) The receiver limits its waiting time and the size of a message.
 
-Values (arguments and results) are trees of tagged JSON objects, so that an ``int`` stays an ``int``
-and a ``float32`` scalar a ``float32`` scalar.
+Values (arguments and results) are trees of tagged JSON objects, so that an ``int`` arrives as an
+``int`` and a ``float32`` scalar as a ``float32`` scalar.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from virtualgpu.api import is_awkward
 
 MAGIC = b"GPC2"
 HEAD = struct.Struct("<4sI")
-# Depth and number of items of one value tree: more is not a result but an attack.
+# Limits on the depth and the number of items of one value tree. No honest result exceeds them.
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 MAX_DIMENSIONS = 8
-# So much is read or written at a time.
+# Number of bytes that are read or written at a time.
 PIECE = 1 << 20
-# Interval between checks of the time that is left.
+# Interval in seconds between checks of the time left.
 ASK_SECONDS = 0.25
-# The numbers that every machine has alike, as numpy.dtype.str writes them: byte order, kind, bytes.
-# Not the processor's own of 80 bits, in which some patterns of bits are no number at all.
+# Number types that are the same on every machine, as numpy.dtype.str writes them: byte order, kind,
+# bytes. The 80-bit floats of x86 are excluded, because some of their bit patterns are not numbers.
 NUMBER_TYPE = re.compile(r"[<>|](b1|[iu][1248]|f[248]|c(8|16))")
 
 
 def is_number_type(dtype: np.dtype) -> bool:
-    """Return True if arrays of this type may be sent: plain numbers, no records, no objects."""
+    """Return True if arrays of this type may be sent: plain numbers, no records or objects."""
     return NUMBER_TYPE.fullmatch(dtype.str) is not None
 
 
 def describe_array(array: np.ndarray) -> dict:
-    """Return an array's description in the header: ``{"dtype": "<f8", "shape": [3, 4]}``.
+    """Return an array's entry in the header: ``{"dtype": "<f8", "shape": [3, 4]}``.
 
-    Raises TypeError for what are not plain numbers.
+    Raises TypeError unless the array consists of plain numbers.
     """
     if not is_number_type(array.dtype):
         raise TypeError(f"an array of {array.dtype}")
@@ -57,7 +57,7 @@ def describe_array(array: np.ndarray) -> dict:
 
 
 def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
-    """Return type, shape and bytes of an announced array. Raises ProtocolError."""
+    """Return the type, shape and bytes of an announced array. Raises ProtocolError."""
     if not isinstance(described, dict) or set(described) != {"dtype", "shape"}:
         raise ProtocolError("an array without a type and a shape")
     name, shape = described["dtype"], described["shape"]
@@ -71,7 +71,7 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
         not isinstance(shape, list)
         or len(shape) > MAX_DIMENSIONS
         or not all(type(length) is int and length >= 0 for length in shape)
-        # NumPy's own bound, which an array of no elements can break too.
+        # NumPy's own limit, which an array without elements can exceed too.
         or math.prod(filter(None, shape)) * dtype.itemsize > np.iinfo(np.intp).max
     ):
         raise ProtocolError("an array with an impossible shape")
@@ -79,7 +79,7 @@ def announced(described: object) -> tuple[np.dtype, tuple[int, ...], int]:
 
 
 def numbers(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Return bytes as a read-only array of plain numbers; a bool other than 0 and 1 becomes 1."""
+    """Return bytes as a read-only array of plain numbers; non-zero bools become 1."""
     if dtype.kind != "b":
         return raw.view(dtype).reshape(shape)
     truths = raw.astype(bool).reshape(shape)
@@ -93,10 +93,10 @@ def encode(
     device_array: Callable[[object], dict | None] | None = None,
     depth: int = 0,
 ) -> dict:
-    """Return a value tree for JSON; arrays are appended to `arrays` and named by number.
+    """Return a value as a tree for JSON; append its arrays to `arrays` and refer to their indices.
 
-    `device_array(value)` may return the description of an array in device memory, or None.
-    Raises TypeError, naming the type, for what cannot pass.
+    `device_array(value)` returns the description of an array in device memory, or None for any
+    other value. Raises TypeError, naming the type, for values that cannot be sent.
     """
     if depth > MAX_DEPTH:
         raise TypeError("a result nested more than eight levels deep")
@@ -139,9 +139,10 @@ def decode(
 ) -> Any:
     """Return the value that :func:`encode` described, or raise ProtocolError.
 
-    `device_array(description)` turns the description of device memory into a value; without it
-    such a description is refused. So is an Awkward Array without `awkward_array(description,
-    buffers)`: the oracle takes none, because an array whose offsets lie reaches outside its memory.
+    `device_array(description)` converts a description of device memory to a value; without it such
+    a description is refused. In the same way, an Awkward Array is refused without
+    `awkward_array(description, buffers)`. The oracle accepts none, because an array with false
+    offsets reads outside its memory.
     """
     _count = [0] if _count is None else _count
     _count[0] += 1
@@ -196,24 +197,25 @@ def decode(
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is not a message, or closed the connection half-way."""
+    """The other side sent an invalid message, or closed the connection within one."""
 
 
 class Closed(ProtocolError):
-    """The other side is gone."""
+    """The other side has closed the connection."""
 
 
 class OutOfTime(Exception):
-    """No whole message came in time."""
+    """No complete message arrived in time."""
 
 
-#: Seconds that are left for a message; asked again while it is waited for. None waits for ever.
+#: Function that returns the seconds left for a message; it is called repeatedly while waiting. None
+#: waits for ever.
 Left = Callable[[], float]
 T = TypeVar("T")
 
 
 def within(seconds: float) -> Left:
-    """Return the wall-clock time that many seconds from now."""
+    """Return a function that counts `seconds` down from now by the wall clock."""
     end = time.monotonic() + seconds
     return lambda: end - time.monotonic()
 
@@ -229,7 +231,7 @@ class Wire:
     def send(
         self, header: dict, arrays: Sequence[np.ndarray] = (), left: Left | None = None
     ) -> None:
-        """Send one message; Closed if the other side is gone, OutOfTime if it does not read."""
+        """Send one message. Raises Closed, or OutOfTime if the other side does not read it."""
         text = json.dumps(header | {"arrays": [describe_array(a) for a in arrays]}).encode()
         self._write(HEAD.pack(MAGIC, len(text)) + text, left)
         for array in arrays:
@@ -249,7 +251,7 @@ class Wire:
             raise ProtocolError("a message without its parts")
         if len(described) > MAX_ITEMS:
             raise ProtocolError("a message of too many parts")
-        # Looked at before any memory is taken for them.
+        # Check all announcements before allocating any memory for them.
         parts = [announced(one) for one in described]
         if sum(size for _, _, size in parts) > self.array_bytes:
             raise ProtocolError("a message larger than is allowed")
@@ -276,7 +278,7 @@ class Wire:
         return bytes(data)
 
     def _once(self, left: Left | None, act: Callable[..., T], argument: object) -> T:
-        """Return a socket method's result, as soon as the socket can do it."""
+        """Return the result of a socket method as soon as the socket is ready for it."""
         while True:
             seconds = None if left is None else left()
             if seconds is not None and seconds <= 0:

@@ -1,7 +1,8 @@
-"""The student's process: runs solution cells, calls functions, compiles kernels. Decides nothing.
+"""The student's process: runs solution cells, calls functions and compiles kernels.
 
-It answers the oracle's requests one at a time. Whatever the student's code does to this process
-can only change the *data* that it sends back: no test, no expected value, no score is here.
+It answers the oracle's requests one at a time. The student's code may change anything in this
+process, but that only changes the *data* sent back, because tests, expected values and scores are
+in the oracle.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from gpucourse.grading.testing.jaxprs import (
 from gpucourse.grading.testing.unsolved import unsolved
 from virtualgpu.api import after_import, mend_iteration
 
-# So much of an exception's text says what is wrong.
+# Number of characters of an exception's message that are sent.
 MESSAGE_LENGTH = 600
-# Nor of the lines of a cell that are not Python.
+# Number of reported lines of a cell that are not Python.
 MAGICS = 20
 
 
 def preload() -> None:
-    """Import and use once the packages of solution cells, so that each fork has them at once.
+    """Import and use the packages of solution cells once, so that forked workers start fast.
 
-    The first compilation in a process costs 1-2 s (registries, NVVM); later ones 0.2 s. Numba
-    reuses its type inference only under the same options: with the line information that the
-    virtual GPU asks for.
+    The first compilation in a process takes 1-2 s (registries, NVVM) and later ones 0.2 s. Numba
+    reuses its type inference only under the same options, so this compilation asks for line
+    information as the virtual GPU does.
     """
     from numba import cuda
     from numba.cuda import (
@@ -56,7 +57,7 @@ def preload() -> None:
         numba_hooks,  # noqa: F401
     )
 
-    # Looks for its library by means that a worker is refused.
+    # The compiler searches for its library in ways that a worker is not allowed to use.
     compile_cuda("")
 
     def touch(values: np.ndarray, low: float, counts: np.ndarray, rows: np.ndarray) -> None:
@@ -88,13 +89,13 @@ def preload() -> None:
 
 
 def describe_error(error: BaseException) -> dict:
-    """Describe an exception for the oracle: its type, its text, the cell and the line."""
+    """Describe an exception for the oracle: its type, message, cell and line."""
     kind = type(error)
     name = kind.__name__
     if getattr(builtins, name, None) is not kind and not f"{kind.__module__}.".startswith(
         ("numba.", "numpy", "jax.", "virtualgpu.")
     ):
-        # The name of a class of the student's could be any text.
+        # The student may give a class any name, and the name could contain a hidden input.
         name = next(base.__name__ for base in kind.__mro__ if hasattr(builtins, base.__name__))
     try:
         message = str(error)[:MESSAGE_LENGTH]
@@ -106,9 +107,9 @@ def describe_error(error: BaseException) -> dict:
 
 
 def numba_type(described: dict) -> Any:
-    """Return the numba type of ``{"dtype": "float64", "ndim": 1}``; ndim 0 is a scalar.
+    """Return the Numba type of a description such as ``{"dtype": "float64", "ndim": 1}``.
 
-    Of ``{"form": …}`` that of an Awkward Array.
+    ``"ndim": 0`` describes a scalar and ``{"form": …}`` an Awkward Array.
     """
     if "form" in described:
         return awkward.numba_type(described["form"])
@@ -124,7 +125,8 @@ def numba_type(described: dict) -> Any:
 class _Shell:
     """IPython shell of an answer, in which magics and shell commands do nothing.
 
-    Those that only wrap code run it, which is how nbconvert writes ``%%time`` into a script.
+    Magics that only wrap code run that code, because nbconvert writes ``%%time`` into a script as
+    a call of ``run_cell_magic``.
     """
 
     def __init__(self, namespace: dict) -> None:
@@ -146,32 +148,32 @@ class _Shell:
 
 
 class _Nothing:
-    """Part of a shell that is not here: ``shell.events.register(…)`` does nothing."""
+    """Missing part of a shell: ``shell.events.register(…)`` does nothing."""
 
     def __call__(self, *arguments: object, **options: object) -> None:
         return None
 
     def __getattr__(self, name: str) -> _Nothing:
-        if name.startswith("__"):  # Python asks for these to learn what an object can do
+        if name.startswith("__"):  # Python looks these up to find out what an object supports
             raise AttributeError(name)
         return self
 
 
 class Worker:
-    """Serves one oracle over one wire until it is closed."""
+    """Server of one oracle's requests over one wire, until the wire is closed."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        # A module, so that pickle and typing can find a notebook's own classes (run_worker).
+        # A module, so that pickle and typing can find the classes of a notebook (run_worker).
         self.notebook = ModuleType("__main__")
         self.namespace: dict = vars(self.notebook)
-        # A notebook has these without an import; here there is nobody to see it.
+        # A notebook has these without an import. Here `display` shows nothing.
         self.namespace |= {
             "__builtins__": builtins,
             "display": lambda *objects, **options: None,
             "get_ipython": self.shell,
         }
-        # The same for those who import it, as scripts of nbconvert do.
+        # Scripts of nbconvert import get_ipython, so they must get the same shell.
         after_import("IPython", self._be_its_shell)
         self._shell = _Shell(self.namespace)
         self.nonce = ""
@@ -185,7 +187,7 @@ class Worker:
         ipython.get_ipython = ipython.core.getipython.get_ipython = self.shell
 
     def ask(self, fields: dict, arrays: Sequence[np.ndarray] = ()) -> tuple[dict, list[np.ndarray]]:
-        """Send a request to the device, while one of the oracle's requests is being served."""
+        """Send a request to the device while serving one of the oracle's requests."""
         self.wire.send({"nonce": self.nonce, **fields}, list(arrays))
         return self.wire.receive()
 
@@ -208,19 +210,20 @@ class Worker:
             try:
                 reply, results = verbs[request["do"]](request, arrays)
             except BaseException as error:
-                # sys.exit() and KeyboardInterrupt in an answer are errors of the answer.
+                # Report sys.exit() and KeyboardInterrupt in an answer as errors of the answer.
                 reply, results = {"error": describe_error(error)}, []
             self.wire.send({"nonce": self.nonce, **reply}, results)
 
     def hello(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Learn the oracle's device, and use it."""
+        """Set up the device that the oracle described."""
         import virtualgpu
         from virtualgpu import sources
         from virtualgpu.api import MirroredDevice, set_current_device
 
         compile_for_grading()
         let_loops_wake()
-        # Here and not before the fork: numba-cuda holds a driver to the process that opened it.
+        # Activate it after the fork, because numba-cuda ties a driver to the process that opened
+        # it.
         virtualgpu.activate(force=True)
         allow_empty_arrays()
         sources.register_namer(cells.namer)
@@ -231,7 +234,7 @@ class Worker:
         return {"done": {}}, []
 
     def define(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Run one cell, and return those of its lines that are not Python, even after an error."""
+        """Run one cell; return its lines that are not Python, even after an error."""
         source = request["source"]
         magics = cells.magics(source)[:MAGICS]
         told: dict = {"magics": [line[:MESSAGE_LENGTH] for line in magics]}
@@ -248,11 +251,12 @@ class Worker:
             raise NameError(f"name '{name}' is not defined") from None
 
     def call(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Call a function with the values sent; send back its result."""
+        """Call a function with the values sent, and send back its result."""
         function = self.lookup(request["name"])
         if stub := unsolved(function):
             raise NotImplementedError(stub)
-        # Arrays arrive read-only (views of what was received): the student may write to a copy.
+        # Arrays arrive as read-only views of the message, so give the student copies that are
+        # writable.
         arguments = decode(
             request["args"], [array.copy() for array in arrays], awkward_array=awkward.put_together
         )
@@ -263,11 +267,11 @@ class Worker:
             value = awkward.without_awkward(without_jax(given))
             return {"done": encode(value, results, describe_device_array)}, results
         except Exception as error:
-            # No line of a cell is at work any more.
+            # No line of a cell is running any more.
             return {"error": describe_error(error) | {"converting": True}}, []
 
     def trace(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Send back JAX's record of a function, as data."""
+        """Send back JAX's trace of a function, as data."""
         import jax
 
         function = self.lookup(request["name"])
@@ -290,9 +294,9 @@ class Worker:
         }, constants
 
     def run(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Count a program's operations and, unless only that is asked for, run it.
+        """Count a program's operations and, unless only the count is requested, run it.
 
-        No other request comes to a worker that serves this one.
+        The oracle sends this request to a worker that runs no student's code.
         """
         import jax
         import jax.extend
@@ -321,7 +325,7 @@ class Worker:
         return done, [np.asarray(result) for result in results]
 
     def compile(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Compile a kernel for the named types; send back PTX and the entry's name."""
+        """Compile a kernel for the types in the request; send back its PTX and entry name."""
         from virtualgpu.api import compile_kernel, is_kernel
 
         kernel = self.lookup(request["name"])
@@ -333,7 +337,7 @@ class Worker:
         if any("form" in described for described in request["types"]) and not kernel.extensions:
             return {"lacks": "extensions"}, []
         types = tuple(numba_type(described) for described in request["types"])
-        # A tenth of Numba's time would go into looking for garbage among what it makes.
+        # Garbage collection would take a tenth of Numba's compile time.
         gc.disable()
         try:
             return {"done": compile_kernel(kernel, types)._asdict()}, []
@@ -343,7 +347,8 @@ class Worker:
     def compile_source(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         """Compile CUDA C++; send back PTX.
 
-        Asked of a worker in which no student's code has run: the text is all that comes from it.
+        The oracle sends this request to a worker in which no student's code has run; only the
+        source comes from the student.
         """
         from virtualgpu.api import CompilationError, compile_cuda
 
@@ -354,11 +359,12 @@ class Worker:
 
 
 def compile_for_grading() -> None:
-    """Let options of the decorators pass that change nothing in what a function computes.
+    """Ignore decorator options that do not change what a function computes.
 
-    ``cache=True`` without a cache: nothing is kept here, and cells are no files.
-    ``debug=True, opt=False`` without either: code for a debugger takes 30 times as long to
-    interpret, because each variable is in memory, and the checkers look at every access anyhow.
+    ``cache=True`` has no effect, because nothing is stored here and cells are not files.
+    ``debug=True, opt=False`` has no effect, because code for a debugger keeps each variable in
+    memory and takes 30 times as long to interpret, and the checkers check every access in any
+    case.
     """
     from numba.core.dispatcher import Dispatcher
     from numba.cuda.dispatcher import CUDADispatcher
@@ -374,7 +380,7 @@ def compile_for_grading() -> None:
 
 
 def let_loops_wake() -> None:
-    """Let asyncio's loops be woken through a pipe: a worker has no pairs of sockets."""
+    """Let asyncio loops wake up through a pipe, because a worker may not open socket pairs."""
     from asyncio import selector_events
 
     def make(loop: Any) -> None:
@@ -408,10 +414,10 @@ class _End:
 
 
 def allow_empty_arrays() -> None:
-    """Let managed, mapped and pinned arrays have no elements, as ``cuda.device_array`` does.
+    """Allow empty managed, mapped and pinned arrays, as ``cuda.device_array`` does.
 
-    CUDA refuses to give no bytes, and hidden tests ask with empty arrays where a notebook's
-    visible tests do not.
+    CUDA refuses to allocate zero bytes, and hidden tests use empty arrays even if the visible
+    tests of the notebook do not.
     """
     from numba import cuda
 
@@ -427,10 +433,11 @@ def allow_empty_arrays() -> None:
 
 
 def free_memory() -> None:
-    """Give back device memory whose arrays are gone; Numba does it later, many at a time.
+    """Free device memory whose arrays no longer exist.
 
-    Mapped and managed arrays are copied to the host after each launch, as long as they have memory:
-    so that a call reads as much as the one before.
+    Numba frees memory later, many arrays at a time. Mapped and managed arrays are copied to the
+    host after each launch as long as they have memory, so without this function a call would read
+    more than the call before it.
     """
     if "numba.cuda" in sys.modules:
         from numba import cuda
@@ -439,14 +446,14 @@ def free_memory() -> None:
 
 
 def describe_device_array(value: Any) -> dict | None:
-    """Return address, shape, strides and type of a device array; None for anything else."""
+    """Return the address, shape, strides and type of a device array; None for other values."""
     interface = getattr(type(value), "__cuda_array_interface__", None)
     if interface is None:
         return None
     from virtualgpu.api import current_device
 
     described = value.__cuda_array_interface__
-    current_device().synchronize()  # what the host wrote into a copy of it goes over
+    current_device().synchronize()  # update the device from the host's copy
     shape = [int(length) for length in described["shape"]]
     strides = described.get("strides")
     return {
@@ -458,7 +465,7 @@ def describe_device_array(value: Any) -> dict | None:
 
 
 def run_worker(wire: Wire) -> None:
-    """Serve until the oracle hangs up, then leave without running anybody's exit handlers."""
+    """Serve until the oracle closes the connection, then exit without exit handlers."""
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)

@@ -1,10 +1,10 @@
-"""The fork server inside the sandbox: imports the stack once, forks one worker per request.
+"""Fork server inside the sandbox, which imports the packages once and forks the workers.
 
 Importing numba, numba-cuda and the virtual GPU and compiling a first kernel takes 2-3 s; a fork
-takes milliseconds. The server runs no student's code itself, and each worker is confined further
-than the server is, so two workers cannot see each other.
+takes milliseconds. The server itself runs no student's code, and each worker has fewer rights than
+the server, so two workers cannot see each other.
 
-    zygote (waits for requests)
+    zygote (waits for orders)
       └─ keeper (one per worker; own namespaces; kills the worker when the oracle hangs up)
            └─ worker (process 1 of its own process table; resource limits; refused system calls)
 """
@@ -26,27 +26,29 @@ from gpucourse.grading.sandbox import confinement
 from gpucourse.grading.sandbox.wire import Wire
 
 READY = b"ready\n"
-# Length in bytes of the JSON that orders a kind of worker.
+# Header of an order for a worker: the length in bytes of its JSON.
 ORDER = struct.Struct("<Q")
-# The longest order, and how long one may take to come.
+# Greatest length of an order in bytes, and the time that its transfer may take.
 MAX_ORDER, ORDER_SECONDS = 1 << 26, 10.0
 # The parts of an order that confine a worker.
 POLICY = ("namespaces", "home", "home_bytes", "covered")
-# For JAX: an error is raised by the line it belongs to; and XLA starts 13 threads and 2 for each of
-# these processors, by default for every core, which on a machine of 32 is more than a worker may.
-# Nor does a worker leave machine code where others would find it.
+# Environment of workers. Without asynchronous dispatch, an error is raised at the line that caused
+# it. XLA starts 13 threads plus 2 for each of NPROC processors; by default NPROC is the number of
+# cores, and with 32 of them a worker would exceed its limit. A worker also leaves no machine code
+# where others could find it.
 SETTINGS = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "false", "NPROC": "1", "VIRTUALGPU_CACHE": "0"}
-# Interval between counts of a worker's threads, in milliseconds; a count takes 20 µs.
+# Interval between counts of a worker's threads, in milliseconds; one count takes 20 µs.
 COUNT_THREADS = 100
 
 
 def serve(listener: socket.socket, lifeline: int) -> None:
     """Fork a worker for each order until the other end of `lifeline` is closed.
 
-    Orders come over channels, which last: an oracle connects before it may no longer. The first
-    order, the grader's own, says how workers are confined: an oracle cannot ask for less.
+    Orders arrive over channels, which stay open because an oracle must connect before it gives up
+    that right. The first order is the grader's own and fixes how workers are confined, so that an
+    oracle cannot ask for less.
     """
-    # Finished keepers are reaped by the kernel.
+    # The kernel reaps finished keepers.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     channels: list[socket.socket] = []
     policy: dict = {}
@@ -80,13 +82,16 @@ def serve(listener: socket.socket, lifeline: int) -> None:
 
 
 def read_order(channel: socket.socket) -> tuple[dict | None, list[int]]:
-    """Return the next order and a worker's two descriptors; None at the channel's end or error."""
+    """Return the next order and a worker's two descriptors.
+
+    The order is None at the channel's end or after an error.
+    """
     handles: list[int] = []
     try:
         length, handles, _, _ = socket.recv_fds(channel, ORDER.size, 2)
         (size,) = ORDER.unpack(length)
         text = b""
-        # Some 100 kB where the course lies in a folder with a thousand others to hide.
+        # An order has about 100 kB if the course is in a folder with a thousand others to hide.
         while len(handles) == 2 and len(text) < size <= MAX_ORDER:
             piece = channel.recv(min(size - len(text), 1 << 16))
             if not piece:
@@ -101,8 +106,9 @@ def read_order(channel: socket.socket) -> tuple[dict | None, list[int]]:
 def keep(order: dict, mapped: int, work: int, life: int) -> None:
     """Start one worker on the socket `work`; report on the socket `life` how it ended.
 
-    The worker is killed, with everything it started, as soon as the other end of `life` closes, or
-    it has more threads than it may: the system's own limit does not hold for root.
+    The worker and everything it started are killed as soon as the other end of `life` closes, or
+    as soon as the worker has more threads than allowed. Counting is needed because the system's
+    own limit does not apply to root.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
@@ -127,7 +133,7 @@ def keep(order: dict, mapped: int, work: int, life: int) -> None:
     too_many = False
     while not watched.poll(COUNT_THREADS) and not too_many:
         too_many = threads_of(worker, processes) > order["threads"]
-    # As process 1 of its own table the worker takes every process in it along.
+    # The worker is process 1 of its own process table, so every process in the table ends with it.
     signal.pidfd_send_signal(handle, signal.SIGKILL)
     _, status = os.waitpid(worker, 0)
     with socket.socket(fileno=life) as channel:
@@ -176,11 +182,10 @@ def start_worker(order: dict, mapped: int, namespaces: bool, work: int, keeper: 
 
 
 def main() -> None:
-    """Serve requests until the connection closes.
+    """Serve orders until the lifeline closes.
 
-    Standard input is the listening socket, standard output tells when the server is ready.
-
-    Arguments: the lifeline's number, and modules that the workers will import.
+    Standard input is the listening socket. The server writes to standard output when it is ready.
+    Arguments: the lifeline's descriptor, and modules that the workers will import.
     """
     from gpucourse.grading.sandbox.worker import preload
 
@@ -191,7 +196,7 @@ def main() -> None:
     for module in sys.argv[2:]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    # Keep present objects out of garbage collection, which would copy their pages in each worker.
+    # Exclude existing objects from garbage collection, which would copy their pages in each worker.
     gc.collect()
     gc.freeze()
     os.write(1, READY)
