@@ -25,7 +25,8 @@ FETCH = (
 LONG = (
     "from gpucourse.exercises.predictions import predictions\n"
     'predictions("05_cupy")("differences", "nowhere: CuPy is NumPy",\n'
-    '    "sums, lists of indices, lists, texts; an index out of bounds is quiet", "only in speed")'
+    '    "sums, lists of indices, lists, strings; an index out of bounds gives no error",\n'
+    '    "only in speed")'
 )
 
 

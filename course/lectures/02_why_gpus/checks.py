@@ -22,10 +22,10 @@ START = 4e-6
 @exercise(
     "in-flight",
     hints=(
-        "The idea: while one answer is on its way, for `latency` seconds, the memory could have delivered "
-        "`latency * bandwidth` bytes. That many must be under way.",
-        "The shape: those bytes, divided by the bytes that each thread waits for, rounded up: "
-        "`math.ceil(…)`.",
+        "The idea: in the `latency` seconds that one number takes to arrive, the memory can deliver "
+        "`latency * bandwidth` bytes. That many bytes must be in flight.",
+        "The shape: divide the bytes in flight by the bytes that each thread waits for, and round up "
+        "with `math.ceil(…)`.",
     ),
 )
 def in_flight(threads_needed):
@@ -46,7 +46,7 @@ def in_flight(threads_needed):
         expected = math.ceil(under_way / bytes_each - 1e-9)
         require(
             threads == expected,
-            f"{case}, it says {number(threads, 7)}; {number(under_way, 6)} bytes must be under way, and that takes "
+            f"{case}, it returns {number(threads, 7)}, but {number(under_way, 6)} bytes must be in flight, and that takes "
             f"{many(expected, 'thread')}",
             look=_where_threads_go_wrong(threads, under_way, bytes_each),
         )
@@ -54,12 +54,12 @@ def in_flight(threads_needed):
 
 def _where_threads_go_wrong(threads, under_way, bytes_each):
     if threads == under_way / bytes_each + 1:
-        return "it comes out even, so nothing is rounded: `int(x) + 1` is one too many there"
+        return "the division comes out even here, so nothing is rounded, and `int(x) + 1` is one too many"
     if math.isclose(threads, under_way, rel_tol=1e-3):
-        return "these are bytes; each thread waits for several"
+        return "this is the number of bytes in flight, but each thread waits for several bytes"
     if abs(threads - under_way / bytes_each) < 1:
-        return "the next whole number: part of a thread does not exist, and one too few is too few"
-    return "latency times bandwidth is what must be under way"
+        return "round up to the next whole number, because with one thread fewer the memory is not busy"
+    return "latency times bandwidth is the number of bytes that must be in flight"
 
 
 class CountingFerry:
@@ -139,8 +139,8 @@ class CountingFerry:
 @exercise(
     "ferry",
     hints=(
-        "The idea: transfer `heat` to the device before the loop and back after it. Inside the loop there "
-        "is only an array on the device. Its `max()` is also an array on the device, with a single number.",
+        "The idea: transfer `heat` to the device before the loop, and back after the loop. Inside the loop, "
+        "use only the array on the device. Its `max()` is also an array on the device, with a single number.",
         "The shape: `d_heat = ferry.there(heat)`; in the loop `d_heat = smooth(d_heat)` and "
         "`hottest[step] = ferry.back(…)`; after it `heat = ferry.back(d_heat)`.",
     ),
@@ -154,42 +154,43 @@ def ferry(relax):
         with carrier.noticing(), virtualgpu.launches() as listed, virtualgpu.profile() as profile:
             answer = relax(carrier, heat, steps)
         answer = pair(answer, "temperatures and the hottest ones",
-                      look="look at the last line: it should be `return heat, hottest`")
+                      look="end the function with `return heat, hottest`")
         case = f"with {many(n, 'rod')} and {many(steps, 'step')}"
         _judge_heat(answer, before, steps, case)
         require(
             np.array_equal(heat, before),
-            f"{case}, the answers are right, but the temperatures that came in have changed",
-            look=("assign the array that comes back to the name, `heat = …`, instead of "
-                "writing into it with `heat[:] = …`"),
+            f"{case}, the answers are right, but the array that was passed to `relax` has changed",
+            look=("assign the array that comes back with `heat = …` instead of writing into the "
+                "array that was passed, with `heat[:] = …`"),
         )
         allowed = 16 * n + 8 * steps
         require(
             carrier.bytes >= 16 * n and carrier.there_bytes >= 8 * n,
             f"{case}, the answers are right, but only {many(carrier.bytes, 'byte')} went by the ferry"
-            + (f", and {carrier.past:,} past it: float(…), .get() and .item() carry too"
+            + (f", and {carrier.past:,} went past it, because float(…), .get() and .item() also transfer"
                if carrier.past else ""),
-            look="do the work on the device: ferry.there() and ferry.back() transfer the array",
+            look="transfer the array with ferry.there() and ferry.back(), and call `smooth` on the device",
         )
         require(
             carrier.bytes <= allowed,
             f"{case}, the answers are right, but {many(carrier.bytes, 'byte')} crossed in "
             f"{carrier.trips} trips where {allowed:,} would do",
-            look="which lines inside the loop transfer data?",
+            look="find the lines inside the loop that transfer data. All temperatures have to be "
+                 "transferred only before the loop and after it",
         )
         # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
         require(
             carrier.past <= 8 * steps,
-            f"{case}, the answers are right, but {many(carrier.past, 'byte')} crossed past the ferry",
-            look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` also transfer data: find the "
-                 "maximum on the device, and bring back that one number",
+            f"{case}, the answers are right, but {many(carrier.past, 'byte')} were transferred without the ferry",
+            look="`.get()`, `.tolist()`, `cp.asnumpy(…)` and `float(…)` also transfer data. Find the "
+                 "maximum on the device, and copy back only that number",
         )
         ran = len(listed) + len(profile.launches)
         in_one_kernel = profile.counters.flops >= 3 * n * steps  # two sums and a product each
         require(
             ran >= steps or in_one_kernel or not virtualgpu.answers(),  # a real GPU keeps no list
             f"{case}, the answers are right, but the device did {many(ran, 'operation')} for "
-            f"{many(steps, 'step')}: NumPy computed them on the host",
+            f"{many(steps, 'step')}, so NumPy computed the steps on the host",
             look="call `smooth` with the array that `ferry.there(heat)` returned, not with `heat`",
         )
     _require_carried(relax, random)
@@ -209,8 +210,8 @@ def _require_carried(relax, random):
                 answers.append(relax(carrier, heat.copy(), 9))
                 carrier.tell_operations()
             except Diverged:
-                require(False, "called twice with the same temperatures, `relax` does not carry "
-                               "the same")
+                require(False, "called twice with the same temperatures, `relax` does not transfer "
+                               "the same arrays both times")
         exchange = ToTheLastLaunch([(heat, others)], [_hotter(one) for one in exchange.before])
     if not virtualgpu.answers():  # a real GPU keeps no list of its operations
         return
@@ -222,15 +223,15 @@ def _require_carried(relax, random):
         np.allclose(answers[1][0], expected, rtol=1e-12)
         and not np.array_equal(carrier.last, others),
         f"with 1,009 rods and 9 steps, the answers are right, but {HOST}: the device was given "
-        "other temperatures, and the answer did not change with them",
+        "different temperatures, and the answer did not change with them",
         look="call `smooth` with the array that `ferry.there(heat)` returned, not with `heat`",
     )
     require(
         not np.any(answers[0][1] == answers[1][1]),
         "with 1,009 rods and 9 steps, the answers are right, but the hottest ones were "
-        "computed on the host: the device gave others, and the answer did not change with them",
-        look=("take the maximum of the array that `smooth` made on the device, and bring "
-             "it back as one number"),
+        "computed on the host: the device returned different ones, and the answer did not change with them",
+        look=("find the maximum on the device, in the array that `smooth` returned, and copy "
+             "only that number back"),
     )
 
 
@@ -249,10 +250,10 @@ def _judge_heat(answer, heat, steps, case):
     ):
         require(
             isinstance(got, np.ndarray),
-            f"the {what} are {a_or_an(type(got).__module__)}.{type(got).__name__}, not NumPy's array",
+            f"the {what} are {a_or_an(type(got).__module__)}.{type(got).__name__}, not a NumPy array",
             look="convert the list with `np.array(…)`"
             if isinstance(got, list)
-            else "bring them back before you return them",
+            else "copy them back to the host before you return them",
         )
         require(
             got.shape == expected.shape and np.allclose(got, expected, rtol=1e-12),
@@ -264,9 +265,9 @@ def _judge_heat(answer, heat, steps, case):
 @exercise(
     "crossover",
     hints=(
-        "The idea: every element saves `cpu_each - gpu_each` seconds, and together they must pay for the "
-        "starts. What if they save nothing?",
-        "The shape: `if gain <= 0: return None`, else `math.ceil(starts * START / gain)`.",
+        "The idea: every element saves `cpu_each - gpu_each` seconds, and all elements together must save "
+        "at least the time of the starts. What should happen if an element saves nothing?",
+        "The shape: `if gain <= 0: return None`, and otherwise return `math.ceil(starts * START / gain)`.",
     ),
 )
 def crossover(answer):
@@ -285,28 +286,28 @@ def crossover(answer):
         if cpu_each <= gpu_each:
             require(
                 got is None,
-                f"{case}, it says {got}, but the GPU loses at any size",
-                look="which of the two saves time with each further element?",
+                f"{case}, it returns {got}, but the GPU loses at any size",
+                look="each further element takes at least as long on the GPU as on the CPU, so return None",
             )
             continue
         expected = math.ceil(starts * START / (cpu_each - gpu_each))
         require(
             got is not None,
-            f"{case}, it says None; from {many(expected, 'element')} on the GPU wins",
-            look="`return` the size; None means that there is none",
+            f"{case}, it returns None, but the GPU wins from {many(expected, 'element')} on",
+            look="`return` the size. None means that there is no such size",
         )
         require(
             got == expected,
-            f"{case}, it says {got:g}, not {expected:,}",
+            f"{case}, it returns {got:g} instead of {expected:,}",
             look=_where_a_crossover_goes_wrong(got, expected, starts, cpu_each - gpu_each),
         )
 
 
 def _where_a_crossover_goes_wrong(got, expected, starts, gain):
     if math.isclose(got * START, expected, rel_tol=1e-3):
-        return "`starts` counts them; each takes START seconds"
+        return "`starts` is the number of starts, and each of them takes START seconds"
     if got == expected + 1 and expected * gain == starts * START:
-        return (f"at {expected:,} both take the same time, and that is *no longer*: `int(x) + 1` is "
-                "one too many where it comes out even")
-    return ("the smallest whole n with starts * START + n * gpu_each <= n * cpu_each: what about "
-            "one less, and what about fractions?")
+        return (f"at {expected:,} both take the same time, so the GPU takes *no longer*. `int(x) + 1` is "
+                "one too many where the division comes out even")
+    return ("find the smallest whole n with starts * START + n * gpu_each <= n * cpu_each, and check "
+            "that n - 1 does not satisfy this, and that n is not a fraction")

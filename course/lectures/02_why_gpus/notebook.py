@@ -1,8 +1,8 @@
 # %% [markdown] id="the-question-asked"
 # ## A GPU loses against a Python loop
 #
-# A GPU adds and multiplies tens of trillions of times a second. Plain Python takes about a tenth of a microsecond for
-# one step of a pendulum. Run the cell to see which of them finishes a thousand steps first.
+# A GPU performs tens of trillions of additions and multiplications per second. Plain Python needs about a tenth of a
+# microsecond for one step of a simulated pendulum. Run the cell to see which of them finishes a thousand steps first.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -46,10 +46,10 @@ with virtualgpu.launches() as launched:
 print(f"angle: {in_python:.6f} and {float(on_device[0]):.6f} rad")
 
 # %% [markdown] id="the-race-text"
-# Both give the same angle. One step is five operations on arrays, and CuPy, which is NumPy for GPUs, starts a
-# [kernel](01_first_steps.ipynb#1-add-ten) for each. A start takes [a few
-# microseconds](https://developer.nvidia.com/blog/cuda-graphs/) by NVIDIA's figure for a V100 of 2019, and we assume 4
-# µs.
+# Both compute the same angle. One step is five array operations, and CuPy, which is NumPy for GPUs, starts a
+# [kernel](01_first_steps.ipynb#1-add-ten) for each of them. One start takes [a few
+# microseconds](https://developer.nvidia.com/blog/cuda-graphs/), according to a measurement that NVIDIA made on a V100
+# in 2019. We assume 4 µs.
 
 # %% id="the-race"
 START = 4e-6  # s, to start one kernel, or one copy: our assumption throughout
@@ -63,18 +63,19 @@ else:
     print(f"{device().name}, measured: {gpu_s * 1e3:.1f} ms for {programs:,} starts")
 
 # %% [markdown] id="the-question-stands"
-# The plain Python loop wins by far, so a GPU is not "a faster computer". **What is it fast at, then, and how can you
-# tell before porting anything?** Without a GPU, a *virtual* one runs the kernels and counts, but it has no clock.
+# The plain Python loop wins by far, so a GPU is not simply "a faster computer". **What is it fast at, then, and how can
+# you tell before porting anything?** If your machine has no GPU, a *virtual* GPU runs the kernels. It counts what they
+# do, but it has no clock.
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
 # ## 1. Latency and throughput
 #
-# **Latency** is how long one thing takes, and **throughput** is how many are done per second. CPU cores are like
-# bicycle couriers, who deliver one thing after the other. A GPU is like a container ship, which is slow but carries ten
-# thousand containers.
+# **Latency** is the time that one item takes, and **throughput** is the number of items that are finished per second.
+# CPU cores are like bicycle couriers, who deliver one parcel after another. A GPU is like a container ship, which is
+# slow but carries ten thousand containers.
 #
-# An H100's memory delivers 3.35 TB/s, but each number takes 0.23 µs to arrive. *Predict:* if each thread asks for one
-# number of 8 bytes and waits, must 100, 10,000 or 100,000 of them be waiting to keep the memory busy?
+# An H100's memory delivers 3.35 TB/s, but each number takes 0.23 µs to arrive. *Predict:* if each thread requests one
+# 8-byte number and waits for it, how many threads must be waiting at the same time to keep the memory busy?
 
 # %% id="throughput-guess"
 predict("throughput", "100", "10,000", "100,000")
@@ -86,14 +87,15 @@ for threads in (1, 100, 10_000, 100_000):
     print(f"threads {threads:7,}: {reached / 1e9:9.3f} GB/s, {reached / BANDWIDTH:9.4%} of what there is")
 
 # %% [markdown] id="throughput-why" tags=["why"]
-# Nearly 100,000 must be waiting, because the bytes in flight are latency × throughput. This is Little's law. A CPU
-# hides latency with caches and guesses, and a GPU hides it with other threads that are ready to continue.
+# Nearly 100,000 threads must be waiting, because the number of bytes in flight is latency × throughput. This is
+# Little's law. A CPU hides latency with caches and speculative execution. A GPU hides it by running other threads that
+# are ready to continue.
 
 # %% [markdown] id="in-flight-task"
 # ### Exercise: how many threads?
 #
-# Write `threads_needed(latency, bandwidth, bytes_each)`, which returns how many threads must be waiting for
-# `bytes_each` bytes each to keep the memory busy, rounded up.
+# Write `threads_needed(latency, bandwidth, bytes_each)`. It returns the number of threads, rounded up, that must be
+# waiting to keep the memory busy if each of them waits for `bytes_each` bytes.
 
 # %% id="in-flight-exercise" tags=["exercise"]
 def threads_needed(latency, bandwidth, bytes_each):
@@ -110,11 +112,11 @@ print("numbers of 4 bytes:", threads_needed(LATENCY, BANDWIDTH, 4))
 check("in-flight", threads_needed)
 
 # %% [markdown] id="throughput-then"
-# So the first question about any job is: **are there a hundred thousand things to do at once?** Time steps that depend
-# on the previous one count as a single task. The table compares the ship with the bicycles, by the manufacturers'
-# figures. The 0.23 µs are 400 cycles at 1.755 GHz, from [table 3 of a study of
-# 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). Other studies measure more, so the 100,000 are a
-# lower bound.
+# So the first question about any job is: **are there a hundred thousand things to do at once?** A sequence of time
+# steps, each of which depends on the previous one, counts as a single task. The table compares the bicycles with the
+# ship, using the manufacturers' figures. Our latency of 0.23 µs is 400 cycles at 1.755 GHz, from [table 3 of a 2023
+# study](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). Other studies measure a higher latency, so
+# 100,000 threads are a lower bound.
 #
 # | | CPU: AMD EPYC 9654 (2022) | GPU: NVIDIA H100 SXM (2022) |
 # |---|---|---|
@@ -123,16 +125,17 @@ check("in-flight", threads_needed)
 # | its memory delivers | 0.46 TB/s | 3.35 TB/s |
 # | its memory holds | up to 6 TB | 80 GB |
 #
-# Next you will see how a GPU works and what it costs to move data to it. Then you'll take three jobs at which a GPU
-# loses, and work out how large each must become for it to win. You need no CUDA for this.
+# Next you will see how a GPU works and what it costs to move data to it. Then you'll take three jobs for which a GPU is
+# slower, and work out how large each must become before the GPU wins. You need no CUDA for this.
 
 # %% [markdown] id="warps-predict" tags=["predict"]
 # ## 2. Thirty-two at a time
 #
-# Here is a kernel with a thread for each pendulum. You launch it with `[2, 32]`, which means 2 blocks of 32 threads,
-# and `cuda.to_device` copies an array to the GPU.
+# In the kernel below, each thread simulates one pendulum. You launch it with `[2, 32]`, which means 2 blocks of 32
+# threads, and `cuda.to_device` copies an array to the GPU.
 #
-# *Predict:* one pendulum takes some number of instructions. How many times as many do 32 pendulums take, and 33?
+# *Predict:* a kernel for one pendulum executes some number of instructions. How many times as many does it execute for
+# 32 pendulums, and for 33?
 
 # %% id="warps-guess"
 predict("warps",
@@ -166,9 +169,9 @@ for pendulums in (1, 32, 33, 64):
 
 # %% [markdown] id="warps-why" tags=["why"]
 # Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. The few extra
-# instructions are for `sin`, which takes another branch for larger angles. The hardware doesn't run single threads, it
-# runs *warps* of 32, which execute each instruction together, in 32 *lanes*. One pendulum uses one lane and pays for
-# all 32.
+# instructions are for `sin`, which takes a different branch for larger angles. The hardware doesn't run single threads.
+# It runs *warps* of 32 threads, which execute each instruction together, in 32 *lanes*. A single pendulum uses one lane
+# but costs as much as all 32.
 
 # %% id="warps-picture"
 numbers = [1, 8, 16, 24, 32, 33, 40, 48, 56, 64]
@@ -186,15 +189,16 @@ Picture(figure, f"Instructions issued against the number of pendulums: a step. {
                 f"{counts[5]:,} for 33 and {counts[-1]:,} for 64.")
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
-# If lanes have to do different things, the warp runs both sides, one after the other, with some lanes masked off:
+# If the lanes of a warp take different branches, the warp runs both branches, one after the other, and masks off the
+# lanes that did not take the branch:
 #
 # ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
 # lanes. First the odd lanes run the if side while the even lanes are masked off, then the even lanes run the
 # else side while the odd lanes are masked off, then all go on together. The warp pays for both
 # sides.](../img/warp_divergence.svg)
 #
-# *Predict:* this kernel makes negative numbers 0 and takes the root of all others. How many of a warp's 32 lanes work
-# in each step?
+# *Predict:* this kernel replaces negative numbers by 0 and all other numbers by their square roots. How many of a
+# warp's 32 lanes are active in each step?
 
 # %% id="divergence-guess"
 predict("divergence",
@@ -218,28 +222,28 @@ mixed[32:] = abs(mixed[32:])
 gpucourse.timeline(root_or_zero, 1, 64, mixed)
 
 # %% [markdown] id="divergence-why" tags=["why"]
-# The first warp has both kinds of numbers and runs both sides. 14 lanes write a zero while the other 18, drawn pale,
-# wait, and then those 18 write their roots. If you rest the pointer on a step, it names its line and lanes. The second
-# warp has one kind, and all its lanes work. Nothing warns you of the difference, so remember that a GPU needs many
-# threads that do *the same thing* to different data.
+# The numbers of the first warp have both signs, so it runs both branches. First 14 lanes write a zero while the other
+# 18, drawn pale, wait. Then those 18 write their square roots. Rest the pointer on a step to see its line and lanes.
+# The second warp has only positive numbers, so all its lanes work in every step. Nothing warns you of this difference,
+# so remember that a GPU needs many threads that do *the same thing* to different data.
 
 # %% [markdown] id="terms-text"
 # ## 3. One machine, four vocabularies
 #
-# Every manufacturer has its own names for the same things, and this course uses CUDA's:
+# Every manufacturer has its own names for the same things, and this course uses those of CUDA:
 #
 # | what it is | CUDA | HIP | SYCL | OpenCL |
 # |---|---|---|---|---|
 # | a program for the GPU | kernel | kernel | kernel | kernel |
 # | one run of it, for one element | thread | thread | work-item | work-item |
-# | those that step together | warp (32) | warp or wavefront (32 or 64) | sub-group | sub-group |
-# | those that can wait for each other and share memory | block | block | work-group | work-group |
-# | all of a launch | grid | grid | ND-range | NDRange |
+# | the threads that execute each instruction together | warp (32) | warp or wavefront (32 or 64) | sub-group | sub-group |
+# | the threads that can wait for each other and share memory | block | block | work-group | work-group |
+# | all threads of a launch | grid | grid | ND-range | NDRange |
 # | the large memory of the device | global memory | global memory | global memory | global memory |
 # | the processor that runs blocks | multiprocessor | compute unit | compute unit | compute unit |
 #
-# **CUDA** is NVIDIA's, has existed since 2007, and most scientific GPU software was first written for it. **HIP** is
-# AMD's, and nearly the same as CUDA with other names. **SYCL** and **OpenCL** are open standards, for the GPUs of
+# **CUDA** was released by NVIDIA in 2007, and most scientific GPU software was first written for it. **HIP** comes from
+# AMD and is nearly the same as CUDA with different names. **SYCL** and **OpenCL** are open standards for the GPUs of
 # several manufacturers.
 
 # %% [markdown] id="memories-text" tags=["predict"]
@@ -250,10 +254,10 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 # 3.3 TB per second; and the memory of the host, behind a PCIe link of 64 GB per second. Each step down is larger,
 # slower and seen by more threads.](../img/memory_hierarchy.svg)
 #
-# The figures in the picture are those of an H100. The **host** is your computer with its CPU, the **device** is the
-# GPU, and each has its own memory. Data for the GPU must be transferred over a link that is fifty times narrower than
-# the GPU's own memory, and the size of that memory is fixed. When your computer runs out of its own memory, it moves
-# some of it to the disk. *Predict:* what happens if you ask for a terabyte of the GPU's memory?
+# The figures in the picture are for an H100. The **host** is your computer with its CPU, the **device** is the GPU, and
+# each has its own memory. Data for the GPU must be transferred over a link with a fiftieth of the bandwidth of the
+# GPU's own memory. The size of this memory is fixed. When the host runs out of memory, it moves some of the contents to
+# the disk. *Predict:* what happens if you request a terabyte of GPU memory?
 
 # %% id="too-much-guess"
 predict("too-much",
@@ -265,13 +269,15 @@ predict("too-much",
 cp.empty(2**40, np.uint8)
 
 # %% [markdown] id="too-much-why" tags=["why"]
-# Read the message to the end, where it says how much you asked for, and how much was allocated already. A GPU moves
-# nothing to the disk, so if your data don't fit, process them in pieces, use several GPUs, or stay on the CPU. *Managed
-# memory*, CuPy's `cupy.cuda.malloc_managed`, is an exception, because its pages move over the link by themselves when
-# one side needs them. It saves you writing the copies, but the data are transferred all the same.
+# The end of the message says how much memory you requested and how much was already allocated. A GPU never moves data
+# to the disk, so if your data don't fit, process them in pieces, use several GPUs, or stay on the CPU. *Managed
+# memory*, CuPy's `cupy.cuda.malloc_managed`, is an exception, because its pages move over the link automatically when
+# the host or the device accesses them. Then you don't have to write the copies, but the data still have to be
+# transferred.
 
 # %% [markdown] id="too-much-then"
-# The next class counts the bytes and trips of transfers, and on a GPU it measures how long they take.
+# The class `Ferry` in the next cell counts transfers, which it calls trips, and their bytes. On a real GPU it also
+# measures how long they take.
 
 # %% id="ferry"
 class Ferry:
@@ -310,8 +316,8 @@ T4 = GPU("T4 (2018)", 320e9, 16e9)  # PCIe 3.0 x16; the GPU that Colab lends for
 H100 = GPU("H100 SXM (2022)", 3.35e12, 64e9)  # PCIe 5.0 x16
 
 # %% [markdown] id="transfer-predict" tags=["predict"]
-# *Predict:* to double a million numbers of 8 bytes on a GPU, you copy them there, double them, and copy them back. What
-# part of the time is the doubling?
+# *Predict:* to double a million 8-byte numbers on a GPU, you copy them to the GPU, double them, and copy them back.
+# What fraction of the time does the doubling take?
 
 # %% id="transfer-guess"
 predict("transfer", "a half", "a tenth", "a twentieth or less")
@@ -332,25 +338,27 @@ for count in (1_000, 1_000_000):
               f"{work / (trips + work):.0%}")
 
 # %% [markdown] id="transfer-why" tags=["why"]
-# For a million numbers it is a twentieth or less, because the link decides. For a thousand, nearly all of the time is
-# starting up. These are bounds from published figures and our 4 µs, and real copies are slower.
+# For a million numbers, the doubling takes a twentieth of the time or less, because nearly all of the time is spent on
+# the link. For a thousand numbers, nearly all of the time goes into starting the copies and the kernel. These times are
+# lower bounds from published figures and our 4 µs, and real copies are slower.
 
 # %% [markdown] id="transfer-then"
-# It helps to transfer less, as these two time lines show:
+# You save time if you transfer less, as these two timelines show:
 #
-# ![Two time lines, each with a host and a device. Above, three kernels, each with its array copied there and
-# back: most of the time goes into six copies. Below, the array is copied once, the host launches three
-# kernels, which return at once while the device works through them, and waits only when it copies the result
+# ![Two timelines, each with a host and a device. Above, three kernels, each with its array copied there and back: most
+# of the time goes into six copies. Below, the array is copied once, the host launches three kernels, which return at
+# once while the device works through them, and waits only when it copies the result
 # back.](../img/host_device_transfers.svg)
 
 # %% [markdown] id="ferry-task"
 # ### Exercise: transfer less
 #
-# Heat spreads in a ring of rods. In each step, every rod takes the mean of itself and its two neighbours. The function
-# `relax_there_and_back` copies all temperatures back and forth in every step, just to note the hottest.
+# Heat spreads in a ring of rods. In each step, the new temperature of every rod is the mean of its own temperature and
+# those of its two neighbours. The function `relax_there_and_back` copies all temperatures back and forth in every step,
+# just to record the highest one.
 #
-# Write `relax`, which gives the same answers but copies all temperatures there once and back once. You may also copy
-# the hottest temperature after each step, which is 8 bytes per step.
+# Write `relax`, which returns the same results but copies all temperatures to the device once and back once. You may
+# also copy the highest temperature back after each step, which is 8 bytes per step.
 
 # %% id="ferry-exercise" tags=["exercise"]
 def smooth(d_heat):
@@ -390,14 +398,16 @@ check("ferry", relax)
 # %% [markdown] id="model-text"
 # ## 5. When does a GPU win?
 #
-# So you pay for each start of a kernel or a copy, for each byte over the link, and for each byte of the GPU's own
-# memory. The sum of these prices is a *model*. It leaves out arithmetic, and assumes the best of the rest, so the GPU
-# takes *at least* that long. We compare it with NumPy on one core of this computer, which we measure.
+# So you pay for each start of a kernel or a copy, for each byte that crosses the link, and for each byte that the GPU
+# reads from or writes to its own memory. The sum of these costs is a *model* of the time that the GPU takes. It leaves
+# out arithmetic and assumes that the link and the memory reach their full bandwidth, so the GPU takes *at least* that
+# long. We compare the model with NumPy, which we measure on one core of this computer.
 #
-# For `n` elements the GPU takes `starts × 4 µs` plus `n` times its price per element, and the CPU takes `n` times its
-# own. The next cell has the prices per element of four jobs. A sum, our pendulum, and a hundred iterations of `2x + 1`
-# with a transfer each time are jobs that lose while they are small. The fourth transfers its data once for the hundred
-# iterations. `1 + 3` starts are one kernel and three copies.
+# For `n` elements the GPU takes `starts × 4 µs` plus `n` times its cost per element, and the CPU takes `n` times its
+# own cost per element. The next two cells define four jobs with their costs. The first three are jobs at which a GPU
+# loses while they are small. They are a sum, our pendulum, and a hundred iterations of `2x + 1` with a transfer in each
+# iteration. The fourth job does the same iterations but transfers its data only once. In the first job, `1 + 3` starts
+# means one kernel and three copies.
 
 # %% id="prices"
 @dataclass(frozen=True)
@@ -449,17 +459,17 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# These numbers come from counting. `2 * x + 1` is two kernels, and each reads `n` numbers of 8 bytes and writes as
-# many, which makes 32 bytes per element and iteration. One step of a pendulum is five kernels, which read and write 12
-# arrays, or 96 bytes per element. "CuPy: NumPy on the device" shows how to *fuse* them, which makes one kernel of all
-# five.
+# We found these numbers by counting. `2 * x + 1` takes two kernels, and each of them reads `n` numbers of 8 bytes and
+# writes as many. That is 32 bytes per element and iteration. One step of a pendulum takes five kernels, which read and
+# write 12 arrays in all, or 96 bytes per element. The lecture "CuPy: NumPy on the device" shows how to *fuse* the five
+# kernels into one.
 
 # %% [markdown] id="crossover-task"
 # ### Exercise: the crossover
 #
-# Write `crossover(starts, gpu_each, cpu_each)`, which returns the smallest whole `n` for which the GPU takes no longer
-# than the CPU, where they take `starts * START + n * gpu_each` and `n * cpu_each` seconds. Return `None` if there is no
-# such `n`, because then no size helps.
+# Write `crossover(starts, gpu_each, cpu_each)`. It returns the smallest whole number `n` for which the GPU, which takes
+# `starts * START + n * gpu_each` seconds, is no slower than the CPU, which takes `n * cpu_each` seconds. Return `None`
+# if there is no such `n`, because then no size helps.
 
 # %% id="crossover-exercise" tags=["exercise"]
 def crossover(starts, gpu_each, cpu_each):
@@ -475,8 +485,8 @@ def crossover(starts, gpu_each, cpu_each):
 check("crossover", crossover)
 
 # %% [markdown] id="lab-predict" tags=["predict"]
-# *Predict:* which of the four jobs will never pay on a T4, and which pays soonest? Until your `crossover` is right, the
-# table says "never" throughout.
+# *Predict:* which of the four jobs never pays off on a T4, and which pays off at the smallest size? Until your
+# `crossover` is right, the table says "never" throughout.
 
 # %% id="lab-guess"
 predict("lab",
@@ -497,14 +507,15 @@ for job in JOBS:
     print(f"{job.name:37}{nanoseconds[0]:10.2f}{nanoseconds[1]:9.2f}{nanoseconds[2]:9.2f}{told[0]:>16}{told[1]:>13}")
 
 # %% [markdown] id="lab-why" tags=["why"]
-# The GPUs' columns are the model's lower bounds. The CPU's was measured with 100,000 numbers, which may fit into its
-# caches, and many more would take it longer. "Never" appears where an element costs the GPU more than your CPU, mostly
-# because of the link alone, and then no number of elements helps. The first and the third line are at risk, and your
-# CPU and the link decide whether the table says so. The last line is the same job as the third, but it transfers the
-# data once. **The computation is the same, and only the number of transfers decides.**
+# The columns of the GPUs are the model's lower bounds. The CPU column was measured with 100,000 numbers, which may fit
+# into the CPU's caches. With many more numbers, the CPU would take longer for each. "Never" appears where an element
+# takes longer on the GPU than on your CPU, usually because of the link alone, and then no number of elements helps.
+# Your CPU and the link decide whether this happens to the first and the third job. The last job is the same as the
+# third, but it transfers the data only once. **The computation is the same, and only the number of transfers makes the
+# difference.**
 
 # %% [markdown] id="lab-then"
-# With a single pendulum, as at the beginning, the GPU loses. The next cell tries more of them:
+# With a single pendulum, as at the beginning, the GPU loses. The next cell tries larger numbers of pendulums:
 
 # %% id="lab-picture"
 job = JOBS[1]
@@ -531,10 +542,11 @@ Picture(figure, f"Time for 20 steps against the number of pendulums, both logari
                 "line rises across them, and lies above both at the right.")
 
 # %% [markdown] id="lab-picture-why"
-# In the flat part the GPU is starting up and nearly empty, so ten thousand pendulums take hardly longer than one. On
-# the right it is full, and NumPy's line has crossed the models'. With a real GPU the crossover is further to the right,
-# because these are bounds. The next cells show recorded times of a real GPU. The first is for another job, the
-# quadratic formula with the numbers already on the GPU, and the second is for starting one kernel.
+# In the flat part of the model lines, the time goes into starting kernels and the GPU is nearly idle, so ten thousand
+# pendulums take hardly longer than one. On the right the GPU is fully used, and NumPy's line has crossed the lines of
+# the models. With a real GPU the crossover is further to the right, because the models are lower bounds. The next cell
+# shows times that were recorded on a real GPU. They are for a different job, the quadratic formula with the numbers
+# already on the GPU, and for starting one kernel.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
@@ -542,67 +554,69 @@ from gpucourse.views.measured import recorded, recorded_scaling, recorded_times
 recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 
 # %% [markdown] id="recorded-why"
-# Were our 4 µs for a start a good assumption? On the H200 itself a start took 2.9 µs. But the starts come from Python,
-# and one call after the other took 6.5 µs for a kernel in C++ (CuPy's `RawKernel`), 12.5 for CuPy's own functions, 25
-# for Numba and 42 for JAX. So CuPy's 5,000 starts for the pendulums would take about 62 ms instead of 20, and the
-# crossover moves to arrays three times as large. The link is also slower than its 64 GB/s. A NumPy array got 9, because
-# the driver [first copies it to its own
-# memory](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and memory that is *pinned* for the
-# purpose got 55.
+# Were our 4 µs for a start a good assumption? On the H200 itself, a start took 2.9 µs. But Python makes the calls, and
+# in a sequence of calls, each one took 6.5 µs for a C++ kernel (CuPy's `RawKernel`), 12.5 µs for CuPy's own functions,
+# 25 µs for Numba and 42 µs for JAX. So CuPy's 5,000 starts for the pendulum would take about 62 ms instead of 20 ms,
+# and the crossover moves to arrays three times as large. The link is also slower than its nominal 64 GB/s. A NumPy
+# array was transferred at 9 GB/s, because the driver [first copies it to its own
+# memory](https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/). An array in *pinned* memory, which
+# needs no such copy, was transferred at 55 GB/s.
 #
 # *Recorded rows: `launch`, `link/to-device`, `link/to-device-pinned`.*
 
 # %% [markdown] id="when-not"
-# So **when not?** A GPU does not help if there are few elements, if steps wait for each other, if you transfer more
-# than you compute, if each thread takes a different path, or if the data do not fit. It does not help if your code is
-# fast enough already, or waits for a disk. A GPU built for games computes in double precision at 1/64 of the speed of
-# single precision, by NVIDIA's [table of
-# throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions). A program that spends 80
-# % of its time in what you port runs at most five times as fast, and only if the ported part takes no time at all.
+# So **when does a GPU not help?** It does not help if there are few elements, if each step has to wait for the previous
+# one, if you transfer more than you compute, if each thread takes a different path, or if the data do not fit. Nor do
+# you need one if your code is fast enough already, or waits for a disk. A GPU built for games computes in double
+# precision at 1/64 of its speed in single precision, according to NVIDIA's [table of
+# throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions). If a program spends 80 %
+# of its time in the part that you port, it runs at most five times as fast, and only if the ported part then takes no
+# time at all.
 
 # %% [markdown] id="landscape-text"
 # ## 6. The tools, today
 #
-# This table has one honest line for each tool that this course teaches, as of late 2026:
+# The table has one line for each tool that this course teaches, as of late 2026:
 #
 # | tool | what you write | what to know |
 # |---|---|---|
 # | [CuPy](https://docs.cupy.dev/en/stable/) | NumPy and SciPy | closest to what you know; one kernel per operation unless you fuse. Lecture "CuPy" |
-# | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses, differentiates; has a style of its own. Lecture "JAX" |
-# | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` runs pandas code as it stands. Lecture "Tables on the device" |
+# | [JAX](https://docs.jax.dev/) | NumPy, as pure functions | compiles, fuses and differentiates; needs functional style. Lecture "JAX" |
+# | [cuDF](https://docs.rapids.ai/api/cudf/stable/) | pandas | tables; `cudf.pandas` runs pandas code unchanged. Lecture "Tables on the device" |
 # | [Awkward Array](https://awkward-array.org/) | arrays of lists | jagged data, in Numba kernels too. Lecture "Jagged data" |
 # | [numba-cuda](https://nvidia.github.io/numba-cuda/) | kernels in Python | lecture "Numba CUDA"; since June 2026 in maintenance: security and critical bugs only |
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
 #
-# Start at the top, because a library call that does what you need is often faster than your own kernel, and costs
-# nothing to maintain. It depends on the call: `cupy.matmul` takes a seventh of the time of the kernel that you will
-# write, but `cupy.histogram` takes two to six times as long as the kernel of Project 1. Go down the list if no call
-# does what you need. Most of these take each other's arrays without a copy, so you can change your mind later. "One
-# problem, every tool" puts most of them side by side, and names nine more.
+# Start at the top of the table, because a library call that does what you need is often faster than your own kernel,
+# and costs nothing to maintain. But this depends on the call. For example, `cupy.matmul` takes a seventh of the time of
+# the kernel that you will write, but `cupy.histogram` takes two to six times as long as the kernel of Project 1. Go
+# down the table if no call does what you need. Most of these tools accept each other's arrays without a copy, so you
+# can change your mind later. The lecture "One problem, every tool" compares most of them, and names nine more.
 #
 # *Recorded rows: `lesson.product`, `histogram.even`, `histogram.peaks`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A CPU finishes one thing soon, and a GPU finishes very many things per second if about a hundred thousand are in
+# - A CPU finishes a single task quickly. A GPU finishes very many tasks per second, if about a hundred thousand are in
 #   flight at once.
-# - Threads run in warps of 32 that execute every instruction together. One thread costs as much as 32, and a warp
-#   whose lanes disagree at a branch runs both sides.
-# - Each start costs microseconds, and the link to the host is tens of times narrower than the GPU's memory. Start
-#   few programs, and transfer your data once.
-# - Count starts and bytes before you port, because no size helps if transferring an element takes longer than computing
-#   it on the CPU.
+# - Threads run in warps of 32 that execute every instruction together. One thread costs as much as 32, and a warp whose
+#   lanes take different branches runs both.
+# - Each start takes microseconds, and the bandwidth of the link to the host is tens of times lower than that of the
+#   GPU's memory. Start few kernels, and transfer your data once.
+# - Count starts and bytes before you port a program, because no size helps if transferring an element takes longer than
+#   computing it on the CPU.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - NVIDIA's [CUDA programming guide](https://docs.nvidia.com/cuda/cuda-programming-guide/), its first chapters, and
-#   the [best practices](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/) on when to port what.
-# - The same words elsewhere: AMD's [HIP documentation](https://rocm.docs.amd.com/projects/HIP/en/latest/), Khronos on
-#   [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and
-#   [CUDA's terms in SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
-# - The figures: [H100](https://www.nvidia.com/en-us/data-center/h100/), [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
+# - NVIDIA's [CUDA programming guide](https://docs.nvidia.com/cuda/cuda-programming-guide/), especially its first
+#   chapters, and the [best practices](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/) on when to port what.
+# - The same concepts in other systems: AMD's [HIP documentation](https://rocm.docs.amd.com/projects/HIP/en/latest/),
+#   Khronos on [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and [CUDA's terms in
+#   SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
+# - The sources of the figures: [H100](https://www.nvidia.com/en-us/data-center/h100/),
+#   [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 50 minutes
@@ -618,17 +632,18 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #
 # *Ten minutes late:* skip `in-flight` and the timeline, and give the solution of `crossover`.
 #
-# *Where people get stuck.* In `ferry`, they fetch all of `d_heat` to find its maximum, although `d_heat.max()` finds it
-# on the device. The check also accepts `hottest[step] = d_heat.max()`, where NumPy asks for a number and CuPy transfers
-# one without the ferry's knowledge, which is a good moment to say that transfers are easily overlooked. It doesn't
-# accept `d_heat.get().max()`, which transfers everything. In `crossover`, people round down, or divide by a negative
-# gain.
+# *Where people get stuck.* In `ferry`, people fetch all of `d_heat` to find its maximum, although `d_heat.max()` finds
+# it on the device. The check also accepts `hottest[step] = d_heat.max()`. There NumPy converts the result to a number,
+# and CuPy transfers this number without the ferry's knowledge, so it is a good moment to say that transfers are easily
+# overlooked. The check doesn't accept `d_heat.get().max()`, which transfers everything. In `crossover`, people round
+# down, or divide by a negative gain.
 #
-# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then the link has the bandwidth of the
-# memory, but each launch still takes time to start. "Why 4 µs?" It is an assumption near the best reported values.
-# Launches from Python take longer, as the recorded rows `launch/numba` and `launch/cupy` show. "So is a GPU 100 times
-# faster or not?" Compared with one core, it can be, for the right work: see the recorded rows `scaling.quadratic/numba`
-# and `scaling.quadratic/numpy`. Compared with all 96 cores, look at the bandwidths in the table of section 1, which
-# differ by a factor of seven.
+# *Frequent questions.* "But my laptop's GPU shares the memory of the CPU!" Then transfers are as fast as the memory,
+# but each kernel still takes time to start. "Why 4 µs?" It is an assumption near the best reported values. Launches
+# from Python take longer, as the recorded rows `launch/numba` and `launch/cupy` show. "So is a GPU 100 times faster or
+# not?" For suitable work it can be, compared with one core, as the recorded rows `scaling.quadratic/numba` and
+# `scaling.quadratic/numpy` show. If you compare it with all 96 cores, the bandwidths in the table of section 1 differ
+# only by a factor of seven.
 #
-# *What goes wrong.* Noisy machines move the measured column, but the verdicts hold, except near "never".
+# *What goes wrong.* On a busy machine the measured column varies, but the conclusions hold, except for a job that is
+# close to "never".

@@ -16,7 +16,7 @@ START = 4e-6
 # --- in-flight ----------------------------------------------------------------------------------
 
 
-@wrong("in-flight", "one too few is too few")
+@wrong("in-flight", "round up to the next whole number")
 def rounds_down(latency, bandwidth, bytes_each):
     return int(latency * bandwidth / bytes_each)
 
@@ -31,7 +31,7 @@ def always_one_more(latency, bandwidth, bytes_each):
     return int(latency * bandwidth / bytes_each) + 1
 
 
-@wrong("in-flight", "these are bytes")
+@wrong("in-flight", "the number of bytes in flight")
 def counts_bytes(latency, bandwidth, bytes_each):
     return math.ceil(latency * bandwidth)
 
@@ -51,7 +51,7 @@ def adds_95_hundredths(latency, bandwidth, bytes_each):
     return int(latency * bandwidth / bytes_each + 0.95)
 
 
-wrong("in-flight", "1,000,001 bytes must be under way, and that takes 2 threads.*next whole number",
+wrong("in-flight", "1,000,001 bytes must be in flight, and that takes 2 threads.*next whole number",
       "adds 999 thousandths")(
     swap("math.ceil(latency * bandwidth / bytes_each)",
          "int(latency * bandwidth / bytes_each + 0.999)"))
@@ -112,17 +112,17 @@ def fetching(hottest_of):
 
 wrong("ferry", "bytes crossed in .* trips where", "fetches_all_to_find_the_hottest")(
     fetching(lambda ferry, d_heat: ferry.back(d_heat).max()))
-wrong("ferry", "bytes crossed past the ferry.*find the maximum on the device",
+wrong("ferry", "bytes were transferred without the ferry.*Find the maximum on the device",
       "fetches_past_the_ferry")(fetching(lambda ferry, d_heat: d_heat.get().max()))
 for name, hottest_of in (
     ("fetches_a_list", lambda ferry, d_heat: max(d_heat.tolist())),
     ("fetches_by_asnumpy", lambda ferry, d_heat: cp.asnumpy(d_heat).max()),
     ("fetches_number_by_number", lambda ferry, d_heat: max(float(one) for one in d_heat)),
 ):
-    wrong("ferry", "bytes crossed past the ferry", name)(fetching(hottest_of))
+    wrong("ferry", "bytes were transferred without the ferry", name)(fetching(hottest_of))
 
 
-@wrong("ferry", "the device did 0 operations for .* steps: NumPy computed them")
+@wrong("ferry", "the device did 0 operations for .* steps, so NumPy computed the steps")
 def rides_the_ferry_for_show(ferry, heat, steps):
     heat, hottest = stays_at_home(ferry, heat, steps)
     return ferry.back(ferry.there(heat)), hottest
@@ -157,7 +157,7 @@ def finds_the_hottest_on_the_host(ferry, heat, steps):
     return ferry.back(d_heat), hottest
 
 
-wrong("ferry", "temperatures that came in have changed.*with `heat\\[:\\] =", "over what came in")(
+wrong("ferry", "the array that was passed to `relax` has changed.*with `heat\\[:\\] =", "over what came in")(
     swap("heat = ferry.back(d_heat)", "heat[:] = ferry.back(d_heat)"))
 wrong("ferry", "the temperatures are a cupy.ndarray", "leaves it there")(
     swap("heat = ferry.back(d_heat)\n    return heat", "return d_heat"))
@@ -190,43 +190,43 @@ def notes_them_in_a_list(ferry, heat, steps):
 # --- crossover ----------------------------------------------------------------------------------
 
 
-@wrong("crossover", "GPU loses at any size.*which of the two saves time")
+@wrong("crossover", "GPU loses at any size.*so return None")
 def always_a_size(starts, gpu_each, cpu_each):
     if gpu_each == cpu_each:
         return 10**9
     return math.ceil(abs(starts * START / (cpu_each - gpu_each)))
 
 
-@wrong("crossover", "what about one less, and what about fractions")
+@wrong("crossover", "n - 1 does not satisfy this")
 def rounds_to_the_nearest_below(starts, gpu_each, cpu_each):
     gain = cpu_each - gpu_each
     return int(starts * START / gain) if gain > 0 else None
 
 
-@wrong("crossover", "both take the same time.*one too many where it comes out even")
+@wrong("crossover", "both take the same time.*one too many where the division comes out even")
 def always_one_more_element(starts, gpu_each, cpu_each):
     gain = cpu_each - gpu_each
     return int(starts * START / gain) + 1 if gain > 0 else None
 
 
-@wrong("crossover", "it says .*, not ")
+@wrong("crossover", "it returns .* instead of ")
 def forgets_what_the_gpu_takes(starts, gpu_each, cpu_each):
     return math.ceil(starts * START / cpu_each) if cpu_each > gpu_each else None
 
 
-@wrong("crossover", "it says .*, not ")
+@wrong("crossover", "it returns .* instead of ")
 def one_start_only(starts, gpu_each, cpu_each):
     gain = cpu_each - gpu_each
     return math.ceil(START / gain) if gain > 0 else None
 
 
-@wrong("crossover", "each takes START seconds")
+@wrong("crossover", "each of them takes START seconds")
 def takes_starts_for_seconds(starts, gpu_each, cpu_each):
     gain = cpu_each - gpu_each
     return math.ceil(starts / gain) if gain > 0 else None
 
 
-@wrong("crossover", "it says None; from")
+@wrong("crossover", "returns None, but the GPU wins from")
 def never_says_when(starts, gpu_each, cpu_each):
     return None
 
@@ -236,7 +236,7 @@ wrong("crossover", "ZeroDivisionError|division", "does not expect a tie")(
     swap("START / gain)", "START / (cpu_each - gpu_each))"))
 
 
-@wrong("crossover", "it says .*, not ")
+@wrong("crossover", "it returns .* instead of ")
 def twenty_ns_on_the_cpu(starts, gpu_each, cpu_each):
     if cpu_each <= gpu_each:
         return None

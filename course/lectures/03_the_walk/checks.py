@@ -21,9 +21,9 @@ from gpucourse.wording import many
 @exercise(
     "entered",
     hints=(
-        "The idea: the kernel `wall` above has all the parts. Only one sign of the formula changes.",
-        "The shape: `int i = blockIdx.x * blockDim.x + threadIdx.x;`, then `if (i < n)` and the "
-        "line `time[i] = (-b[i] - sqrt(…)) / (2 * a[i]);`.",
+        "The idea: copy the kernel `wall` from above, and change one sign in its formula.",
+        "The shape: write `int i = blockIdx.x * blockDim.x + threadIdx.x;`, then `if (i < n)`, and then "
+        "`time[i] = (-b[i] - sqrt(…)) / (2 * a[i]);`.",
     ),
 )
 def entered(source):
@@ -39,12 +39,12 @@ def entered(source):
         root = np.sqrt(b * b - 4 * a * c)
         require(
             n == 0 or not np.allclose(time, (-b + root) / (2 * a)),
-            f"with {many(n, 'particle')}, these are the times at the wall",
-            look="put a minus sign before the root in the second solution",
+            f"with {many(n, 'particle')}, the kernel computes the times at the wall",
+            look="the second solution has a minus sign before the root",
         )
         require_close(time, (-b - root) / (2 * a), f"with {many(n, 'particle')}",
-                      "the formula, with its parentheses", rtol=1e-9, atol=1e-9, place="time[{}]",
-                      rounded="is something in between a `float`? It has seven digits, and a "
+                      "compare your formula and its parentheses with the kernel `wall`", rtol=1e-9, atol=1e-9, place="time[{}]",
+                      rounded="is an intermediate result a `float`? A `float` has seven digits, and a "
                       "`double` has sixteen")
     a, b, c = _lines(random, 129)
     work = counted_cpp(source, "entered", 3, 64, a, b, c, np.zeros(129), np.int32(129))
@@ -59,10 +59,10 @@ def entered(source):
 @exercise(
     "wall-or-miss",
     hints=(
-        "The idea: compute what is under the root first, and look at its sign before you take the "
+        "The idea: compute the number under the root first, and test its sign before you take the "
         "root.",
-        "The shape: inside the guard, `under_root = b[i] ** 2 - 4 * a[i] * c[i]`, then "
-        "`if under_root < 0: time[i] = -1.0`, `else:` the formula.",
+        "The shape: inside the guard, write `under_root = b[i] ** 2 - 4 * a[i] * c[i]`, then "
+        "`if under_root < 0: time[i] = -1.0`, and the formula after `else:`.",
     ),
 )
 def wall_or_miss(kernel):
@@ -81,20 +81,20 @@ def wall_or_miss(kernel):
         for i in np.flatnonzero(np.isnan(time)):
             require(
                 False,
-                f"with {many(n, 'particle')}, time[{i}] is nan: what is under its root is {under_root[i]:.3g}",
-                look="do not take the root of a negative number: compare with 0 before `math.sqrt`",
+                f"with {many(n, 'particle')}, time[{i}] is nan, because the number under its root is {under_root[i]:.3g}",
+                look="do not take the root of a negative number. Compare the number with 0 before `math.sqrt`",
             )
         for i in np.flatnonzero(hits & (time == -1)):
             require(
                 False,
-                f"with {many(n, 'particle')}, time[{i}] is -1, but the line meets the pipe: what is under its root "
-                f"is {under_root[i]:.3g}",
-                look="does 0 have a root, and do negative numbers?",
+                f"with {many(n, 'particle')}, time[{i}] is -1, but the line meets the pipe, because the number "
+                f"under its root is {under_root[i]:.3g}",
+                look="0 has a root, so only a negative number under the root means a miss",
             )
         expected = np.full(n, -1.0)
         expected[hits] = (-b[hits] + np.sqrt(under_root[hits])) / (2 * a[hits])
         require_close(time, expected, f"with {many(n, 'particle')}",
-                      "the formula for a hit, -1.0 for a miss", rtol=1e-9, atol=1e-9, place="time[{}]")
+                      "store the result of the formula for a hit, and -1.0 for a miss", rtol=1e-9, atol=1e-9, place="time[{}]")
     a, b, c = _lines(random, 129, outside=True)
     work = counted(kernel, 3, 64, a, b, c, np.zeros(129))
     require(

@@ -2,9 +2,9 @@
 # ## How many programs does one formula need?
 #
 # A particle starts near the middle of a round pipe and flies in a straight line. The time at which it hits the wall is
-# the solution of a quadratic equation, $a t^2 + b t + c = 0$, which you know from school. Here it is in NumPy, for many
-# particles. In this lesson you run the same formula on a GPU with PyCUDA, CuPy, Numba CUDA and JAX, and count what each
-# of them does.
+# the solution of a quadratic equation, $a t^2 + b t + c = 0$, which you know from school. The first cell solves it in
+# NumPy for many particles. In this lesson you run the same formula on a GPU with PyCUDA, CuPy, Numba CUDA and JAX, and
+# count what each of them does.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -35,8 +35,8 @@ times = time_to_wall(a, b, c)
 print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3), "ns")
 
 # %% [markdown] id="the-question-stands"
-# Each tool gets the same three arrays and must return the same times. **Who writes the loop, who copies the arrays, and
-# how many kernels does the GPU run?** At the end you choose a tool for your own work.
+# We give each tool the same three arrays, and it must return the same times. **Who writes the loop, who copies the
+# arrays, and how many kernels does the GPU run?** At the end you choose a tool for your own work.
 
 # %% [markdown] id="pycuda-text"
 # ## 1. PyCUDA: the kernel in CUDA C++
@@ -44,9 +44,9 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # Most of the world's kernels are written in CUDA C++, and [PyCUDA](https://documen.tician.de/pycuda/) runs them from
 # Python. You write the kernel as a string, and `SourceModule` compiles it. As in [the puzzles](01_first_steps.ipynb),
 # each thread runs the kernel with its own number `i`, and the guard `if (i < n)` stops the threads that have no
-# element. New are the semicolons, `__global__ void`, which marks a kernel, and the types, for example `const double
-# *a`, an array of 64-bit floats that the kernel only reads. In the launch, `block` and `grid` are the threads in a
-# block and the number of blocks, each in up to three dimensions.
+# element. Three things are new. Lines end with semicolons, `__global__ void` marks a kernel, and every variable has a
+# type. For example, `const double *a` is an array of 64-bit floats that the kernel only reads. In the launch, `block`
+# gives the number of threads in a block and `grid` the number of blocks, each in up to three dimensions.
 
 # %% id="pycuda"
 import pycuda.autoinit  # picks the GPU
@@ -72,8 +72,8 @@ print(f"PyCUDA {pycuda.VERSION_TEXT} gives the same times:", np.allclose(by_pycu
 # ### Exercise: when did it come in?
 #
 # The formula has a second solution, with a minus sign before the root. It is negative, because it is the time at which
-# the same straight line came into the pipe. Write the kernel `entered`, which stores this time in `time[i]`. The check
-# tries many lengths, with more threads than particles.
+# a particle on the same straight line would have entered the pipe. Write the kernel `entered`, which stores this time
+# in `time[i]`. The check tries arrays of many lengths, always with more threads than particles.
 
 # %% id="past-exercise" tags=["exercise"]
 entered_source = r"""
@@ -91,10 +91,10 @@ __global__ void entered(const double *a, const double *b, const double *c, doubl
 check("entered", entered_source)
 
 # %% [markdown] id="copies-predict" tags=["predict"]
-# `drv.In` copies an array from the computer's memory to the GPU's before the launch, and `drv.Out` copies one back
-# after it.
+# `drv.In` copies an array from the computer's memory to the GPU's memory before the launch, and `drv.Out` copies an
+# array back after the launch.
 #
-# *Predict:* how many bytes cross between the two memories for each particle? A `double` has 8 bytes.
+# *Predict:* how many bytes are copied between the two memories for each particle? A `double` has 8 bytes.
 
 # %% id="copies-guess"
 predict("copies", "none: the GPU reads NumPy's memory", "8: the result", "32: three numbers there, one back")
@@ -104,14 +104,15 @@ there, back = a.nbytes + b.nbytes + c.nbytes, by_pycuda.nbytes
 print(f"there: {there / n:.0f} bytes for each particle, back: {back / n:.0f}, together {(there + back) / n:.0f}")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# 32 bytes are copied, three numbers there and one back, at *every* call. The link between the two memories is slow, so
-# a program with many launches copies its arrays once, as CuPy does next.
+# Each particle needs 32 bytes, because three numbers are copied to the GPU and one is copied back. PyCUDA copies them
+# at *every* call. The link between the two memories is slow, so a program with many launches should copy its arrays
+# only once, as we do next with CuPy.
 
 # %% [markdown] id="cupy-text"
 # ## 2. CuPy: NumPy's names, arrays on the device
 #
-# [CuPy](https://cupy.dev) has arrays that stay in the GPU's memory, with NumPy's functions for them. Copy the inputs
-# once, and call `time_to_wall` as it is, because its `np.sqrt` sees a CuPy array and leaves the work to CuPy.
+# [CuPy](https://cupy.dev) arrays stay in the GPU's memory, and CuPy has NumPy's functions for them. Copy the inputs
+# once, and call `time_to_wall` unchanged, because `np.sqrt` recognises a CuPy array and calls CuPy.
 
 # %% id="cupy"
 import cupy as cp
@@ -121,7 +122,7 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print("CuPy gives the same times:", np.allclose(d_times.get(), times))  # .get() copies back
 
 # %% [markdown] id="nine-predict" tags=["predict"]
-# You wrote no kernel this time, and yet the GPU ran some, which `virtualgpu.launches()` lists.
+# You wrote no kernel this time, but CuPy launched some, and `virtualgpu.launches()` lists them.
 #
 # *Predict:* how many kernels does this one call launch?
 
@@ -134,13 +135,14 @@ with virtualgpu.launches() as launched:
 print(launched)
 
 # %% [markdown] id="nine-why" tags=["why"]
-# Nine, one for each operation: `-b`, `b**2`, `4*a`, and so on. Python gives CuPy one operation after the other, so CuPy
-# never sees the whole formula. Each kernel reads its arrays from memory and writes a new array for the next kernel. If
-# a real GPU runs the cell, the list may be empty, because only a profiler sees CuPy's launches there.
+# It launches nine, one for each operation: `-b`, `b**2`, `4*a`, and so on. Python passes one operation after the other
+# to CuPy, so CuPy never sees the whole formula. Each kernel reads its arrays from memory and writes a new array for the
+# next kernel. If you run the cell on a real GPU, the list may be empty, because only a profiler can see CuPy's launches
+# there.
 
 # %% [markdown] id="elementwise-text"
-# So let us give CuPy the whole formula. `cp.ElementwiseKernel` takes the line for one element, in C++, and writes the
-# index, the guard and the launch. `T` stands for any one type.
+# So let us give CuPy the whole formula. You give `cp.ElementwiseKernel` the C++ line for one element, and it generates
+# the index, the guard and the launch. `T` stands for any one type.
 
 # %% id="elementwise"
 wall_kernel = cp.ElementwiseKernel(
@@ -152,10 +154,10 @@ print(launched)
 print("the same times:", bool(cp.allclose(d_by_elementwise, d_times)))
 
 # %% [markdown] id="raw-text"
-# And `cp.RawKernel` takes the whole kernel, which is the string that PyCUDA ran with `extern "C"` before it to keep the
-# kernel's name as you wrote it. The launch is `kernel(blocks, threads, arguments)`. `virtualgpu.profile()` counts the
-# bytes that a kernel reads and writes on the virtual GPU. Here are the counts for the two programs that need only one
-# kernel.
+# `cp.RawKernel` takes the source of a whole kernel. Here it is the string that PyCUDA ran, with `extern "C"` in front
+# so that the compiler keeps the kernel's name. The launch is `kernel(blocks, threads, arguments)`. On the virtual GPU,
+# `virtualgpu.profile()` counts the bytes that a kernel reads and writes. The cell prints these counts for the two
+# programs that need only one kernel.
 
 # %% id="raw"
 raw_wall = cp.RawKernel('extern "C"' + wall_source, "wall")
@@ -176,15 +178,15 @@ print("ElementwiseKernel:", bytes_moved(lambda: wall_kernel(d_a, d_b, d_c)))
 print("the same times:", bool(cp.allclose(d_by_raw, d_times)))
 
 # %% [markdown] id="raw-then"
-# It moves 32 bytes, because each input is read once and each result is written once. No program for this formula can
-# move fewer. The nine kernels of CuPy's arrays together move 176.
+# Each program moves 32 bytes per particle, because each input is read once and each result is written once. No program
+# for this formula can move fewer. The nine kernels of the CuPy arrays move 176 bytes per particle in total.
 
 # %% [markdown] id="numba-text"
 # ## 3. Numba CUDA: the kernel in Python
 #
-# [Numba](https://nvidia.github.io/numba-cuda/) compiles Python itself, as in the puzzles. A function that kernels call
-# is a *device function*, which you mark with `cuda.jit(device=True)`. Numba's kernels take CuPy's arrays without a
-# copy.
+# [Numba](https://nvidia.github.io/numba-cuda/) compiles kernels that are written in Python, as in the puzzles. A
+# function that a kernel calls is a *device function*, which you mark with `cuda.jit(device=True)`. Numba's kernels
+# accept CuPy arrays without a copy.
 
 # %% id="numba"
 from numba import cuda
@@ -209,9 +211,9 @@ print("the same times:", bool(cp.allclose(d_by_numba, d_times)))
 # %% [markdown] id="missed-task"
 # ### Exercise: some lines miss
 #
-# A particle that starts *outside* the pipe may fly past it. Then $b^2 - 4ac$ is negative, it has no root, and the
-# formula gives `nan`. Write the Numba kernel `wall_or_miss`, which computes the time as before, and `-1.0` for a
-# particle that misses. A line that just touches the pipe, with a root of 0, does not miss.
+# A particle that starts *outside* the pipe may fly past it. Then $b^2 - 4ac$ is negative and has no real root, so the
+# formula gives `nan`. Write the Numba kernel `wall_or_miss`, which computes the time as before, but stores `-1.0` for a
+# particle that misses. A line that just touches the pipe, where $b^2 - 4ac$ is 0, does not miss it.
 
 # %% id="missed-exercise" tags=["exercise"]
 @cuda.jit
@@ -231,17 +233,17 @@ def wall_or_miss(a, b, c, time):
 check("wall-or-miss", wall_or_miss)
 
 # %% [markdown] id="missed-then"
-# An `if` for each element is natural in a kernel. With whole arrays you write `np.where`, which computes both sides for
-# all elements and then chooses.
+# In a kernel, it is natural to write an `if` for each element. With whole arrays you write `np.where`, which computes
+# both results for all elements and then chooses between them.
 
 # %% [markdown] id="jax-predict" tags=["predict"]
 # ## 4. JAX: the formula compiled as a whole
 #
-# [JAX](https://docs.jax.dev) also has arrays with NumPy's names. `jax.jit` runs your function once to write down its
-# operations, and compiles them as a whole for a GPU, a TPU or a CPU. Without a GPU it compiles for your processor,
-# because JAX does not use the virtual GPU.
+# [JAX](https://docs.jax.dev) also has arrays and functions with NumPy's names. `jax.jit` runs your function once to
+# record its operations, and then compiles them together for a GPU, a TPU or a CPU. Without a GPU, JAX compiles the
+# function for your processor, because JAX does not use the virtual GPU.
 #
-# *Predict:* JAX writes down nine operations. How many loops over the arrays does its compiler make?
+# *Predict:* JAX records nine operations. How many loops over the arrays does its compiler generate?
 
 # %% id="jax-guess"
 predict("jax", "1", "3", "9")
@@ -265,8 +267,8 @@ print(f"{len(operations)} operations written down, {loops} loop compiled")
 print("JAX gives the same times:", np.allclose(wall_in_jax(a, b, c), times))
 
 # %% [markdown] id="jax-why" tags=["why"]
-# It makes one, because the compiler *fuses* the nine operations into one loop, or on a GPU into one kernel. You wrote
-# no C++ and no kernel for that. JAX can do more with the formula, because it knows all of it, and in the next cell it
+# It generates one, because the compiler *fuses* the nine operations into one loop, or on a GPU into one kernel. You
+# wrote neither C++ nor a kernel for that. JAX knows the whole formula, so it can do more with it. In the next cell it
 # computes the derivative.
 
 # %% id="jax-then"
@@ -280,10 +282,10 @@ print(f"derivative of the first time with respect to b: {slower:.4f}, by differe
 # ## 5. Side by side
 #
 # We measured six of these programs on an NVIDIA H200, with 67 million particles. PyCUDA is not among the six because it
-# was not installed there, but the string that it runs is the one of `RawKernel`.
+# was not installed there, but it would run the same source as the `RawKernel`.
 #
-# *Predict:* nine kernels move 176 bytes for each particle, and one kernel moves 32. How much longer do the nine take
-# than an `ElementwiseKernel`?
+# *Predict:* the nine kernels move 176 bytes for each particle, and a single kernel moves 32. How much longer do the
+# nine kernels take than the `ElementwiseKernel`?
 
 # %% id="times-guess"
 predict("times", "as long", "about six times as long", "about fifty times as long")
@@ -294,48 +296,50 @@ from gpucourse.views.measured import recorded_times
 recorded_times("quadratic.float64")
 
 # %% [markdown] id="times-why" tags=["why"]
-# They take about six times as long, 3.11 ms against 0.48 ms. This is close to 176 / 32 = 5.5, so the time goes into
-# reading and writing. The programs with one kernel take 0.48 to 0.51 ms, whether they are written in C++, in Python or
-# as a formula for JAX. Only CuPy's automatic fusion (`cp.fuse`, in the lesson on CuPy) takes longer, 0.75 ms.
+# They take about six times as long, 3.11 ms compared with 0.48 ms. This is close to 176 / 32 = 5.5, so the time is
+# spent on reading and writing memory. The programs with one kernel take 0.48 to 0.51 ms, whether they are written in
+# C++, in Python or as a formula for JAX. The only exception is CuPy's automatic fusion, which takes 0.75 ms. You will
+# meet it in the lesson on CuPy as `cp.fuse`.
 
 # %% [markdown] id="choose"
-# So speed is rarely the reason to choose one of them. The tables list better reasons.
+# So speed is rarely a reason to choose one of these tools over another. The tables list better reasons.
 #
 # | | PyCUDA | CuPy arrays | CuPy kernels | Numba CUDA | JAX |
 # |---|---|---|---|---|---|
-# | you write | CUDA C++ | NumPy | a line or a kernel of C++ | Python | NumPy, without changing arrays |
-# | the loop is written by | you | CuPy | CuPy, or you | you | the compiler |
-# | arrays are copied by | you | you, once | you, once | you, or Numba at each launch | JAX, once |
+# | you write | CUDA C++ | NumPy | one line or a kernel in C++ | Python | NumPy, without changing arrays in place |
+# | who writes the loop | you | CuPy | CuPy, or you | you | the compiler |
+# | who copies the arrays | you | you, once | you, once | you, or Numba at each launch | JAX, once |
 # | kernels for our formula | 1 | 9 | 1 | 1 | 1 |
 # | runs without NVIDIA | no | mostly no | mostly no | no | yes |
 #
-# Which would you take for …
+# Which tool would you use for the following?
 #
-# | your work | take | because |
+# | your work | tool | because |
 # |---|---|---|
 # | a NumPy program that has become too slow | CuPy arrays | you change the import and the copies, and little else |
-# | one formula in it that takes most of the time | an `ElementwiseKernel`, or JAX | one kernel in place of many |
-# | a kernel in CUDA C++ from a paper or a colleague | CuPy's `RawKernel`, or PyCUDA | it runs as it is |
-# | elements that go their own way: loops, searches, histograms | Numba CUDA | you decide what each thread does, in Python |
-# | a model that you fit: derivatives, many parameters | JAX | derivatives, batches and fusion without a kernel |
+# | one formula that takes most of a NumPy program's time | an `ElementwiseKernel`, or JAX | one kernel replaces many |
+# | a kernel in CUDA C++ from a paper or a colleague | CuPy's `RawKernel`, or PyCUDA | you can run it unchanged |
+# | elements that take different paths, as in loops, searches and histograms | Numba CUDA | you decide what each thread does, in Python |
+# | a model with many parameters that you fit | JAX | it gives you derivatives, batches and fusion without a kernel |
 # | a program that must also run without a GPU | JAX | the same code is compiled for the CPU |
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - One formula runs in PyCUDA, CuPy, Numba CUDA and JAX with the same result, but they differ in who writes the loop
+# - The same formula gives the same result in PyCUDA, CuPy, Numba CUDA and JAX. The tools differ in who writes the loop
 #   and who copies the arrays.
-# - CuPy's arrays launch one kernel for each operation. An `ElementwiseKernel`, a `RawKernel`, a Numba kernel or JAX's
+# - CuPy arrays launch one kernel for each operation. An `ElementwiseKernel`, a `RawKernel`, a Numba kernel or JAX's
 #   `jit` needs one kernel for the whole formula.
-# - For such a formula the time follows the bytes that are read and written, not the language.
-# - Choose by what you already have and what you must write: NumPy code, C++ code, loops for each element, or derivatives.
+# - For such a formula, the time depends on the number of bytes that are read and written, and not on the language.
+# - Choose a tool by what you already have and what you must write, such as NumPy code, C++ code, loops for each
+#   element, or derivatives.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - The next four tools' lessons: [PyCUDA](04_pycuda.ipynb), [CuPy](05_cupy.ipynb), [Numba CUDA](06_numba_cuda.ipynb) and
-#   [JAX](09_jax.ipynb). [One problem, every tool](18_one_problem_every_tool.ipynb) compares eight programs for a harder
-#   problem.
+# - The lessons on the four tools are [PyCUDA](04_pycuda.ipynb), [CuPy](05_cupy.ipynb), [Numba
+#   CUDA](06_numba_cuda.ipynb) and [JAX](09_jax.ipynb). [One problem, every tool](18_one_problem_every_tool.ipynb)
+#   compares eight programs for a harder problem.
 # - The manuals: [PyCUDA](https://documen.tician.de/pycuda/),
 #   [CuPy's user guide](https://docs.cupy.dev/en/stable/user_guide/index.html),
 #   [Numba-CUDA](https://nvidia.github.io/numba-cuda/), [JAX](https://docs.jax.dev/en/latest/).
@@ -351,10 +355,10 @@ recorded_times("quadratic.float64")
 # | 17-23 | section 3; `wall-or-miss` |
 # | 23-30 | sections 4 and 5; ask which row of the last table is whose |
 #
-# *Ten minutes late:* leave out the `RawKernel`, and show the derivative without running it.
+# *Ten minutes late:* skip the `RawKernel`, and show the derivative without running it.
 #
-# *Where people get stuck.* In `entered` they miss a semicolon, for which the message names the line after it. In
-# `wall-or-miss` they write `<= 0`, although a line that touches the pipe has a time.
+# *Where people get stuck.* In `entered` they forget a semicolon, and the error message then names the following line.
+# In `wall-or-miss` they write `<= 0`, although a line that just touches the pipe has a valid time.
 #
 # *Frequent questions.* "Which one is the fastest?" For one formula the four tools are equally fast, as the recorded
 # timings show. If threads need each other's results, the algorithm decides. "Do I need C++?" You don't need C++ for

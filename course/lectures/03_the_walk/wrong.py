@@ -47,7 +47,7 @@ wrong("entered", "`c`|changes c", "keeps the root in c")(kernel("""
 
 # --- wall-or-miss -------------------------------------------------------------------------------
 
-wrong("wall-or-miss", "is nan.*compare with 0 before", "no choice")(
+wrong("wall-or-miss", "is nan.*Compare the number with 0 before", "no choice")(
     swap("""        if under_root < 0:
             time[i] = -1.0
         else:

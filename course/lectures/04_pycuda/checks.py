@@ -22,10 +22,10 @@ from gpucourse.wording import many
 @exercise(
     "first-kernel",
     hints=(
-        "The idea: the same three parts as in `follow`, without its loop: which particle is this "
-        "thread's, is there such a particle, and the formula with `[i]` behind each array.",
+        "The idea: write the same three parts as in `follow`, without its loop. Compute this thread's "
+        "particle `i`, test whether it exists, and write the formula with `[i]` after each array.",
         "The shape: `int i = blockIdx.x * blockDim.x + threadIdx.x;`, then "
-        "`if (i < n) { radius[i] = …; }`. The field is one number for all: no `[i]`.",
+        "`if (i < n) { radius[i] = …; }`. The field is a single number, so it has no `[i]`.",
     ),
 )
 def first_kernel(source):
@@ -39,24 +39,24 @@ def first_kernel(source):
         )
         require_close(radius, pt / (0.3 * float(field)),
                       f"with {many(n, 'particle')} in a field of {field:.2f} T",
-                      "pt over 0.3 times the field that comes in", rtol=1e-6)
+                      "divide pt by 0.3 times the parameter `field`", rtol=1e-6)
     pt = np.ones(129, np.float32)
     work = counted_cpp(source, "radius_of", 3, 64, pt, np.float32(2), pt, np.int32(129))
     require(
         work.global_stores <= 129,
         f"the answer is right, but 129 elements were stored {many(work.global_stores, 'time')}",
-        look="is there a loop over all particles, in every thread?",
+        look="does every thread loop over all particles? Let each thread compute one radius",
     )
-    require_shared(work, (3,), (64,), 129, "each thread works out one radius", rounds=0)
+    require_shared(work, (3,), (64,), 129, "let each thread compute one radius", rounds=0)
 
 
 @exercise(
     "mend",
     hints=(
-        "The idea: the compiler stops at the parentheses that an `if` wants, at a variable without "
-        "a type, and after a statement without its end. What is left is one of the false friends.",
-        "The shape: `if (i < n) {`, `float scale = …;`, a semicolon; and of the three numbers in "
-        "`1 / 3`, which types have the first two?",
+        "The idea: the compiler stops at an `if` without parentheses, at a variable without "
+        "a type, and after a statement without a semicolon. The fourth mistake is a division of integers.",
+        "The shape: write `if (i < n) {`, `float scale = …;` and the missing semicolon. In `1 / 3`, both "
+        "numbers are of type `int`, so make one of them a `float`.",
     ),
 )
 def mend(source):
@@ -71,22 +71,22 @@ def mend(source):
         require(
             n == 0 or fraction.any(),
             f"it compiles, but with {many(n, 'particle')} all fractions are 0",
-            look="what is `1 / 3` in C++?",
+            look="what is `1 / 3` in C++? Both numbers are integers",
         )
         expected = np.minimum(2 * radius / 3, 1)
         require_close(fraction, expected, f"with {many(n, 'particle')}",
-                      "twice the radius over 3, and 1 at most", rtol=1e-6)
+                      "divide twice the radius by 3, and return at most 1", rtol=1e-6)
     some = np.ones(1009, np.float32)
     work = counted_cpp(source, "reach", 16, 64, some, some, np.int32(1009))
-    require_shared(work, (16,), (64,), 1009, "each thread makes one fraction, as it did before",
+    require_shared(work, (16,), (64,), 1009, "let each thread compute one fraction, as in the kernel that you were given",
                    rounds=0)
 
 
 @exercise(
     "fitting-types",
     hints=(
-        "The idea: make a new array of the kernel's type first, contiguous, whatever came in; then "
-        "launch on it with numbers of the kernel's types, and enough blocks.",
+        "The idea: first make a new contiguous array of the kernel's type from `values`. Then launch "
+        "`scale` on it with numbers of the kernel's types, and with enough blocks.",
         'The shape: `result = np.array(values, dtype=np.float32, order="C")`; '
         "`scale(drv.InOut(result), np.float32(by), np.int32(result.size), block=(128, 1, 1), "
         "grid=(…, 1))` with `(result.size + 127) // 128` blocks.",
@@ -119,24 +119,24 @@ def fitting_types(scaled):
         )
         require(
             np.array_equal(before, values),
-            f"with {case}, the values that came in have changed",
-            look="`astype(…, copy=False)` and `ascontiguousarray` copy only when they must",
+            f"with {case}, the array that was passed to `scaled` has changed",
+            look="`astype(…, copy=False)` and `ascontiguousarray` copy only when they have to, so make a new array",
         )
         expected = before.astype(np.float32) * np.float32(by)
         require(
             result.size == 0 or result.any(),
             f"with {case}, the result is all zeros",
-            look="do the values get into the array that the kernel scales?",
+            look="are the values copied into the array that the kernel scales?",
         )
         require_close(result, expected, f"with {case}",
-                      "are there enough threads, and all elements?", rtol=1e-6)
+                      "launch enough threads for all elements", rtol=1e-6)
         require(
             profile.launches or not virtualgpu.answers(),
             "the numbers are right, but no kernel was launched",
-            look="let `scale` do the work",
+            look="let `scale` do the multiplication",
         )
     values, others = random.uniform(1, 90, (2, 1009))
-    look = "`scale` changes the array that you pass to it: return that array"
+    look = "`scale` changes the array that you pass to it, so return that array"
     pair = values.astype(np.float32), others.astype(np.float32)
     got = with_other_values(lambda: scaled(values.copy(), 1.75), [pair], "with 1,009 values", look)
     _require_of_others(got, pair[1] * np.float32(1.75), "with 1,009 values", look)
@@ -146,7 +146,7 @@ def _require_of_others(got, expected, case, look):
     """Require what the device makes of the values that it was given in place of those known."""
     require(
         got is None or np.allclose(got, expected, rtol=1e-6, atol=0),
-        f"{case}, the answer is right, but {HOST}: the device was given other values, and the "
+        f"{case}, the answer is right, but {HOST}: the device was given different values, and the "
         "answer did not change with them",
         look=look,
     )
@@ -155,8 +155,8 @@ def _require_of_others(got, expected, case, look):
 @exercise(
     "copy-once",
     hints=(
-        "The idea: as in the cell above: memory, one copy there, all launches, one copy back. "
-        "Nothing wrapped in `InOut`.",
+        "The idea: as in the cell above, allocate memory, copy the array to it once, make all launches, and "
+        "copy the result back once. Do not use `InOut`.",
         "The shape: `d_pt = drv.mem_alloc(pt.nbytes)`, `drv.memcpy_htod(d_pt, pt)`, "
         "`for factor in factors: scale(d_pt, np.float32(factor), …)`, "
         "`drv.memcpy_dtoh(result, d_pt)`.",
@@ -178,8 +178,8 @@ def copy_once(after_layers):
             result = after_layers(pt, factors)
         require(
             np.array_equal(pt, before),
-            f"{case}, the array that came in has changed",
-            look="copy back into `result`",
+            f"{case}, the array `pt` that was passed has changed",
+            look="copy back into a new array `result`",
         )
         require(
             isinstance(result, np.ndarray) and result.dtype == np.float32,
@@ -189,15 +189,15 @@ def copy_once(after_layers):
         require(
             result.size == 0 or result.any(),
             f"{case}, the result is all zeros",
-            look="after the last launch, what copies the array back into `result`?",
+            look="copy the array back into `result` after the last launch",
         )
         require_close(result, expected, case,
-                      "is every factor applied, once, to every element?", rtol=1e-6)
+                      "apply every factor once to every element", rtol=1e-6)
         for way, count in copies.items():
             require(
                 count <= 1,
-                f"{case}, {many(count, 'array')} were copied {way} the device; one is enough",
-                look="which lines are inside the loop?",
+                f"{case}, {many(count, 'array')} were copied {way} the device, but one is enough",
+                look="move the copies out of the loop",
             )
         require(
             len(profile.launches) == layers or not virtualgpu.answers(),
@@ -205,7 +205,7 @@ def copy_once(after_layers):
             look="launch `scale` once for each factor",
         )
     pt, others = random.uniform(3, 60, (2, 1009)).astype(np.float32)
-    look = "copy `pt` to the device, launch on that memory, and copy back what the launches made"
+    look = "copy `pt` to the device, launch `scale` on that memory, and copy the result back"
     case = "with 1,009 particles and 3 layers"
     got = with_other_values(lambda: after_layers(pt.copy(), [0.9, 0.95, 0.97]), [(pt, others)],
                             case, look)
@@ -216,11 +216,11 @@ def copy_once(after_layers):
 @exercise(
     "field-table",
     hints=(
-        "The idea: three steps of the cell above: find the table, copy seven `float`s over it, "
-        "launch `follow` with `Out` arrays.",
+        "The idea: repeat three steps of the cell above. Get the address of the table, copy seven `float`s "
+        "to it, and launch `follow` with `Out` arrays.",
         'The shape: `address, _ = in_iron.get_global("field")`; '
-        "`drv.memcpy_htod(address, np.array(field_map, np.float32))`; then the launch as it stands "
-        "above.",
+        "`drv.memcpy_htod(address, np.array(field_map, np.float32))`; then the launch from the cell "
+        "above, unchanged.",
     ),
 )
 def field_table(paths_through, pt, phi, charge):
@@ -232,13 +232,13 @@ def field_table(paths_through, pt, phi, charge):
     for field in maps:
         given = list(field)
         answer = pair(paths_through(given), "`x, y`", "return both arrays")
-        require(given == field, f"with {field}, the map that came in has changed: {given}",
-                look="only read `field_map`")
+        require(given == field, f"with {field}, the list that was passed has changed to {given}",
+                look="read `field_map`, but do not change it")
         paths = [np.asarray(one) for one in answer]
         require(
             all(one.shape == (201, len(pt)) for one in paths),
             f"with {field}, the shapes are {paths[0].shape} and {paths[1].shape}",
-            look=f"(201, {len(pt)}), a row for each step",
+            look=f"both shapes should be (201, {len(pt)}), with one row for each step",
         )
         expected = _paths(pt, phi, charge, np.array(field, np.float32))
         kept.append((paths, [one.copy() for one in paths]))
@@ -246,23 +246,23 @@ def field_table(paths_through, pt, phi, charge):
         # On the edge of a ring the last digit decides, so a few paths may part.
         require(
             np.mean(away < 0.01) > 0.9,
-            f"with the map {field}, the paths end up to {away.max():.3g} m off",
-            look=("do you write the table before each launch, as seven `float`s? And does "
-                "`follow` take all 201 steps of all 40 particles?"),
+            f"with the map {field}, the paths are up to {away.max():.3g} m away from the right ones",
+            look=("write the table before each launch, as seven `float`s, and let `follow` take all "
+                "201 steps of all 40 particles"),
         )
     require(
         all(np.array_equal(paths, copies) for paths, copies in kept),
-        "the arrays that one call returned have changed with the next",
+        "the arrays that one call returned have changed in the next call",
         look="make new arrays in each call",
     )
     known, others = np.random.default_rng(26).uniform(0.5, 4, (2, 7)).astype(np.float32)
-    case, look = "with a map of 7 fields", "write the map into `field`, and let `follow` walk"
+    case, look = "with a map of 7 fields", "write the map into `field`, and compute the paths with `follow`"
     got = with_other_values(lambda: paths_through(known.tolist()), [(known, others)], case, look)
     if got is not None:
         expected = _paths(pt, phi, charge, others)
         away = np.hypot(got[0] - expected[0], got[1] - expected[1]).max(axis=0)
         require(np.mean(away < 0.01) > 0.9,
-                f"{case}, the paths are right, but {HOST}: the device was given another map, and "
+                f"{case}, the paths are right, but {HOST}: the device was given a different map, and "
                 "the paths did not change with it", look=look)
 
 
@@ -332,8 +332,8 @@ def _found(case: str) -> Iterator[None]:
 
 
 _LOOK = {
-    "arguments": "which type does the kernel declare, and which has what you hand over?",
-    "uninitialised": "is the array copied to the device before the first launch?",
+    "arguments": "compare the type that the kernel declares with the type of the argument",
+    "uninitialised": "copy the array to the device before the first launch",
 }
 
 

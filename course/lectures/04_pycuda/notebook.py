@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## How much C++ do you need?
 #
-# In [the walk](03_the_walk.ipynb#1-pycuda-the-kernel-in-cuda-c) you ran one line of **CUDA C++** from a string. Here is
-# a kernel with a loop: forty charged particles fly through a magnetic field, which bends their paths, and each thread
-# follows one particle for ten metres. Run it first, read it afterwards.
+# In [the walk](03_the_walk.ipynb#1-pycuda-the-kernel-in-cuda-c) you ran one line of **CUDA C++** from a string. The
+# next kernel has a loop. Forty charged particles fly through a magnetic field, which bends their paths, and each thread
+# follows one particle for ten metres. Run the kernel first and read it afterwards.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -47,20 +47,20 @@ follow(drv.In(pt), drv.In(phi), drv.In(charge), drv.Out(x), drv.Out(y), np.int32
 print(f"PyCUDA {pycuda.VERSION_TEXT}: the first particle ends at x = {x[-1, 0]:.1f} m, y = {y[-1, 0]:.1f} m")
 
 # %% [markdown] id="the-question-stands"
-# PyCUDA has done this since 2008, and newer tools accept the same strings (section 6). **So how much C++ is it,
-# really?**
+# PyCUDA has run such strings since 2008, and newer tools accept them unchanged (section 6). **So how much C++ do you
+# really need?**
 
 # %% [markdown] id="launch-then"
 # ## 1. C++ for readers of Python
 #
-# You know the number `i`, the [guard](01_first_steps.ipynb#3-more-threads-than-elements), `SourceModule` and the launch
-# with `block` and `grid` already. Four more things are enough for a first kernel:
+# From the walk you already know the number `i`, the [guard](01_first_steps.ipynb#3-more-threads-than-elements),
+# `SourceModule` and the launch with `block` and `grid`. You need only four more things for a first kernel:
 #
 # | C++ | meaning |
 # |---|---|
-# | `int i = 3;` | a variable has one type, for good; a statement ends with a semicolon |
-# | `if (i < n) { … }` | the condition is in parentheses, and braces hold the statements; indentation means nothing |
-# | `const float *x` | `x` is the address of `float` numbers, and the kernel promises not to write them; `x[2]` is the third. *It carries no length*, so a kernel needs `n` for its guard |
+# | `int i = 3;` | a variable has one type, which never changes; a statement ends with a semicolon |
+# | `if (i < n) { … }` | the condition is in parentheses, and braces enclose the statements; indentation means nothing |
+# | `const float *x` | `x` is the address of an array of `float` numbers, which the kernel promises not to change; `x[2]` is the third number. *The address carries no length*, so a kernel needs `n` for its guard |
 # | `0.3f`, `0.3` | a `float` (32 bits), a `double` (64 bits) |
 
 # %% [markdown] id="first-kernel-task"
@@ -70,7 +70,8 @@ print(f"PyCUDA {pycuda.VERSION_TEXT}: the first particle ends at x = {x[-1, 0]:.
 #
 # $$ R = \frac{p_T}{0.3\,B} \text{ metres.} $$
 #
-# Write the body of `radius_of`. The check tries it with many lengths, and with more threads than particles.
+# Write the body of `radius_of`. The check tries the kernel with arrays of many lengths, and with more threads than
+# particles.
 
 # %% id="first-kernel-exercise" tags=["exercise"]
 radius_source = r"""
@@ -91,24 +92,24 @@ check("first-kernel", radius_source)
 # %% [markdown] id="reading-text"
 # ### Reading the kernel at the top
 #
-# This table is the rest of the C++ that you need to read it:
+# To read that kernel, you need to know only the rest of the C++ in this table:
 #
 # | C++ | meaning |
 # |---|---|
-# | `void`, `__global__` | returns nothing; is a kernel, to be launched from the host |
+# | `void`, `__global__` | the function returns nothing; it is a kernel, which the host launches |
 # | `__device__ float f(float a)` | a function that kernels can call |
-# | `float *x` | like `const float *x`, but the kernel may write |
+# | `float *x` | like `const float *x`, but the kernel may change the numbers |
 # | `for (int k = 0; k < n; k++) { … }` | `for k in range(n)`; `k++` adds 1 |
 # | `if (i < n) { … } else { … }` | `if` and `else` |
 # | `&&`, `\|\|`, `!`, `true` | `and`, `or`, `not`, `True` |
 # | `a ? b : c` | `b if a else c` |
-# | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt` and so on, for `float` |
+# | `sqrtf(x)`, `cosf(x)`, `fabsf(x)` | `math.sqrt`, `math.cos` and `abs` for `float` |
 # | `// why`, `/* why */` | comments |
 #
-# `x[k * particles + i]` is what NumPy calls `x[k, i]`: the rows follow each other in memory, with `particles` numbers
-# in each. A step is 0.05 metres long, and `turn` is the angle by which the path bends in one step. (In the launch,
-# `block` always has three numbers, because blocks may have three dimensions. Without `grid`, there is one block.) Here
-# are the forty paths:
+# `x[k * particles + i]` is the element that NumPy calls `x[k, i]`, because the rows follow each other in memory, with
+# `particles` numbers in each. A step is 0.05 metres long, and `turn` is the angle by which the path bends in one step.
+# In the launch, `block` always has three numbers, because blocks may have three dimensions, and without `grid` there is
+# one block. The next cell draws the forty paths.
 
 # %% id="the-tracks"
 def draw_tracks(x, y, title):
@@ -129,8 +130,8 @@ draw_tracks(x, y, "Particles in a field of 3.8 T")
 # %% [markdown] id="error-predict" tags=["predict"]
 # ## 2. When the compiler says no
 #
-# One character is missing below. *Predict:* do you get an error at `SourceModule`, at `get_function` or at the launch,
-# and which line will it name?
+# The code below lacks one character. *Predict:* do you get an error at `SourceModule`, at `get_function` or at the
+# launch, and which line does the error name?
 
 # %% id="error-guess"
 predict("error",
@@ -149,22 +150,25 @@ __global__ void shift(float *phi, float by, int n)
 """)
 
 # %% [markdown] id="error-why" tags=["why"]
-# You get it at `SourceModule`, before anything ran. It names line 5, although line 4 lacks its semicolon, counting the
-# empty line after the quotes as line 1. The compiler noticed only when the next word was `if`.
+# You get the error at `SourceModule`, before any kernel runs. It names line 5, although the semicolon is missing in
+# line 4, because the compiler noticed the mistake only when the next word was `if`. The empty line after the opening
+# quotes counts as line 1.
 
 # %% [markdown] id="false-friends-predict" tags=["predict"]
-# This is how to read a compiler error.
+# You can read a compiler error as follows.
 #
 # - Begin **at the top**, because the first error is real, and later ones often follow from it.
-# - **The caret** `^` is where the compiler gave up, so look there, *and just before*.
-# - `identifier "…" is undefined` means that it is misspelt, or never declared with its type.
+# - **The caret** `^` marks the place where the compiler gave up, so look there *and just before it*.
+# - `identifier "…" is undefined` means that the name is misspelt, or was never declared with a type.
 # - `expected a ";"` and `expected a ")"` mean that something is missing before the caret.
-# - `a value of type "…" cannot be used to initialize an entity of type "…"` means that the types do not fit.
+# - `a value of type "…" cannot be used to initialize an entity of type "…"` means that the two types do not match.
 #
-# This message comes from NVRTC, NVIDIA's compiler as a library. An installed PyCUDA calls the program `nvcc` instead,
-# which uses the same words. PyCUDA puts a line above your code, so `nvcc`'s line numbers are one higher.
+# This message comes from NVRTC, which is NVIDIA's compiler in the form of a library. An installed PyCUDA calls the
+# program `nvcc` instead, which uses the same wording. PyCUDA puts a line above your code, so the line numbers from
+# `nvcc` are one higher.
 #
-# Some Python is also valid C++, but means something else. *Predict* the four numbers.
+# Some expressions are valid in both Python and C++ but have different meanings. *Predict* the four numbers that the C++
+# kernel computes.
 
 # %% id="false-friends-guess"
 predict("false-friends", "0.5 -3.5 -1.0 8.0", "0 -3 -1 1", "0 -4 2 8")
@@ -185,16 +189,17 @@ print("C++:   ", *out)
 print("Python:", 1 / 2, -7 // 2, -7 % 3, 2**3)
 
 # %% [markdown] id="false-friends-why" tags=["why"]
-# An `int` divided by an `int` is an `int`, rounded towards 0, whereas Python's `//` rounds down, and its `%` is
-# consistent with that. Write `1.0f / 2` or `0.5f`, but not `1f`, because there must be a point. The operator `^` is
-# "exclusive or", bit by bit, and `**` does not compile, so write `x * x`, or `powf(x, 3.0f)`.
+# An `int` divided by an `int` is an `int`, rounded towards 0, whereas Python's `//` rounds down. The operator `%`
+# follows the same rounding in each language. To get a fraction, write `1.0f / 2` or `0.5f`, but not `1f`, because a
+# `float` needs a decimal point before its `f`. The operator `^` is a bitwise "exclusive or". C++ has no `**`, so write
+# `x * x`, or `powf(x, 3.0f)`.
 
 # %% [markdown] id="mend-task"
 # ### Exercise: four mistakes
 #
-# This kernel should return how far out each particle gets, as a fraction of 3 metres, which is the diameter of its
-# circle over 3, and 1 at most. It has three mistakes that the compiler finds, and one that it doesn't. Correct it in
-# place, and `check` shows you what the compiler says.
+# This kernel should return how far from the beam each particle gets, as a fraction of 3 metres. That is the diameter of
+# the particle's circle divided by 3, but at most 1. The kernel contains three mistakes that the compiler finds, and one
+# that it doesn't. Correct it in place. If it does not compile, `check` shows you the compiler's message.
 
 # %% id="mend-exercise" tags=["exercise"]
 reach_source = r"""
@@ -228,8 +233,9 @@ check("mend", reach_source)
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Two type systems, and no check between them
 #
-# NumPy knows the type of each array, and C++ that of each parameter. Between them, a launch is a row of bytes, 8 for an
-# address, 4 for an `int` and 4 for a `float`. Neither side checks its types against those of the other.
+# NumPy knows the type of each array, and C++ knows the type of each parameter. But a launch passes only bytes from one
+# to the other, 8 for an address, 4 for an `int` and 4 for a `float`. Neither side compares its types with those of the
+# other.
 #
 # | C++ | bytes | NumPy | |
 # |---|---|---|---|
@@ -241,7 +247,7 @@ check("mend", reach_source)
 # | `bool`, `unsigned char` | 1 | `np.bool_`, `np.uint8` | |
 # | `float *` | 8 | an array of `float32` on the GPU | |
 #
-# *Predict:* what happens in this launch, which passes a Python `10` to `int n`?
+# *Predict:* what happens in this launch, which passes the Python number `10` for the parameter `int n`?
 
 # %% id="python-int-guess"
 predict("python-int",
@@ -262,12 +268,12 @@ values = np.arange(10, dtype=np.float32)
 scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
 
 # %% [markdown] id="python-int-why" tags=["why"]
-# You get the error `invalid type on parameter #2 (0-based)`, because a Python `int` has no size, so PyCUDA does not
-# know how many bytes to send. It needs `np.int32(10)`, and this is all that PyCUDA checks.
+# You get the error `invalid type on parameter #2 (0-based)`, because a Python `int` has no fixed size, so PyCUDA does
+# not know how many bytes to send. Pass `np.int32(10)` instead. PyCUDA checks nothing else.
 
 # %% [markdown] id="silence-predict" tags=["predict"]
-# The same launch is now correct except for one thing, which is that `masses` is created the way one usually creates
-# arrays in NumPy, as `float64`. *Predict:* do you get an error, the right numbers, or wrong ones?
+# The next launch passes `np.int32` correctly, but `masses` is created as `float64`, which is NumPy's default.
+# *Predict:* do you get an error, the right numbers, or wrong numbers?
 
 # %% id="silence-guess"
 predict("silence",
@@ -281,11 +287,11 @@ scale(drv.InOut(masses), np.float32(3), np.int32(4), block=(32, 1, 1))
 print(masses)
 
 # %% [markdown] id="silence-why" tags=["why"]
-# You get wrong numbers and no message. The kernel read each `double` as two `float`s, the four lowest bytes first. It
-# multiplied four of these halves by 3, and left the other four alone.
+# You get wrong numbers and no message. The kernel read each `double` as two `float`s, first its four low bytes and then
+# its four high bytes. It multiplied four of these halves by 3 and left the other four unchanged.
 
 # %% [markdown] id="silence-then"
-# The next cell shows the `float`s that it saw, and the one after it draws what became of 41 masses.
+# The next cell shows the `float`s that the kernel read, and the one after it plots the results for 41 masses.
 
 # %% id="silence-bytes"
 print("float64:       ", np.array([1.0, 2.0]))
@@ -307,13 +313,15 @@ Picture(figure, f"By what 41 masses of float64 were multiplied where 3 was meant
                 f"to {(tripled / masses)[:first].max():,.0f}, the other {41 - first} by 1.")
 
 # %% [markdown] id="silence-check-text"
-# Half of them are off by thousands, because the second half of a `double` holds its exponent, and the others are
-# unchanged. Above, 5,120 is easy to see. In the mean of a million masses it would not be, and the last two numbers look
-# plausible. Integers are no better, because `np.arange(8)` is `int64`, and an `int *` kernel sees 0, 0, 1, 0, 2, 0, 3,
-# 0. A number that is too wide, such as `np.float64(3)` for `float by`, shifts all arguments after it.
+# Half of the results are wrong by thousands, because the second half of a `double` holds its exponent. The other half
+# are unchanged. In the small example above, 5,120 is easy to notice. In the mean of a million masses you would not
+# notice it, and the last two numbers look plausible. Integers are affected too. `np.arange(8)` is `int64`, so a kernel
+# with an `int *` parameter reads 0, 0, 1, 0, 2, 0, 3 and 0. A number that is too wide, such as `np.float64(3)` for
+# `float by`, shifts all arguments that follow it.
 #
-# **Sooner or later it happens to everyone who launches kernels from strings.** The virtual GPU accepts it, as the
-# library does, and reports it if you ask. A real GPU can't know, and the report stays empty there.
+# **Sooner or later this happens to everyone who launches kernels from strings.** The virtual GPU accepts such a launch,
+# as PyCUDA does, but it reports the mismatch if you run the launch under `virtualgpu.check()`. A real GPU cannot detect
+# it, and the report stays empty there.
 
 # %% id="silence-check"
 with virtualgpu.check() as report:
@@ -321,18 +329,19 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="small-index"
-# **When an index is too small for its array:** an `int` counts to 2³¹ - 1. In `int at = column * rows + row` the
-# product wraps around beyond that, becomes negative, and C++ says nothing. The kernel is right in every test with a
-# million elements and wrong for a table of 2³² bytes. Write `long long at = (long long)column * rows + row;`, with the
-# cast *before* the product. [This page](../docs/large_arrays.md) shows how to test it without the memory.
+# **An index can also be too small for its array.** An `int` counts only to 2³¹ - 1. Beyond that, the product in
+# `int at = column * rows + row` wraps around and becomes negative, and C++ reports nothing. The kernel is right in
+# every test with a million elements and wrong for a table of 2³² bytes. Write
+# `long long at = (long long)column * rows + row;`, with the cast *before* the product. [This
+# page](../docs/large_arrays.md) shows how to test such a kernel without that much memory.
 
 # %% [markdown] id="fitting-types-task"
 # ### Exercise: types that fit
 #
-# Write `scaled(values, by)`, which returns a *new* array of `float32` with every value times `by`, computed by the
-# kernel `scale`. `values` has one axis, and may be `float64`, integers, a list, or every second element of an array.
-# PyCUDA copies only contiguous arrays, which `np.ascontiguousarray` makes. `values` is never empty, may be longer than
-# a block, and must not change.
+# Write `scaled(values, by)`, which returns a *new* array of `float32` with every value multiplied by `by`. The kernel
+# `scale` must do the multiplication. `values` has one axis. It may be an array of `float64` or integers, a list, or
+# every second element of an array. PyCUDA copies only contiguous arrays, and `np.ascontiguousarray` makes an array
+# contiguous. `values` is never empty, may be longer than a block, and must not change.
 
 # %% id="fitting-types-exercise" tags=["exercise"]
 def scaled(values, by):
@@ -350,8 +359,8 @@ check("fitting-types", scaled)
 # %% [markdown] id="in-out-predict" tags=["predict"]
 # ## 4. Who copies, and when
 #
-# In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied one back after it.
-# `drv.InOut` does both. The array on the GPU exists for this one launch only.
+# In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied an array back after it.
+# `drv.InOut` does both. The array on the GPU exists only during this one launch.
 #
 # Each of these three launches doubles the numbers 1, 2, 3. *Predict:* what is in the array after each of them?
 
@@ -365,15 +374,17 @@ for wrap in (drv.InOut, drv.In, drv.Out):
     print(f"{wrap.__name__:6}", numbers)
 
 # %% [markdown] id="in-out-why" tags=["why"]
-# With `In`, the result never comes back. With `Out`, the kernel doubles whatever is in fresh memory, which is zeros if
-# you are lucky. The virtual GPU fills fresh memory with a pattern, so that luck doesn't hide the mistake. Neither case
-# gives an error. Use `In` for arrays that the kernel only reads, and `Out` for arrays that it writes *entirely*.
+# With `In`, the result is never copied back. With `Out`, the kernel doubles the contents of uninitialised memory, which
+# may happen to be zeros. The virtual GPU fills new memory with a pattern, so that lucky zeros don't hide the mistake.
+# Neither case gives an error. Use `In` for arrays that the kernel only reads, and `Out` for arrays that it writes
+# *entirely*.
 
 # %% [markdown] id="by-hand-predict" tags=["predict"]
-# Each launch pays for its copies, so for ten launches on the same array, make the copies yourself, as in [the lower of
-# these time lines](02_why_gpus.ipynb#4-where-the-numbers-live).
+# Each launch with `In`, `Out` or `InOut` makes its own copies. If you launch ten kernels on the same array, make the
+# copies yourself, as in [the lower of these timelines](02_why_gpus.ipynb#4-where-the-numbers-live).
 #
-# The cell copies 201 `float32` numbers to the GPU. *Predict*, before you read it, which number `mem_alloc` needs.
+# The cell copies 201 `float32` numbers to the GPU. *Predict*, before you read the cell, which number you must pass to
+# `mem_alloc`.
 
 # %% id="by-hand-guess"
 predict("by-hand", "201", "804", "1608")
@@ -389,18 +400,20 @@ print(f"{x_half.nbytes} bytes for {x_half.size} numbers; ten halvings right:",
       np.allclose(x_half, x[:, 0] / 1024))
 
 # %% [markdown] id="by-hand-why" tags=["why"]
-# It needs the number of bytes and not of elements, so `.nbytes` and not `.size`. `d_x` is an address and nothing else,
-# without type, length or shape, and you pass it to the kernel as it is. The memory is freed when Python deletes `d_x`.
+# `mem_alloc` needs the number of bytes and not the number of elements, so pass `.nbytes` and not `.size`. `d_x` is only
+# an address, without a type, a length or a shape, and you pass it to the kernel unchanged. The memory is freed when
+# Python deletes `d_x`.
 #
-# A launch returns at once, and the GPU works through its launches in order, for which `memcpy_dtoh` waits. So to time a
-# kernel, call `drv.Context.synchronize()` before you read the clock.
+# A launch returns at once, and the GPU executes its launches in order. `memcpy_dtoh` waits until they have finished,
+# but a clock does not. So to time a kernel, call `drv.Context.synchronize()` before you read the clock.
 
 # %% [markdown] id="copy-once-task"
 # ### Exercise: there and back once
 #
-# A particle loses energy when it crosses matter. Write `after_layers(pt, factors)`, where `pt` is an array of
-# `float32`, and each of the `factors` is one layer of iron that scales every momentum. Launch `scale` once for each
-# layer, and copy the array to the GPU once and back once. Return the result as a new array, and leave `pt` unchanged.
+# A particle loses energy when it passes through matter. Write `after_layers(pt, factors)`, where `pt` is an array of
+# `float32` momenta, and each element of `factors` belongs to a layer of iron that multiplies every momentum by this
+# factor. Launch `scale` once for each layer, but copy the array to the GPU only once and back only once. Return the
+# result as a new array, and leave `pt` unchanged.
 
 # %% id="copy-once-exercise" tags=["exercise"]
 def after_layers(pt, factors):
@@ -421,9 +434,9 @@ check("copy-once", after_layers)
 # %% [markdown] id="arrays-text"
 # ## 5. Less C++, and more
 #
-# PyCUDA also has arrays that know their type and shape, in `gpuarray`. Each operator is a kernel, and
-# `ElementwiseKernel` makes one kernel of a whole line, as in [the
-# walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device). Look at the types of the two results: `d_pt` is
+# PyCUDA also has arrays that know their type and shape, in `gpuarray`. Each operator on them launches a kernel, and
+# `ElementwiseKernel` makes a single kernel from a whole line, as CuPy's does in [the
+# walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device). Look at the types of the two results. `d_pt` is
 # `float32`, and `d_charge` is `int32`.
 
 # %% id="arrays"
@@ -444,16 +457,15 @@ print("operators:        ", by_operators.dtype, by_operators.get()[:3])
 print("ElementwiseKernel:", d_turn.dtype, d_turn.get()[:3])
 
 # %% [markdown] id="arrays-then"
-# The operators follow NumPy's rules, by which `float32` times `int32` is `float64`, whereas in C++ *you* choose the
-# types.
+# The operators follow NumPy's rules, so `float32` times `int32` is `float64`. In C++, *you* choose the types.
 
 # %% [markdown] id="constant-memory-predict" tags=["predict"]
 # Now you will use more C++ rather than less. Outside the magnet's coil, at 3 metres, the field of such a detector
-# returns through the iron in the opposite direction, with roughly -2 T. The kernel needs a small table of the field at
-# each metre from the beam, which all threads read and none changes. CUDA has a place for such tables, **constant
-# memory**, of 64 kilobytes in all, with a cache that serves the 32 threads of a warp at once when they read the same
-# element. `__constant__` declares it, and `get_global` gives Python its address. Because the source is a string, Python
-# may fill in what it knows, here the number of rings, by the compiler's option `-D`.
+# returns through the iron in the opposite direction, with roughly -2 T. The kernel needs a small table with the field
+# at each metre from the beam, which all threads read and none changes. CUDA has a special memory for such tables,
+# **constant memory**. It has 64 kilobytes in all, and its cache serves the 32 threads of a warp at once if they read
+# the same element. `__constant__` declares the table, and `get_global` gives Python its address. Python can also set
+# values in the source before it is compiled, here the number of rings, with the compiler's option `-D`.
 #
 # *Predict:* what will the paths of the particles look like?
 
@@ -505,15 +517,15 @@ draw_tracks(x_iron, y_iron, "Particles through magnet and iron")
 # the host may write a different table.
 
 # %% [markdown] id="constant-memory-then"
-# One mistake is easily made. If you leave out the `memcpy_htod`, the table holds zeros, all paths are straight lines,
-# and nothing complains. Global variables of C++ start at zero, but memory from `mem_alloc` does not.
+# It is easy to forget the `memcpy_htod`. Then the table holds zeros, all paths are straight lines, and you get no
+# error. Global variables in C++ start at zero, but memory from `mem_alloc` does not.
 
 # %% [markdown] id="field-table-task"
 # ### Exercise: one table, many maps
 #
-# Write `paths_through(field_map)`, which writes `field_map`, a list of seven numbers in tesla, into the constant memory
-# of `in_iron`, launches its `follow` for our forty particles with 201 steps, and returns `x` and `y`, two new arrays of
-# shape (201, 40). Remember to check the types.
+# Write `paths_through(field_map)`, where `field_map` is a list of seven numbers in tesla. The function writes these
+# numbers into the constant memory of `in_iron` and launches its kernel `follow` for our forty particles with 201 steps.
+# It returns `x` and `y`, two new arrays of shape (201, 40). Remember to check the types.
 
 # %% id="field-table-exercise" tags=["exercise"]
 def paths_through(field_map):
@@ -533,20 +545,20 @@ check("field-table", paths_through, pt, phi, charge)
 # %% [markdown] id="today-text"
 # ## 6. Its place today
 #
-# PyCUDA was among the first to bring CUDA to Python, with the aim of offering the whole driver API. Its latest release
-# is 2026.1, of January 2026. It is released as source, so installing it takes a C++ compiler and the CUDA toolkit, and
-# running it takes `nvcc`. Two newer tools accept the same strings.
+# PyCUDA was among the first tools to bring CUDA to Python, and it aims to offer the whole driver API. Its latest
+# release is 2026.1, from January 2026. It is released only as source, so you need a C++ compiler and the CUDA toolkit
+# to install it, and `nvcc` to run it. Two newer tools accept the same strings.
 #
 # | | PyCUDA | CuPy's `RawKernel` | `cuda.core` |
 # |---|---|---|---|
-# | by | its community | its community | NVIDIA |
-# | installs as | source, to be compiled | wheels | wheels |
+# | developed by | its community | its community | NVIDIA |
+# | installed from | source, which pip compiles | wheels | wheels |
 # | compiles with | `nvcc` | NVRTC | NVRTC |
-# | arrays | `gpuarray`, with some of NumPy's functions | most of NumPy's, and some of SciPy's | none: accepts those of other libraries |
-# | use it when | you have code in it | you want arrays and a kernel now and then | you build a library, or want all of CUDA |
+# | arrays | `gpuarray`, with some of NumPy's functions | its own, with most of NumPy's functions and some of SciPy's | none, but it accepts those of other libraries |
+# | use it when | you already have PyCUDA code | you want arrays and an occasional kernel | you build a library, or want all of CUDA |
 #
-# As in the walk, CuPy needs only an `extern "C"` in front, which keeps the kernel's name as you wrote it, and which
-# PyCUDA adds for you.
+# As in the walk, CuPy needs only an `extern "C"` in front of the kernel, which keeps the compiler from changing its
+# name. PyCUDA adds it for you.
 
 # %% id="raw-kernel"
 import cupy as cp
@@ -558,9 +570,9 @@ follow_in_cupy((1,), (64,), (d_pt, d_phi, d_charge, d_x, d_y, np.int32(40), np.i
 print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y))
 
 # %% [markdown] id="today-then"
-# CuPy's arrays are on the device already, so there is no `In` and no `Out`. Everything in section 3 also holds here,
-# because `RawKernel` does not look at types either. `cuda.core` accepts the same string, and also runs here, on the
-# virtual GPU's driver. It looks like this, as in its [first
+# CuPy's arrays are already on the device, so you need no `In` and no `Out`. Everything in section 3 also applies here,
+# because `RawKernel` does not check types either. `cuda.core` accepts the same string, and it also runs here, on the
+# virtual GPU's driver. The code follows its [first
 # example](https://nvidia.github.io/cuda-python/cuda-core/latest/getting-started.html).
 #
 # ```python
@@ -579,14 +591,15 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - C++ adds types, semicolons and parentheses to the kernels that you know. A pointer carries no length, so the kernel
-#   gets `n` and compares its index with it.
-# - The compiler names the line at which it gave up. The mistake is there or just before, and the first error
-#   is the one to read.
-# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32` and `int` needs `np.int32`, and anything
-#   else gives wrong numbers without a message.
-# - `In`, `Out` and `InOut` copy around one launch. For many launches, copy by hand, there once and back once.
-# - The C++ outlives the tool, because the same string runs in PyCUDA, in CuPy and in `cuda.core`.
+# - C++ adds types, semicolons and parentheses to the kernels that you know. A pointer carries no length, so you pass
+#   `n` to the kernel, which compares its index with `n`.
+# - The compiler names the line at which it gave up, and the mistake is there or just before. Read the first error
+#   first.
+# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32` and `int` needs `np.int32`. Any other
+#   type of the same kind gives wrong numbers without a message.
+# - `In`, `Out` and `InOut` copy for a single launch. If you launch many kernels on the same array, copy it yourself,
+#   once to the device and once back.
+# - Your C++ does not depend on the tool, because the same string runs in PyCUDA, in CuPy and in `cuda.core`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -613,20 +626,22 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 # | 39-48 | section 4; `copy-once` |
 # | 48-55 | sections 5 and 6; `field-table` is good homework |
 #
-# *Ten minutes late:* skip `mend`, and the operators and constant memory in section 5, of which you show the picture.
+# *Ten minutes late:* skip `mend`. From section 5, skip the operators and constant memory, but show the picture of the
+# paths.
 #
 # *Where people get stuck.* In `first-kernel` they write `[i]` after `field`, which is a number and not an array. In
-# `mend`, the three errors are gone and 1 / 3 is still 0. In `fitting-types`, `astype` with `copy=False` doesn't copy an
-# array of the right type, and the kernel then changes the caller's. In `copy-once` they write `mem_alloc(pt.size)`.
+# `mend` they correct the three errors and overlook that 1 / 3 is still 0. In `fitting-types`, `astype` with
+# `copy=False` doesn't copy an array that already has the right type, and the kernel then changes the caller's array. In
+# `copy-once` they write `mem_alloc(pt.size)`.
 #
 # *Frequent questions.* "Why C++ at all?" CUDA's documentation, examples and libraries use it, and a kernel that you
-# find there runs here unchanged. "Does it compile each time?" No, because PyCUDA and CuPy keep compiled code in the
-# user's cache folder, and compile a string again only if it has changed. "Is C++ faster than Numba's Python?" It
-# sometimes is, although both are compiled to PTX. The quadratic formula takes the same time in both. A tree reduction
-# that is written in the same way takes 1.30 times as long in Numba, and a Mandelbrot picture takes 1.24 times as long.
-# The recorded rows are `reduction/tree`, `reduction/cpp` and `mandelbrot.picture`. Numba uses 64-bit integers and tests
-# the sign of every index, so its reduction needs 20 machine instructions per number, whereas the one in C++ needs 7.
+# find there runs here unchanged. "Does it compile each time?" No, because PyCUDA and CuPy keep compiled code in a cache
+# folder, and compile a string again only if it has changed. "Is C++ faster than Numba's Python?" Sometimes it is,
+# although both are compiled to PTX. The quadratic formula takes the same time in both. A tree reduction that is written
+# in the same way takes 1.30 times as long in Numba as in C++, and a Mandelbrot picture takes 1.24 times as long. The
+# recorded rows are `reduction/tree`, `reduction/cpp` and `mandelbrot.picture`. Numba uses 64-bit integers and tests the
+# sign of every index, so its reduction needs 20 machine instructions per number, whereas the C++ reduction needs 7.
 #
-# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` says so and continues through CuPy. All cells of
-# this lecture work, but other parts of PyCUDA do not. After a bad address on a real GPU, every call fails until the
-# kernel is restarted. An empty first line counts, so line 1 of a message is the first of the string.
+# *What goes wrong.* On a GPU machine without PyCUDA, `import pycuda` prints a note and uses CuPy instead. All cells of
+# this lecture work then, but other parts of PyCUDA do not. After an access to an invalid address on a real GPU, every
+# call fails until you restart the kernel. If the string begins with an empty line, the compiler counts it as line 1.

@@ -59,7 +59,7 @@ wrong("first-kernel", "illegal address", "no guard")(
 wrong("first-kernel", "race: ", "number in the block")(
     kernel("int i = threadIdx.x; if (i < n) radius[i] = pt[i] / (0.3f * field);")
 )
-wrong("first-kernel", "element 0 is .*0.3 times the field", "no parentheses")(
+wrong("first-kernel", "element 0 is .*0.3 times the parameter", "no parentheses")(
     kernel(NUMBER + "if (i < n) radius[i] = pt[i] / 0.3f * field;")
 )
 wrong("first-kernel", "is there still a loop over all", "a loop")(
@@ -79,7 +79,7 @@ wrong("first-kernel", "array of float32; the kernel's parameter is double", "dou
 )
 wrong("first-kernel", "this is a type, not a string", "no string")(SyntaxError)
 
-wrong("first-kernel", "pt over 0.3 times the field that comes in", "the field of the solenoid")(
+wrong("first-kernel", "0.3 times the parameter `field`", "the field of the solenoid")(
     swap("0.3f * field", "0.3f * 3.8f"))
 wrong("first-kernel", "race: |element 0 is|never written", "blocks of 64")(
     swap("blockIdx.x * blockDim.x", "blockIdx.x * 64"))
@@ -102,7 +102,7 @@ wrong("mend", "all fractions are 0.*1 / 3", "three mended")(THIRD)
 wrong("mend", "all fractions are 0", "an int called float")(
     THIRD.replace("float scale = 1 / 3", "int scale = 1.0f / 3")
 )
-wrong("mend", "1 at most", "no longer at most 1")(
+wrong("mend", "at most 1", "no longer at most 1")(
     THIRD.replace("1 / 3", "1.0f / 3").replace("fminf(reached, 1.0f)", "reached")
 )
 wrong("mend", "illegal address", "guard gone")(
@@ -151,7 +151,7 @@ def length_as_it_is(values, by):
     return launch(np.array(values, np.float32), np.float32(by), len(values))
 
 
-@wrong("fitting-types", "values that came in have changed.*copy only when they must")
+@wrong("fitting-types", "the array that was passed to `scaled` has changed.*copy only when they have to")
 def changes_what_came_in(values, by):
     values = np.ascontiguousarray(values, np.float32)
     return launch(values, np.float32(by), np.int32(values.size))
@@ -173,7 +173,7 @@ def returns_nothing(values, by):
     launch(np.array(values, np.float32), np.float32(by), np.int32(len(values)))
 
 
-@wrong("fitting-types", "all zeros.*get into the array")
+@wrong("fitting-types", "all zeros.*copied into the array")
 def scales_an_empty_array(values, by):
     return launch(np.zeros(len(values), np.float32), np.float32(by), np.int32(len(values)))
 
@@ -229,7 +229,7 @@ wrong("fitting-types", "TypeError: .*PyCUDA takes Python.s int alone.*// in plac
 # --- copy-once ----------------------------------------------------------------------------------
 
 
-@wrong("copy-once", "3 arrays were copied to the device; one is enough.*inside the loop")
+@wrong("copy-once", "3 arrays were copied to the device, but one is enough.*out of the loop")
 def in_and_out_for_each_layer(pt, factors):
     result = pt.copy()
     for factor in factors:
@@ -253,17 +253,17 @@ def by_hand(d_pt, pt, factors, blocks=None, result=None):
     return result
 
 
-@wrong("copy-once", "array that came in has changed")
+@wrong("copy-once", "the array `pt` that was passed has changed")
 def copies_back_over_what_came_in(pt, factors):
     return by_hand(drv.to_device(pt), pt, factors, result=pt)
 
 
-@wrong("copy-once", "nobody has written.*copied to the device before")
+@wrong("copy-once", "nobody has written.*copy the array to the device before")
 def never_copies_there(pt, factors):
     return by_hand(drv.mem_alloc(pt.nbytes), pt, factors)
 
 
-@wrong("copy-once", "all zeros.*copies the array back")
+@wrong("copy-once", "all zeros.*copy the array back")
 def never_copies_back(pt, factors):
     by_hand(drv.to_device(pt), pt, factors)
     return np.zeros_like(pt)
@@ -307,7 +307,7 @@ wrong("copy-once", "element 0 is .*every factor", "eight layers")(
     swap("for factor in factors:", "for factor in factors[:8]:"))
 
 
-@wrong("copy-once", "3 arrays were copied to the device; one is enough")
+@wrong("copy-once", "3 arrays were copied to the device, but one is enough")
 def an_array_for_each_layer(pt, factors):
     from pycuda import gpuarray
 
@@ -344,14 +344,14 @@ def table(name, says, function):
     wrong("field-table", says, name)(function, PT, PHI, CHARGE)
 
 
-table("old table", "paths end up .*before each launch", lambda f: paths(f, write=False))
-table("table of integers", "paths end up .*seven `float`s", lambda f: paths(f, dtype=np.int32))
+table("old table", "the paths are up to .*before each launch", lambda f: paths(f, write=False))
+table("table of integers", "the paths are up to .*seven `float`s", lambda f: paths(f, dtype=np.int32))
 table("table of float64", "56 bytes that run past the end", lambda f: paths(f, dtype=np.float64))
-table("same arrays", "have changed with the next", lambda f: paths(f, arrays=KEPT))
-table("empties the map", "the map that came in has changed: \\[\\]",
+table("same arrays", "have changed in the next", lambda f: paths(f, arrays=KEPT))
+table("empties the map", "the list that was passed has changed to \\[\\]",
       lambda f: (paths(f), f.clear())[0])
 table("x only", "not `x, y`", lambda f: paths(f)[0])
-table("too few steps", "paths end up", lambda f: paths(f, steps=100))
+table("too few steps", "the paths are up to", lambda f: paths(f, steps=100))
 
 
 def written_too_late(field_map):
@@ -360,7 +360,7 @@ def written_too_late(field_map):
     return result
 
 
-table("written too late", "paths end up", written_too_late)
+table("written too late", "the paths are up to", written_too_late)
 
 
 def walked_by_numpy(field_map):
@@ -375,4 +375,4 @@ def walked_by_numpy(field_map):
 
 
 table("NumPy walks", "computed on the host, not by a kernel", walked_by_numpy)
-table("the example's map", "paths end up", lambda f: paths([3.8, 3.8, 3.8, -2, -2, -2, -2]))
+table("the example's map", "the paths are up to", lambda f: paths([3.8, 3.8, 3.8, -2, -2, -2, -2]))

@@ -22,10 +22,10 @@ LEFTOVER_BYTE = -99
 @exercise(
     "lookup",
     hints=(
-        "The idea: compare with the table's length, on both sides, and let `cp.where` choose "
-        "between the table's answer and NaN.",
+        "The idea: compare `layers` with 0 and with the table's length, and let `cp.where` choose "
+        "between the offset from the table and NaN.",
         "The shape: `known = (layers >= 0) & (layers < …)`, then `cp.where(known, …, cp.nan)`. The "
-        "lookup itself may wrap: what it finds where `known` is False is not used.",
+        "lookup itself may wrap around, because its result is not used where `known` is False.",
     ),
 )
 def lookup(offsets_of):
@@ -43,12 +43,12 @@ def lookup(offsets_of):
             got = offsets_of(d_layers, d_offsets)
         require(
             isinstance(got, cp.ndarray),
-            f"the answer is {a_or_an(type(got).__module__)}.{type(got).__name__}, not an array of CuPy",
+            f"the answer is {a_or_an(type(got).__module__)}.{type(got).__name__}, not a CuPy array",
             look="use cp.where and cp.nan, without .get()",
         )
         require(
             got.shape == (n,),
-            f"{many(n, 'layer')} gave an array of the shape {got.shape}",
+            f"with {many(n, 'layer')}, the answer has the shape {got.shape}",
             look="return one value for each hit, whether its layer is known or not",
         )
         known = (layers >= 0) & (layers < table)
@@ -57,16 +57,16 @@ def lookup(offsets_of):
         for k in np.flatnonzero(~known & ~np.isnan(got)):
             require(
                 False,
-                f"layer {layers[k]} is not in a table of {table}, and its offset is {got[k]:.3f}",
-                look=("remember that indices that are too large wrap around, and so do those below "
-                "0"),
+                f"layer {layers[k]} is not in a table of {table}, but its offset is {got[k]:.3f}",
+                look=("indices that are too large wrap around, and so do negative ones, so return NaN "
+                "for both"),
             )
         for k in np.flatnonzero(known & (got != np.where(known, offsets[layers % table], 0))):
             require(
                 False,
-                f"layer {layers[k]} of {table} has the offset {offsets[layers[k]]:.3f}, and your answer is "
+                f"layer {layers[k]} of {table} has the offset {offsets[layers[k]]:.3f}, but your answer is "
                 f"{got[k]:.3f}",
-                look="which layers are known? 0 is, and so is the last one",
+                look="the table contains all layers from 0 to `offsets.size - 1`, including these two",
             )
         if n and virtualgpu.answers():  # a real GPU keeps no list
             require(
@@ -80,16 +80,16 @@ def lookup(offsets_of):
                 f"{many(len(launched), 'launch', 'launches')}",
                 look="work on whole arrays at once, without a loop",
             )
-            left.demand_none(f"with {many(n, 'layer')}", "cp.where chooses on the device: no .get()")
+            left.demand_none(f"with {many(n, 'layer')}", "use cp.where, which chooses on the device, without .get()")
 
 
 @exercise(
     "in-chunks",
     hints=(
-        "The idea: make the result once, as long as `a`, and fill it part by part. A slice of a "
-        "CuPy array is a view: no copy.",
-        "The shape: `times = cp.empty_like(a)`, `for start in range(0, a.size, chunk):`, and in it "
-        "`times[start:start + chunk] = time_to_wall(…)` with the same slice of all three.",
+        "The idea: make the result once, as long as `a`, and fill it chunk by chunk. A slice of a "
+        "CuPy array is a view, so it copies nothing.",
+        "The shape: `times = cp.empty_like(a)`, `for start in range(0, a.size, chunk):`, and in the loop "
+        "`times[start:start + chunk] = time_to_wall(…)` with the same slice of `a`, `b` and `c`.",
     ),
 )
 def in_chunks(times_in_chunks):
@@ -108,8 +108,8 @@ def in_chunks(times_in_chunks):
         _require_unchanged(on_device, coefficients, "a, b and c")
         require(
             listed or profile.launches or not virtualgpu.answers(),  # a real GPU keeps no list
-            f"{case}, the times are right, but the device did nothing for them: NumPy worked them "
-            "out on the host",
+            f"{case}, the times are right, but the device did nothing for them, so NumPy computed "
+            "them on the host",
             look="compute the formula with slices of `a`, `b` and `c`, without .get()",
         )
         left.demand_none(case, ("compute the formula with slices of `a`, `b` and `c`, without .get()"))
@@ -126,30 +126,30 @@ def in_chunks(times_in_chunks):
         require(
             False,
             f"{many(n, 'particle')} in chunks of {chunk:,} did not fit: {error}",
-            look=("is anything except the result longer than a chunk, or do many chunks exist "
-                "at once?"),
+            look=("keep no array except the result that is longer than a chunk, and do not keep many "
+                "chunks at once"),
         )
     _require_times(got, expected, f"with {many(n, 'particle')} in chunks of {chunk:,}")
     coefficients, expected = _lines(0)
     try:
         got = times_in_chunks(*map(cp.asarray, coefficients), 32)
     except Exception as error:
-        require(False, f"with no particles at all: {error}", look=("handle the case without any chunk"))
+        require(False, f"with no particles at all: {error}", look=("handle the case in which there is no chunk"))
     _require_times(got, expected, "with no particles at all")
     for n, chunk, largest in sizes:  # 0 where kernels of another kind than CuPy's did it
         require(
             not largest or min(n, chunk) / 2 <= largest <= chunk,
             f"with {many(n, 'particle')} in chunks of {chunk:,}, the times are right, but the device "
-            f"works on {largest:,} at once",
-            look="how long is a slice, and does `chunk` say so?",
+            f"works on {largest:,} particles at once",
+            look="give every slice `chunk` elements",
         )
 
 
 @exercise(
     "elementwise",
     hints=(
-        "The idea: leave `time = wall; lid = 0;` as it is, and overwrite both `if` the lid comes "
-        "first. A particle with `vz == 0` never meets one.",
+        "The idea: leave `time = wall; lid = 0;` unchanged, and overwrite both variables `if` the lid comes "
+        "first. A particle with `vz == 0` never reaches a lid.",
         "The shape: `if (vz != 0) { T at_lid = ((vz > 0 ? length : -length) - z) / vz; if (…) { "
         "time = …; lid = …; } }`.",
     ),
@@ -184,18 +184,18 @@ def elementwise(leave):
 
 def _blame_leaving(wall, z, vz, length, time, lid, at_lid):
     if vz == 0:
-        look = "with vz = 0 there is no lid to meet, and nothing to divide by"
+        look = "with vz = 0 the particle never reaches a lid, so do not divide by vz"
     elif np.isclose(time, (length - z) / vz, rtol=1e-5) and vz < 0:
-        look = "backwards, the lid is at -length"
+        look = "a particle that flies backwards reaches the lid at -length"
     else:
-        look = "take whichever comes first, and let `lid` say which one it was"
+        look = "set `time` to whichever comes first, and `lid` to 1 if that is the lid"
     if np.isfinite(time) and abs(time) > 1e30:
-        look = "are `time` and `lid` set whichever way the `if` goes?"
+        look = "set `time` and `lid` in both cases, whether the condition of the `if` is true or not"
     which = "a lid" if at_lid < wall else "the wall"
     require(
         False,
         f"from z = {z:.3f} m with vz = {vz:.3f} m/ns, lids at ±{length:.2f} m, wall after "
-        f"{wall:.2f} ns: time is {time:.4g} and lid {lid}, but it leaves by {which} after "
+        f"{wall:.2f} ns: time is {time:.4g} and lid is {lid}, but the particle leaves by {which} after "
         f"{min(at_lid, wall):.2f} ns",
         look=look,
     )
@@ -204,10 +204,10 @@ def _blame_leaving(wall, z, vz, length, time, lid, at_lid):
 @exercise(
     "reduction",
     hints=(
-        "The idea: particles that leave by the wall must not win, so give them a time that never "
-        "is the smallest. What is the smallest of no numbers at all?",
-        'The shape: each is `"lid ? time : …"`, combined by `"min(a, b)"`; the identity is the '
-        "same infinity.",
+        "The idea: particles that leave by the wall must not count, so give them a time that is never "
+        "the smallest. The same time is the smallest of no numbers at all.",
+        'The shape: the first expression is `"lid ? time : …"`, the second is `"min(a, b)"`, and the identity '
+        "is the same infinity.",
     ),
 )
 def reduction(first_at_lid):
@@ -231,7 +231,7 @@ def reduction(first_at_lid):
             expected = time[lid == 1].min(initial=np.inf)
             require(
                 first == expected,
-                f"with {many(n, 'particle')}, {lid.sum()} of them by a lid, the first is {first:g}, not "
+                f"with {many(n, 'particle')}, of which {lid.sum()} leave by a lid, the first time is {first:g}, not "
                 f"{expected:g}",
                 look=_where_a_minimum_goes_wrong(first, time, lid),
             )
@@ -240,22 +240,22 @@ def reduction(first_at_lid):
 def _where_a_minimum_goes_wrong(first, time, lid):
     if first == 0:
         return (
-            "0 is smaller than every time: what is the identity, which takes part in the "
-            "combining, and what does a particle at the wall give?"
+            "0 is smaller than every time, so neither the identity nor the value of a particle at "
+            "the wall may be 0"
         )
     if lid.sum() == 0:
-        return "no particle at a lid: neither the identity nor those at the wall may show"
+        return "no particle leaves by a lid here, so neither the identity nor a particle at the wall may give a finite time"
     if first == time.min(initial=np.inf):
-        return "those that leave by the wall take part: what does each of them give?"
-    return "how are two results combined?"
+        return "particles that leave by the wall take part, so give each of them infinity"
+    return "look at the expression that combines two results"
 
 
 @exercise(
     "begins",
     hints=(
-        "The idea: thread `i` compares its time with the one before. Which thread has none before it?",
-        "The shape: inside the guard, `begin[i] = i == 0 || time[i] - time[i - 1] > pause;`. C++ looks "
-        "at what follows `||` only if what stands before it is false.",
+        "The idea: thread `i` compares its time with the previous one. Thread 0 has no previous time.",
+        "The shape: inside the guard, `begin[i] = i == 0 || time[i] - time[i - 1] > pause;`. C++ evaluates "
+        "the part after `||` only if the part before it is false.",
     ),
 )
 def begins_of_groups(begins):
@@ -282,7 +282,7 @@ def begins_of_groups(begins):
             require(
                 False,
                 f"{case} and {threads * blocks} threads: {str(error).splitlines()[0]}",
-                look=("the first time has none before it, and threads from index `n` on have no "
+                look=("the first time has no previous one, and threads from index `n` on have no "
                 "time at all"),
             )
         require_unchanged([time], [after], lambda place: "time")
@@ -291,16 +291,16 @@ def begins_of_groups(begins):
         if len(wrong):
             at = wrong[0]
             held = "was never written" if got[at] == LEFTOVER_BYTE else f"is {got[at]}"
-            since = f"{time[at] - time[at - 1]:.3g} after the one before" if at else "the first of all"
+            since = f"{time[at] - time[at - 1]:.3g} after the previous one" if at else "the first of all"
             require(
                 False,
                 f"{case}, begin[{at}] {held}, not {int(expected[at])}: this time is {since}",
                 look=("write 1 for the first time, and for each time that comes more than `pause` "
-                "after the one before"),
+                "after the previous one"),
             )
     with virtualgpu.profile() as profile:
         module.launch(begins.name, 3, 64, [np.arange(129.0), 0.5, np.zeros(129, np.int8), np.int32(129)])
-    require_shared(profile.counters, (3,), (64,), 129, "each thread decides for one time", rounds=0)
+    require_shared(profile.counters, (3,), (64,), 129, "let each thread decide for one time", rounds=0)
 
 
 def _launch_begins(module, name, blocks, threads, time, pause):
@@ -314,7 +314,7 @@ def _require_unchanged(on_device, given, names):
     """Require that arrays of CuPy hold what they were given."""
     require(
         all(np.array_equal(one.get(), before) for one, before in zip(on_device, given, strict=True)),
-        f"the answer is right, but it has changed {names}, which are there to be read",
+        f"the answer is right, but your function has changed its inputs {names}",
         look="write to a new array, not to an input",
     )
 
@@ -333,8 +333,8 @@ def _require_times(got, expected, case):
 
     require(
         isinstance(got, cp.ndarray),
-        f"the answer is {a_or_an(type(got).__name__)}, not an array of CuPy",
-        look="return the array that the parts were written to",
+        f"the answer is {a_or_an(type(got).__name__)}, not a CuPy array",
+        look="return the array into which you wrote the chunks",
     )
     require(
         got.shape == expected.shape,
@@ -346,5 +346,5 @@ def _require_times(got, expected, case):
         require(
             False,
             f"{case}, time {wrong[0]} {is_not(got.get()[wrong[0]], expected[wrong[0]])}",
-            look="which chunks were filled, and from the same slice of a, b and c?",
+            look="fill every chunk, and compute it from the same slice of a, b and c",
         )

@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## NumPy's names: where are they not enough?
 #
-# In [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device) one function, `time_to_wall`, ran with NumPy
-# and with CuPy, and CuPy launched nine kernels for it. In this lesson you find out where CuPy differs from NumPy, how
-# much memory a formula needs, and which kinds of kernel you can write in CuPy. Run the cell, which makes the particles
-# of the walk again, now in a barrel with lids.
+# In [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device), the same function `time_to_wall` ran with
+# NumPy and with CuPy, and CuPy launched nine kernels for it. In this lesson you find out where CuPy differs from NumPy,
+# how much memory a formula needs, and which kinds of kernel you can write in CuPy. Run the first cell. It creates the
+# particles of the walk again, this time in a barrel with lids.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -39,8 +39,8 @@ d_times = time_to_wall(d_a, d_b, d_c)
 print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(times, d_times.get())}")
 
 # %% [markdown] id="the-question-stands"
-# The function is the same for both. **So which NumPy programs can you move by changing an import, and which ones go
-# wrong?**
+# Both libraries run the same function. **So which NumPy programs can you move to CuPy by changing an import, and which
+# ones go wrong?**
 
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 1. Nearly NumPy
@@ -50,7 +50,7 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # %% id="differences-guess"
 predict("differences",
         "nowhere: CuPy is NumPy",
-        "sums, lists of indices, lists, texts; an index out of bounds is quiet",
+        "sums, lists of indices, lists, strings; an index out of bounds gives no error",
         "only in speed")
 
 # %% id="differences"
@@ -70,21 +70,22 @@ for line, run in lines.items():
         print(f"{line:18} {xp.__name__:6} {answer}")
 
 # %% [markdown] id="differences-why" tags=["why"]
-# - **Sums are arrays** without dimensions, still on the device. Go on calculating with them, and call `float(…)` at the
-#   very end.
-# - **Indices in a list aren't checked.** Element 7 of 4 is element 3, because indices wrap around without an error or a
-#   warning. To raise an error, CuPy would have to copy a result to the host at every lookup. A single number is already
-#   known on the host, so for that CuPy does raise an error.
-# - Lists are not arrays, and arrays hold only numbers, so there are no arrays of text or of objects.
+# - **Sums are arrays** without dimensions, and they stay on the device. Use them in further calculations, and call
+#   `float(…)` only at the very end.
+# - **Indices in a list aren't checked.** In an array of 4 elements, index 7 returns element 3, because indices wrap
+#   around without an error or a warning. To raise an error, CuPy would have to copy a result to the host at every
+#   lookup. A single index is already known on the host, so CuPy raises an error for it.
+# - CuPy's functions do not accept lists, and its arrays hold only numbers, so there are no arrays of strings or of
+#   objects.
 
 # %% [markdown] id="lookup-task"
 # ### Exercise: a lookup that warns you
 #
-# Each hit in a detector has the number of its layer, and each layer an offset in time. In a damaged file a hit's layer
-# may not be in the table, and then `offsets[layers]` gives the offset of some *other* layer.
+# Each hit in a detector has the number of its layer, and each layer has a time offset. In a damaged file, the layer of
+# a hit may be missing from the table, and then `offsets[layers]` returns the offset of some *other* layer.
 #
-# Write `offsets_of(layers, offsets)`, which returns the offset of every hit's layer, and NaN where there is no such
-# layer. Stay on the device, without `.get()` and without a loop.
+# Write `offsets_of(layers, offsets)`, which returns the offset of the layer of every hit, or NaN if there is no such
+# layer. Work on the device, without `.get()` and without a loop.
 
 # %% id="lookup-exercise" tags=["exercise"]
 def offsets_of(layers, offsets):
@@ -99,11 +100,12 @@ def offsets_of(layers, offsets):
 check("lookup", offsets_of)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# You will meet more differences between CuPy and NumPy, and write three kinds of kernels, each with less done for you.
+# You will meet more differences between CuPy and NumPy, and write three kinds of kernels. Each of them leaves more of
+# the work to you than the one before.
 
 # %% [markdown] id="differences-then"
-# There is one more difference, which this page can't show. When an index occurs twice in `a[indices] = values`, NumPy
-# keeps the last value, but on a GPU any of the threads may come last.
+# There is one more difference, which this page can't show. If an index occurs twice in `a[indices] = values`, NumPy
+# keeps the last value. On a GPU, any of the threads may write last, so you cannot know which value remains.
 
 # %% [markdown] id="mixing-predict" tags=["predict"]
 # ## 2. Arrays that live elsewhere
@@ -118,11 +120,11 @@ predict("mixing", "a CuPy array", "a NumPy array", "an error")
 d_a - a
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# It is an error, `Unsupported type <class 'numpy.ndarray'>`. One of the two would have to be copied, so CuPy makes you
-# say which one, and when.
+# It is an error, `Unsupported type <class 'numpy.ndarray'>`. CuPy would have to copy one of the two arrays, so it
+# leaves the decision to you which one is copied, and when.
 
 # %% [markdown] id="mixing-then"
-# So you always write copies explicitly, and there are more ways to do that than you may think.
+# So you write every copy explicitly, but many expressions copy without looking like it.
 
 # %% id="crossings"
 d_few = d_times[:3]
@@ -138,11 +140,11 @@ for name, crossing in {
         print(f"{name:14} is refused: {error}")
 
 # %% [markdown] id="crossings-why"
-# `np.sqrt` stays on the device, as you saw in the walk, and `np.asarray` is refused. All the others copy numbers to the
-# host, and wait until the device has computed them. Put one `if` on an element inside a loop, and the GPU spends its
-# time waiting for the host.
+# `np.sqrt` stays on the device, as you saw in the walk, and `np.asarray` raises an error. All the other expressions
+# copy numbers to the host, and wait until the device has computed them. A single `if` on an element inside a loop is
+# enough to make the GPU wait for the host most of the time.
 #
-# *Small* results may come back to the host. A histogram is 100 numbers, however many times went into it.
+# *Small* results may be copied to the host. This histogram is only 100 numbers, however many times it counts.
 
 # %% id="histogram"
 counts, edges = (part.get() for part in cp.histogram(d_times, 100, (3, 13)))
@@ -156,11 +158,11 @@ Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise t
 # %% [markdown] id="pool-predict" tags=["predict"]
 # ## 3. Who holds the memory?
 #
-# Asking the driver for memory is slow, and makes the host wait for the device. So CuPy asks rarely. It keeps the memory
-# of deleted arrays in a **pool**, from which it takes the next array of that size.
+# It takes long to request memory from the driver, and the host has to wait for the device. So CuPy does it rarely. It
+# keeps the memory of deleted arrays in a **pool**, and takes the memory for new arrays of that size from the pool.
 #
-# `time_to_wall` takes three arrays and returns one. *Predict:* how many arrays must fit on the device? And does
-# the memory of a deleted array show as free, say in `nvidia-smi`, NVIDIA's list of the programs on its GPUs?
+# `time_to_wall` takes three arrays and returns one. *Predict:* how many arrays must fit on the device at once? And is
+# the memory of a deleted array shown as free, for example in `nvidia-smi`, NVIDIA's list of the programs on its GPUs?
 
 # %% id="pool-guess"
 predict("pool", "four, and free at once", "seven, and free at once", "seven, and not free")
@@ -186,12 +188,12 @@ held("free_all_blocks()")
 
 # %% [markdown] id="pool-why" tags=["why"]
 # Seven arrays must fit. While Python evaluates the expression, up to four intermediate results exist at once, namely
-# `-b`, `b**2`, `4*a` and `4*a*c`. Their memory stays with the pool, so `nvidia-smi` and other programs see it as used,
-# but that isn't a memory leak. When another program needs it, return it with `free_all_blocks()` of the pool, which is
-# `cp.get_default_memory_pool()` unless you choose another.
+# `-b`, `b**2`, `4*a` and `4*a*c`. The pool keeps their memory, so `nvidia-smi` and other programs see it as used, but
+# this is not a memory leak. If another program needs the memory, call `free_all_blocks()` of the pool, which is
+# `cp.get_default_memory_pool()` unless you choose a different one.
 
 # %% [markdown] id="out-of-memory-predict" tags=["predict"]
-# Here the pool may hold six arrays, which is twice the data. *Predict:* is that enough?
+# In the next cell, the pool may hold six arrays, which is twice the size of the data. *Predict:* is that enough?
 
 # %% id="out-of-memory-guess"
 predict("out-of-memory", "yes: it needs three and makes one", "no")
@@ -202,17 +204,17 @@ with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why" tags=["why"]
-# It isn't enough. Read the message from the left. It gives the size of the request that failed, which is one array,
-# then the memory in use by then, which is six, and then the limit. On a full GPU you get the same error without the
-# limit. To need less memory, first delete what you no longer use, then use `float32`, work in chunks, and create fewer
-# intermediate results, as in section 4.
+# It isn't enough. The message gives three numbers. The first is the size of the request that failed, which is one
+# array. The second is the memory in use at that moment, which is six arrays, and the third is the limit. On a full GPU
+# you get the same error without the limit. To need less memory, first delete the arrays that you no longer use. Then
+# try `float32`, work in chunks, and create fewer intermediate results, as in section 4.
 
 # %% [markdown] id="in-chunks-task"
 # ### Exercise: in chunks
 #
-# Write `times_in_chunks(a, b, c, chunk)`, which returns the same times in one new array, but applies the formula to
-# `chunk` particles at a time, so that intermediate results are `chunk` long. Any number of particles may come,
-# including 0. The check leaves room for the result and five chunks.
+# Write `times_in_chunks(a, b, c, chunk)`, which returns the same times in one new array. It applies the formula to
+# `chunk` particles at a time, so that each intermediate result has only `chunk` elements. The number of particles may
+# be anything, including 0. The check limits the memory to the result and five chunks.
 
 # %% id="in-chunks-exercise" tags=["exercise"]
 def times_in_chunks(a, b, c, chunk):
@@ -231,10 +233,10 @@ check("in-chunks", times_in_chunks)
 # %% [markdown] id="launches-text"
 # ## 4. One kernel in place of nine
 #
-# The nine kernels of the formula read or write 22 arrays, 176 bytes for each particle, where 32 are enough. A GPU does
-# such arithmetic much faster than it can fetch numbers, so the bytes decide. You know one cure, the
-# `ElementwiseKernel`. `cp.fuse` is the shortest one, because it calls your function once, with placeholders for arrays,
-# and makes *one* kernel of it.
+# The nine kernels of the formula read and write 22 arrays in total, which is 176 bytes for each particle, although 32
+# bytes are enough. A GPU computes such a formula much faster than it can read the numbers, so the number of bytes
+# determines the time. You already know one remedy, the `ElementwiseKernel`. A shorter one is `cp.fuse`. It calls your
+# function once, with placeholders for the arrays, and makes *one* kernel of it.
 
 # %% id="fused"
 @cp.fuse()
@@ -252,16 +254,18 @@ fused_bytes = moved / n or 32  # (0 where a real GPU did it)
 print(f"counted as it ran: {fused_bytes:.0f} bytes for each particle")
 
 # %% [markdown] id="fused-why"
-# That is 5.5 times fewer bytes, and no intermediate arrays at all. CuPy fuses nothing on its own, so ask for it where a
-# chain of operations takes most of the time. `cp.fuse` accepts element-wise operations and simple reductions. It runs
-# your function once, before there are numbers, so it can't fuse an `if` on an element, but it can fuse `cp.where`.
+# The fused kernel moves 5.5 times fewer bytes and needs no intermediate arrays. CuPy fuses nothing automatically, so
+# use `cp.fuse` where a chain of operations takes most of the time. It accepts element-wise operations and simple
+# reductions. It runs your function before the numbers are known, so it can't fuse an `if` on an element, but it can
+# fuse `cp.where`.
 
 # %% [markdown] id="elementwise-text"
 # ## 5. Two kernels, half written
 #
-# When each element needs an `if` or a loop, an `ElementwiseKernel` takes a longer body in CUDA C++, for which [the
-# table in the lesson on PyCUDA](04_pycuda.ipynb#1-c-for-readers-of-python) has all that you need. CuPy does the rest,
-# which is index, bounds, types and broadcasting. A single letter such as `T` is one type, chosen by the arguments.
+# If each element needs an `if` or a loop, you can give `ElementwiseKernel` a longer body in CUDA C++. [The table in the
+# lesson on PyCUDA](04_pycuda.ipynb#1-c-for-readers-of-python) has all the C++ that you need for it. CuPy adds the
+# index, the bounds check, the types and broadcasting. A single letter such as `T` stands for one type, which is
+# determined by the arguments.
 
 # %% id="elementwise"
 wall_kernel = cp.ElementwiseKernel(
@@ -278,8 +282,8 @@ print("broadcast:", wall_kernel(d_a[:2, None], d_b[:3], -1.21).shape,
       "in", wall_kernel(d_a[:2].astype(np.float32), np.float32(0), np.float32(-1.21)).dtype)
 
 # %% [markdown] id="mismatch-predict" tags=["predict"]
-# In NumPy you can mix `float32` and `float64` arrays, and the result is `float64`. *Predict:* can you mix them as
-# `T a` and `T b`?
+# In NumPy you can mix `float32` and `float64` arrays, and the result is `float64`. *Predict:* can you pass them to a
+# kernel with the parameters `T a` and `T b`?
 
 # %% id="mismatch-guess"
 predict("mismatch",
@@ -291,16 +295,18 @@ predict("mismatch",
 wall_kernel(d_a.astype(np.float32), d_b, d_c)
 
 # %% [markdown] id="mismatch-why" tags=["why"]
-# You can't, because `T` is one type, and the message names the two that you gave. Use two letters, as in `"T a, U b"`,
-# or fix a type, as in `"float64 a"`, so that arguments are converted, or convert the array where you create it.
+# You can't, because `T` is a single type, and the message names the two types that you passed. Use two letters, as in
+# `"T a, U b"`. You can also fix the type, as in `"float64 a"`, so that CuPy converts the arguments, or convert the
+# array where you create it.
 
 # %% [markdown] id="elementwise-task"
 # ### Exercise: wall or lid?
 #
-# The barrel has lids, `length` to either side of the middle. A particle that starts at `z` and flies along the barrel
-# with `vz` reaches its lid at `(length - z) / vz` if it flies forwards, at `(-length - z) / vz` backwards, and never if
-# `vz` is 0. Write the body, which sets `time` to when the particle leaves, by wall or lid, whichever comes first, and
-# `lid` to 1 if that is a lid, and to 0 for the wall.
+# The barrel has lids at a distance of `length` on either side of the middle. A particle starts at `z` and flies along
+# the barrel with the velocity `vz`. If it flies forwards, it reaches a lid at the time `(length - z) / vz`, and if it
+# flies backwards, at `(-length - z) / vz`. If `vz` is 0, it never reaches a lid. Write the body, which sets `time` to
+# the time at which the particle leaves, at the wall or at a lid, whichever comes first. Set `lid` to 1 if it leaves
+# through a lid, and to 0 if it hits the wall.
 
 # %% id="elementwise-exercise" tags=["exercise"]
 BODY = """
@@ -329,10 +335,10 @@ print(f"{float(d_lid.mean()):.1%} leave by a lid, the last one after {float(d_le
 check("elementwise", leave)
 
 # %% [markdown] id="reduction-text"
-# A **reduction** makes one number of many. `cp.ReductionKernel` takes four lines. The first says what to do with each
-# element, the second how to combine two results called `a` and `b`, the third what to store in the end from `a`, and
-# the fourth is the **identity**, the result for no elements at all. Here is the length of a vector, the root of the sum
-# of its squares.
+# A **reduction** computes a single number from many. `cp.ReductionKernel` takes four expressions. The first is applied
+# to each element, and the second combines two results called `a` and `b`. The third computes from `a` the number that
+# is stored at the end. The fourth is the **identity**, the result for no elements at all. The example computes the
+# length of a vector, the square root of the sum of its squares.
 
 # %% id="reduction"
 length_of = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length_of")
@@ -346,9 +352,9 @@ print("agree:", bool(cp.allclose(by_steps, in_one)), " along an axis:", length_o
 # %% [markdown] id="reduction-task"
 # ### Exercise: the first through the lid
 #
-# Write `first_at_lid`, the smallest time among the particles that leave by a lid, and infinity if there is none. In C++
-# infinity is `1.0 / 0.0`, or CUDA's `CUDART_INF`, which CuPy knows. You may use `min(a, b)` and
-# `condition ? this : that`.
+# Write `first_at_lid`, which returns the smallest time among the particles that leave through a lid, and infinity if
+# there is none. In C++ you can write infinity as `1.0 / 0.0`, or with CUDA's name `CUDART_INF`, which CuPy also
+# accepts. You may use `min(a, b)` and `condition ? this : that`.
 
 # %% id="reduction-exercise" tags=["exercise"]
 EACH, COMBINE, IDENTITY = "time", "a + b", "0"
@@ -366,19 +372,18 @@ check("reduction", first_at_lid)
 # %% [markdown] id="raw-text"
 # ## 6. All of it yourself
 #
-# When threads must look at *other* elements, you write the whole kernel, for a `cp.RawKernel` as in the walk.
-# `ElementwiseKernel` checked bounds and types for
-# you, but now you write the guard, pass `np.int32(n)` for an `int n`, and pass arrays of the kernel's type, because
-# [nothing compares the types](04_pycuda.ipynb#3-two-type-systems-and-no-check-between-them).
+# If a thread must read *other* elements, you write the whole kernel for a `cp.RawKernel`, as in the walk.
+# `ElementwiseKernel` checked bounds and types for you. Now you write the guard yourself, pass `np.int32(n)` for
+# `int n`, and pass arrays of the types that the kernel declares, because [nothing compares the
+# types](04_pycuda.ipynb#3-two-type-systems-and-no-check-between-them).
 
 # %% [markdown] id="begins-task"
 # ### Exercise: where does a group begin?
 #
-# The hits of a detector come in time order. Hits that follow each other closely belong together, and a pause longer
-# than `pause` begins a new group. Visits to a web site are counted from its log in the same way. Write the kernel
-# `begins`, which sets `begin[i]` to 1 if hit `i` is the first of its group, and to 0 if not. The very first hit begins
-# a group. The kernel has to work for any `n`, including 0, and for any number of threads, as long as there are at least
-# `n`.
+# The hits of a detector are sorted by time. Hits that follow each other closely belong to the same group, and a gap
+# longer than `pause` begins a new group. The visits to a web site are counted from its log in the same way. Write the
+# kernel `begins`, which sets `begin[i]` to 1 if hit `i` is the first of its group, and to 0 if not. The very first hit
+# begins a group. The kernel has to work for any `n`, including 0, and for any number of threads that is at least `n`.
 
 # %% id="begins-exercise" tags=["exercise"]
 BEGINS = r"""
@@ -405,9 +410,9 @@ begins = cp.RawKernel(BEGINS, "begins")
 check("begins", begins)
 
 # %% [markdown] id="raw-memory-text" tags=["predict"]
-# Two neighbouring threads read each time, one as its own and the other as the one before. The 64 times occupy 16
-# sectors of 32 bytes. *Predict:* how many sectors do your kernel's warps of 32 threads request? The picture is empty as
-# long as your kernel is.
+# Each time is read by two neighbouring threads, one of which reads it as its own time and the other as the previous
+# one. The 64 times occupy 16 sectors of 32 bytes. *Predict:* how many sectors do the warps of 32 threads request in
+# your kernel? The picture stays empty until you have written the kernel.
 
 # %% id="raw-memory-guess"
 predict("raw-memory", "16", "about twice as many", "128: two for each thread")
@@ -418,16 +423,16 @@ gpucourse.memory(begins, 1, 64, in_order, 0.01, cp.zeros(64, np.int8), np.int32(
                  title="begins reads the times")
 
 # %% [markdown] id="raw-memory-why" tags=["why"]
-# They request 33 in all, because each warp requests twice, 8 sectors for its threads' own times, and up to 9 for
-# those shifted by one element.
-# Neighbouring threads that read neighbouring elements are the best case for a GPU, and a real one has a small cache
-# that will already hold the second request's sectors. The lesson "Thinking in warps" shows bad cases.
+# They request 33 sectors in total, because each warp makes two requests. The first is for 8 sectors with its threads'
+# own times, and the second is for up to 9 sectors with the previous times, which are shifted by one element. It is the
+# best case for a GPU when neighbouring threads read neighbouring elements. A real GPU also has a small cache, which
+# already holds most sectors of the second request. The lesson "Thinking in warps" shows bad cases.
 
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
 #
-# In the walk, a Numba kernel took CuPy's arrays as they are. The kernel below changes `d_few`. *Predict:* do CuPy's
-# numbers change, or those of a copy?
+# In the walk, a Numba kernel accepted CuPy arrays without a copy. The kernel below changes `d_few`. *Predict:* does it
+# change CuPy's numbers, or those of a copy?
 
 # %% id="interchange-guess"
 predict("interchange", "CuPy's own", "those of a copy")
@@ -454,28 +459,29 @@ for array in (made_by_numba, seen_by_cupy):
     print({key: array.__cuda_array_interface__[key] for key in ("data", "shape", "typestr")})
 
 # %% [markdown] id="interchange-why" tags=["why"]
-# CuPy's own numbers change, because nothing is copied. An attribute, `__cuda_array_interface__`, gives the address,
-# shape and type of the array, and a library that reads it works in place. It is one array with two names, so **a change
-# under one name is a change under all**, and someone must keep the memory alive. CuPy does so for as long as its view
-# exists.
+# It changes CuPy's own numbers, because nothing is copied. The attribute `__cuda_array_interface__` gives the address,
+# shape and type of the array, and a library that reads this attribute works on the same memory. The array then has two
+# names, so **if you change it under one name, it changes under both**. Someone must also keep the memory alive, and
+# CuPy does so as long as its view exists.
 
 # %% [markdown] id="interchange-then"
-# | library | takes a CuPy array | CuPy takes its array |
+# | library | how it takes a CuPy array | how CuPy takes its array |
 # |---|---|---|
-# | Numba | as it is, or `cuda.as_cuda_array(x)` | `cp.asarray(y)` |
+# | Numba | directly, or with `cuda.as_cuda_array(x)` | `cp.asarray(y)` |
 # | JAX | `jax.numpy.from_dlpack(x)` | `cp.from_dlpack(y)` |
 # | PyTorch | `torch.from_dlpack(x)` | `cp.from_dlpack(y)` |
-# | NumPy | `x.get()`: a copy, because host memory is separate | `cp.asarray(y)`: a copy |
+# | NumPy | `x.get()`, which copies because host memory is separate | `cp.asarray(y)`, which also copies |
 #
-# **DLPack** is the other standard, which uses a function call instead of an attribute, for every kind of device. Both
-# also say on which queue of the device, called a *stream*, there may be unfinished work, so that the receiver waits for
-# it. Without a GPU, JAX and PyTorch have no device here, so these two rows don't run.
+# **DLPack** is the second standard for this. It uses a function call instead of an attribute, and it supports every
+# kind of device. Both standards also name the *stream*, the device's queue, that may still have unfinished work on the
+# array, so that the receiving library can wait for it. Without a GPU, JAX and PyTorch have no device here, so you can't
+# run these two rows of the table.
 
 # %% [markdown] id="measuring-predict" tags=["predict"]
 # ## 8. Which is faster, then?
 #
-# For the host, a launch is like posting a letter, because it drops the letter in the box and goes on. *Predict:* what
-# does this measure?
+# For the host, a launch is like posting a letter. It drops the letter in the box and goes on. *Predict:* what does this
+# code measure?
 #
 # ```python
 # start = time.perf_counter()
@@ -483,8 +489,9 @@ for array in (made_by_numba, seen_by_cupy):
 # print(time.perf_counter() - start)
 # ```
 #
-# `cupyx.profiler.benchmark` calls a function a few times to warm up, then again with events before and after it, on the
-# device's own clock, and waits for them. On a GPU it prints the host's time and the GPU's time for each function.
+# `cupyx.profiler.benchmark` calls a function a few times to warm up. Then it calls the function again with events
+# before and after it, which are timed by the device's own clock, and waits for them. On a GPU, the next cell prints the
+# host's time and the GPU's time for each function.
 
 # %% id="measuring-guess"
 predict("measuring",
@@ -504,13 +511,13 @@ for function in (time_to_wall, fused_time):
 
 # %% [markdown] id="measuring-why" tags=["why"]
 # `time_to_wall` returns when nine letters are in the box, long before the ninth kernel has run. So the host's clock
-# measures how long it takes to post nine letters and, at the first call, to compile, but it doesn't time a single
-# kernel. `benchmark` shows that time too, as `CPU`, beside the one you want.
+# measures how long it takes to post nine letters. At the first call it also includes compilation, but it never measures
+# the time of a kernel. `benchmark` shows the host's time as `CPU`, next to the time of the GPU.
 
 # %% [markdown] id="measuring-then"
-# Without a GPU there is no such time, and nothing here invents one, but there are counts. A kernel that only reads,
-# adds and writes cannot be faster than memory delivers. According to NVIDIA's data sheet of 2023, an H100 SXM moves at
-# most 3.35 TB per second.
+# Without a GPU there is no such time, and this course doesn't invent one. But you can count bytes. A kernel that only
+# reads, adds and writes cannot be faster than the memory allows. According to NVIDIA's data sheet of 2023, an H100 SXM
+# moves at most 3.35 TB per second.
 
 # %% id="bound"
 H100_BYTES_PER_S = 3.35e12
@@ -519,44 +526,47 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
     print(f"ten million particles by {name:12}: at least {least * 1e3:.2f} ms")
 
 # %% [markdown] id="bound-why"
-# The cell prints *at least*, because these are bounds and not timings. But for arrays too large for the caches, expect
-# their ratio, 5.5. For small arrays, expect nine launches to cost nine times as much as one, whatever they move.
+# The cell prints *at least*, because these are lower bounds and not timings. For arrays that are too large for the
+# caches, expect the times to have the ratio of the bytes, 5.5. For small arrays, expect nine launches to take nine
+# times as long as one, however many bytes they move.
 #
-# [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them is not
-# as the bytes promise. The nine kernels took 3.11 ms, the `ElementwiseKernel` 0.48, but the fused kernel 0.75. So with
-# the same 32 bytes, `cp.fuse` takes 1.57 times as long, and *bytes aren't everything.* The machine code explains the
-# delay, because `cp.fuse` turns `b**2`, elsewhere a product, into a call of `pow`, and its kernel has 141 float64
-# instructions where the `ElementwiseKernel` has 52. Write `b * b` there, although we have not measured on a GPU how
-# much that gains. So fuse first, because that is one line, and write the `ElementwiseKernel` where that code takes most
-# of the time.
+# [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them does
+# not follow the bytes. The nine kernels took 3.11 ms and the `ElementwiseKernel` 0.48 ms, but the fused kernel took
+# 0.75 ms. So `cp.fuse` takes 1.57 times as long for the same 32 bytes per particle, and *bytes aren't everything.* The
+# machine code explains the difference. `cp.fuse` turns `b**2` into a call of `pow`, whereas the other kernels multiply,
+# so its kernel has 141 float64 instructions where the `ElementwiseKernel` has 52. Write `b * b` if you use `cp.fuse`,
+# although we have not measured on a GPU how much this gains. So try `cp.fuse` first, because it takes one line, and
+# write an `ElementwiseKernel` if that code takes most of the time.
 #
 # *Recorded rows: `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-elementwise`, `quadratic.float64/cupy-fuse`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - CuPy is NumPy on the device. Nothing crosses unless you ask for it, and `print`, `float` and `if` do ask.
-# - Sums stay on the device as arrays without dimensions, and lists of indices wrap around instead of failing.
-# - Deleted arrays go back to CuPy's pool, not to the driver. The data *and* the intermediate results must fit.
-# - Every operation is a separate kernel, and reads and writes whole arrays. Our formula took nine kernels and 176 bytes
-#   where one kernel and 32 bytes are enough. Fuse, or write an `ElementwiseKernel`, a `ReductionKernel` or, when you
-#   check bounds and types yourself, a `RawKernel`.
-# - A launch returns before the work is done, so measure with events after a warm-up, as `cupyx.profiler.benchmark`
+# - CuPy is NumPy on the device. Nothing is copied to the host unless you request it, but `print`, `float` and `if` are
+#   such requests.
+# - Sums stay on the device as arrays without dimensions, and lists of indices wrap around instead of raising an error.
+# - Deleted arrays go back to CuPy's pool, not to the driver. The data *and* the intermediate results must fit in
+#   memory.
+# - Every operation is a separate kernel, which reads and writes whole arrays. Our formula took nine kernels and 176
+#   bytes per particle, although one kernel and 32 bytes are enough. Use `cp.fuse`, an `ElementwiseKernel` or a
+#   `ReductionKernel`. If you check bounds and types yourself, you can also use a `RawKernel`.
+# - A launch returns before the work is done. So warm up first and measure with events, as `cupyx.profiler.benchmark`
 #   does.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - CuPy's user guide: [differences from NumPy](https://docs.cupy.dev/en/stable/user_guide/difference.html),
+# - CuPy's user guide on [differences from NumPy](https://docs.cupy.dev/en/stable/user_guide/difference.html),
 #   [memory](https://docs.cupy.dev/en/stable/user_guide/memory.html), [user-defined
 #   kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html), [other
 #   libraries](https://docs.cupy.dev/en/stable/user_guide/interoperability.html) and
 #   [performance](https://docs.cupy.dev/en/stable/user_guide/performance.html).
-# - What CuPy has of NumPy and SciPy: the
-#   [comparison table](https://docs.cupy.dev/en/stable/reference/comparison.html).
+# - The functions of NumPy and SciPy that CuPy has: the [comparison
+#   table](https://docs.cupy.dev/en/stable/reference/comparison.html).
 # - The [CUDA array interface](https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html),
-#   [DLPack](https://dmlc.github.io/dlpack/latest/), and the [array API standard](https://data-apis.org/array-api/latest/),
-#   by which one function can serve many libraries.
+#   [DLPack](https://dmlc.github.io/dlpack/latest/), and the [array API
+#   standard](https://data-apis.org/array-api/latest/), with which one function can work with many libraries.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 55 minutes
@@ -571,11 +581,11 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 #
 # *Ten minutes late:* skip `in-chunks` and the table of section 7, and explain section 8 without running it.
 #
-# *Where people get stuck.* In `lookup` they write `and` between arrays, where they need `&`, with brackets. In
-# `elementwise` they forget semicolons. In `reduction` the identity stays 0, and the answer is 0, so ask what the
-# smallest of no numbers should be. In `begins` thread 0 reads `time[-1]`, and the check names it.
+# *Where people get stuck.* In `lookup` they write `and` between arrays, where they need `&` and parentheses. In
+# `elementwise` they forget semicolons. In `reduction` they leave the identity at 0, so the answer is 0. Ask them what
+# the smallest of no numbers should be. In `begins`, thread 0 reads `time[-1]`, and the check names it.
 #
 # *Frequent questions.* "Does `import cupy as np` work?" Often it does, until you need a plot, a list or a string. "Why
-# is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk
-# (`~/.cupy/kernel_cache`), so the second run of the program is quicker. "Is CuPy tied to NVIDIA?" Almost. CuPy also
+# is the first call slow?" CuPy compiles each kernel when you first use it, and keeps it on disk in
+# `~/.cupy/kernel_cache`, so the program is quicker when you run it again. "Is CuPy tied to NVIDIA?" Almost. CuPy also
 # runs on AMD's ROCm, but its own documentation calls that support experimental.

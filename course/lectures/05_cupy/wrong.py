@@ -23,7 +23,7 @@ def checks_one_side(layers, offsets):
     return cp.where(layers < offsets.size, offsets[layers], cp.nan)
 
 
-@wrong("lookup", "layer [06] of 7 has the offset .*, and your answer is nan.*last one")
+@wrong("lookup", "layer [06] of 7 has the offset .*, but your answer is nan.*including these two")
 def leaves_out_the_first_or_last(layers, offsets):
     return cp.where((layers > 0) & (layers < offsets.size), offsets[layers], cp.nan)
 
@@ -33,14 +33,14 @@ def clips(layers, offsets):
     return offsets[cp.clip(layers, 0, offsets.size - 1)]
 
 
-@wrong("lookup", "numpy.ndarray, not an array of CuPy")
+@wrong("lookup", "numpy.ndarray, not a CuPy array")
 def on_the_host(layers, offsets):
     layers, offsets = layers.get(), offsets.get()
     known = (layers >= 0) & (layers < offsets.size)
     return np.where(known, offsets[np.where(known, layers, 0)], np.nan)
 
 
-@wrong("lookup", "array of the shape .*known or not")
+@wrong("lookup", "the answer has the shape .*known or not")
 def drops_the_unknown(layers, offsets):
     return offsets[layers[(layers >= 0) & (layers < offsets.size)]]
 
@@ -108,14 +108,14 @@ def joins_at_the_end(a, b, c, chunk):
     return cp.concatenate(done) if done else cp.empty(0)
 
 
-@wrong("in-chunks", "NumPy worked them out on the host.*without .get")
+@wrong("in-chunks", "so NumPy computed them on the host.*without .get")
 def times_by_numpy(a, b, c, chunk):
     times = cp.empty_like(a)
     times.set(time_to_wall(a.get(), b.get(), c.get()))
     return times
 
 
-@wrong("in-chunks", "time 96 is .*which chunks were filled")
+@wrong("in-chunks", "time 96 is .*fill every chunk")
 def whole_chunks_only(a, b, c, chunk):
     times = cp.zeros_like(a)
     for k in range(a.size // chunk):
@@ -128,7 +128,7 @@ wrong("in-chunks", "time .* is .*the same slice", "always the first chunk of c")
     swap(", c[part])", ", c[: times[part].size])"))
 
 
-@wrong("in-chunks", "no particles at all: .*case without any chunk")
+@wrong("in-chunks", "no particles at all: .*there is no chunk")
 def counts_on_a_first_chunk(a, b, c, chunk):
     times = cp.empty_like(a)
     for k in range(-(-a.size // min(chunk, a.size))):
@@ -151,7 +151,7 @@ def numpy_does_it_and_the_device_multiplies_by_one(a, b, c, chunk):
     return times
 
 
-wrong("in-chunks", "the device works on .* at once.*does `chunk` say so", "chunks of 500")(
+wrong("in-chunks", "the device works on .* particles at once.*`chunk` elements", "chunks of 500")(
     swap("range(0, a.size, chunk)", "range(0, a.size, 500)"),
     swap("start + chunk)", "start + 500)"))
 
@@ -162,13 +162,13 @@ def leaving(body):
     return cp.ElementwiseKernel("T wall, T z, T vz, T length", "T time, int8 lid", body, "leave")
 
 
-wrong("elementwise", "it leaves by a lid", "by the wall only")(leaving("time = wall; lid = 0;"))
-wrong("elementwise", "backwards, the lid is at -length", "forwards only")(leaving("""
+wrong("elementwise", "the particle leaves by a lid", "by the wall only")(leaving("time = wall; lid = 0;"))
+wrong("elementwise", "backwards reaches the lid at -length", "forwards only")(leaving("""
     T at_lid = (length - z) / vz;
     lid = vz != 0 && at_lid < wall;
     time = lid ? at_lid : wall;
 """))
-wrong("elementwise", "vz = 0.*nothing to divide by", "straight out")(leaving("""
+wrong("elementwise", "vz = 0.*do not divide by vz", "straight out")(leaving("""
     T at_lid = vz != 0 ? ((vz > 0 ? length : -length) - z) / vz : 0;
     lid = at_lid < wall;
     time = lid ? at_lid : wall;
@@ -178,19 +178,19 @@ wrong("elementwise", "whichever comes first", "the later one")(leaving("""
     lid = at_lid > wall;
     time = lid ? at_lid : wall;
 """))
-wrong("elementwise", "whichever comes first, and let `lid`", "lid forgotten")(leaving("""
+wrong("elementwise", "whichever comes first, and `lid`", "lid forgotten")(leaving("""
     T at_lid = vz != 0 ? ((vz > 0 ? length : -length) - z) / vz : 1e30;
     lid = 0;
     time = min(at_lid, wall);
 """))
-wrong("elementwise", "set whichever way the `?if`? goes", "the lid only")(leaving("""
+wrong("elementwise", "in both cases, whether", "the lid only")(leaving("""
     T at_lid = ((vz > 0 ? length : -length) - z) / vz;
     if (vz != 0 && at_lid < wall) { time = at_lid; lid = 1; }
 """))
 wrong("elementwise", 'identifier "tiem" is undefined', "misspelt")(leaving("tiem = wall; lid = 0;"))
 
 
-wrong("elementwise", "it leaves by", "lids of the example")(leaving("""
+wrong("elementwise", "the particle leaves by", "lids of the example")(leaving("""
     T at_lid = vz != 0 ? ((vz > 0 ? (T) 2.5 : (T) -2.5) - z) / vz : (T) 1e30;
     lid = at_lid < wall;
     time = lid ? at_lid : wall;
@@ -213,11 +213,11 @@ def first(each, combine, identity):
 NEVER = "1.0 / 0.0"
 wrong("reduction", "0 is smaller than every time", "identity 0")(
     first(f"lid ? time : {NEVER}", "min(a, b)", "0"))
-wrong("reduction", "those that leave by the wall take part", "all of them")(
+wrong("reduction", "particles that leave by the wall take part", "all of them")(
     first("time", "min(a, b)", NEVER))
-wrong("reduction", "what does a particle at the wall give", "0 for the others")(
+wrong("reduction", "the value of a particle at the wall", "0 for the others")(
     first("lid ? time : 0", "min(a, b)", NEVER))
-wrong("reduction", "how are two results combined|neither the identity", "a sum")(
+wrong("reduction", "combines two results|neither the identity", "a sum")(
     first("lid ? time : 0", "a + b", "0"))
 wrong("reduction", "neither the identity nor", "a large number for infinity")(
     first("lid ? time : 1e9", "min(a, b)", "1e9"))
@@ -238,13 +238,13 @@ def begins(body):
 wrong("begins", "your busiest thread makes .*, and .* are enough", "one thread")(
     begins("if (i == 0) for (i = 0; i < n; i++) begin[i] = " + CPP + ";"))
 wrong("begins", "illegal address.*threads from index `n` on", "no guard")(begins(f"begin[i] = {CPP};"))
-wrong("begins", "illegal address.*has none before it", "reads before the first")(
+wrong("begins", "illegal address.*has no previous one", "reads before the first")(
     begins("if (i < n) begin[i] = time[i] - time[i - 1] > pause;"))
 wrong("begins", r"begin\[0\] was never written, not 1", "leaves out the first")(
     begins("if (i > 0 && i < n) begin[i] = time[i] - time[i - 1] > pause;"))
 wrong("begins", r"begin\[0\] is 0, not 1", "no group for the first")(
     begins("if (i < n) begin[i] = i > 0 && time[i] - time[i - 1] > pause;"))
-wrong("begins", r"begin\[\d+\] is 1, not 0: .* after the one before", "as long as the pause")(
+wrong("begins", r"begin\[\d+\] is 1, not 0: .* after the previous one", "as long as the pause")(
     begins("if (i < n) begin[i] = i == 0 || time[i] - time[i - 1] >= pause;"))
 wrong("begins", r"begin\[\d+\] is .*, not", "pause_of_the_example")(
     begins("if (i < n) begin[i] = i == 0 || time[i] - time[i - 1] > 0.01;"))
@@ -266,14 +266,14 @@ wrong("begins", "the kernel changes time", "over the times")(cp.RawKernel(
     "  __syncthreads(); if (i < n) begin[i] = first; if (i == n - 1) time[i] = 0; }", "begins"))
 
 
-@wrong("lookup", "it has changed layers and offsets, which are there to be read")
+@wrong("lookup", "has changed its inputs layers and offsets")
 def corrects_the_layers(layers, offsets):
     known = (layers >= 0) & (layers < offsets.size)
     layers[~known] = 0
     return cp.where(known, offsets[layers], cp.nan)
 
 
-@wrong("in-chunks", "it has changed a, b and c.*a new array")
+@wrong("in-chunks", "has changed its inputs a, b and c.*a new array")
 def over_the_first_coefficients(a, b, c, chunk):
     for start in range(0, a.size, chunk):
         part = slice(start, start + chunk)

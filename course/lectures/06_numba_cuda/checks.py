@@ -22,8 +22,8 @@ from gpucourse.wording import a_or_an, many
 @exercise(
     "loop-to-kernel",
     hints=(
-        "The idea: the launch replaces the loop, so the kernel has none. Which `i` belongs to this thread, "
-        "and do the arrays have an element `i`?",
+        "The idea: the launch replaces the loop, so the kernel needs none. Find the `i` that belongs to this "
+        "thread, and test whether the arrays have an element `i`.",
         "The shape: `i = cuda.grid(1)`, then `if i < pt.size:` around the line of the loop's body.",
     ),
 )
@@ -50,10 +50,10 @@ def loop_to_kernel(kernel):
 @exercise(
     "device-function",
     hints=(
-        "The idea: of the two angles that differ by 2π, one lies between -π and π. When is the "
-        "plain difference too large, and when too small?",
-        "The shape: `if difference > math.pi:` take 2π away, `elif difference < -math.pi:` add "
-        "it. Nothing else changes.",
+        "The idea: angles that differ by 2π are the same direction, and one of them is between -π and π. "
+        "Test whether the plain difference is too large or too small.",
+        "The shape: subtract 2π after `if difference > math.pi:`, and add 2π after "
+        "`elif difference < -math.pi:`.",
     ),
 )
 def device_function(delta_phi):
@@ -68,7 +68,7 @@ def device_function(delta_phi):
     )
     require(
         delta_phi.targetoptions.get("device"),
-        "this is a kernel: other kernels cannot call it",
+        "this is a kernel, and other kernels cannot call it",
         look="write @cuda.jit(device=True) above the function",
     )
 
@@ -88,13 +88,13 @@ def device_function(delta_phi):
         case = f"phi1 = {phi1:.2f} and phi2 = {phi2:.2f}"
         require(
             abs(angle + right) > 1e-9 or abs(right) < 1e-9,
-            f"for {case}, the angle is {angle:.2f}; its sign should be the other one",
-            look="is `phi2` subtracted from `phi1`, and is the sign kept?",
+            f"for {case}, the angle is {angle:.2f}, but it should have the opposite sign",
+            look="subtract `phi2` from `phi1`, and keep the sign of the difference",
         )
         require(
             abs(angle) <= math.pi + 1e-9,
             f"for {case}, the angle is {angle:.2f}, which is not between -π and π",
-            look="the difference can leave the range on both sides",
+            look="the difference can be too large or too small, so test both ends of the range",
         )
         require(
             abs(angle - right) < 1e-9,
@@ -106,8 +106,8 @@ def device_function(delta_phi):
 @exercise(
     "single-precision",
     hints=(
-        "The idea: both constants are Python floats, and so `float64`. Make them `float32` before "
-        "they meet the array's element.",
+        "The idea: both constants are Python floats, so they are `float64`. Convert them to `float32` before "
+        "you combine them with the array's element.",
         "The shape: `np.float32(0.983) * energy[i] + np.float32(…)`.",
     ),
 )
@@ -119,14 +119,14 @@ def single_precision(kernel):
         start = np.full(n, LEFTOVER, np.float32)
         _, out = launched(kernel, n // threads + 1, threads, energy, start, reads=1)
         expected = np.float32(0.983) * energy + np.float32(0.12)
-        require_close(out, expected, f"with {n} energies", "0.983 times the energy, plus 0.12",
+        require_close(out, expected, f"with {n} energies", "compute 0.983 times the energy, plus 0.12",
                       rtol=1e-6, atol=1e-5)
     doubles = [line.strip() for line in _ptx(kernel).splitlines() if _is_double(line)]
     require(
         not doubles,
-        f"the answer is right, but {len(doubles)} instructions are in double precision; the first "
+        f"the answer is right, but {len(doubles)} instructions are in double precision, and the first "
         f"is `{doubles[0] if doubles else ''}`",
-        look="what is the type of each constant, and of the result of each operation?",
+        look="find the type of each constant, and of the result of each operation",
     )
     some = np.ones(1009, np.float32)
     require_parallel(kernel, 16, 64, some, some, items=1009, rounds=2,
@@ -137,7 +137,7 @@ def single_precision(kernel):
     "stencil",
     hints=(
         "The idea: guard the thread's own cell as in `scale_map`. The left and right neighbours always "
-        "exist, because `(column + 1) % columns` wraps around. Those above and below need an `if` each.",
+        "exist, because `(column + 1) % columns` wraps around. The ones above and below need an `if` each.",
         "The shape: `column, row = cuda.grid(2)`. Inside the guard, `total` starts with the cell "
         "itself, and you add its four neighbours. At the end, `out[row, column] = total / 5`.",
     ),
@@ -159,13 +159,13 @@ def stencil(kernel):
     counts = counted(kernel, (2, 16), (32, 4), values := np.ones((64, 64)), values)
     require(
         counts.global_store_sectors <= 2 * counts.global_store_ideal_sectors,
-        f"the map is right, but its {many(counts.global_store_ideal_sectors, 'sector')} are written in "
-        f"{counts.global_store_sectors} pieces: a warp's threads lie in a column",
+        f"the map is right, but it fills {many(counts.global_store_ideal_sectors, 'sector')} and the kernel writes "
+        f"{counts.global_store_sectors}, because a warp's threads lie in a column",
         look="cuda.grid(2) gives x first, and x should be the column",
     )
     # The answer of the lecture makes 6 accesses a cell; a thread at the corner of a tile with a
     # halo makes 12, and 16 where the map ends there too.
-    require_shared(counts, (2, 16), (32, 4), values.size, "each thread makes one cell", rounds=0,
+    require_shared(counts, (2, 16), (32, 4), values.size, "let each thread compute one cell", rounds=0,
                    accesses=16)
 
 
@@ -177,8 +177,8 @@ def _judge_map(out, expected, case):
         require(
             False,
             f"{case}, cell [{row}, {column}] was never written",
-            look="the launch has its columns along x: which does cuda.grid(2) give first? and "
-            "which cells does the guard leave out?",
+            look="the launch has its columns along x, and cuda.grid(2) returns x first. Also check that "
+            "the guard leaves out no cell",
         )
     # Who multiplies by 0.2 is off by a bit.
     wrong = np.argwhere(~np.isclose(out, expected, rtol=1e-12, atol=1e-9))
@@ -186,9 +186,9 @@ def _judge_map(out, expected, case):
         return
     row, column = wrong[0]
     if row in (0, rows - 1):
-        where = "above the first row and below the last there is nothing, which counts as 0"
+        where = "there are no cells above the first row and below the last one, and a missing cell counts as 0"
     else:
-        where = "the first and the last column are neighbours; five cells, divided by 5"
+        where = "the first and the last column are neighbours, and the sum of five cells is divided by 5"
     require(
         False,
         f"{case}, cell [{row}, {column}] is {out[row, column]:g}, not {expected[row, column]:g}",
@@ -214,53 +214,53 @@ def _is_double(line: str) -> bool:
     hints=(
         "The idea: the thread that stores last decides the total. To lose B's update, "
         "A must load before B stores, and A's store must be the last.",
-        "The shape: A loads, B takes all its steps, A continues. For the totals, either nothing is lost, "
-        "or A's update is lost, or B's.",
+        "The shape: A loads, B takes all its steps, and then A continues. For the totals, either no update is "
+        "lost, or A's update is lost, or B's update is lost.",
     ),
 )
 def lost_update(order, possible):
     """B stored its sum and A overwrote it: this is a race."""
     require(
         isinstance(order, str) and set(order) <= {"A", "B"},
-        f"order is {order!r}: write a string of the letters A and B",
+        f"order is {order!r}, but it should be a string of the letters A and B",
     )
     for thread in "AB":
         require(
             order.count(thread) == 3,
             f"{thread} takes {many(order.count(thread), 'step')} in {order!r}",
-            look="each thread takes three: load, add, store",
+            look="each thread takes three steps, which load, add and store",
         )
     total = _interleaved(order)
     require(
         total == 11,
-        f"{order!r} ends at {total}, not at 11",
-        look="which thread stores last, and did it load before the other one stored?",
+        f"with {order!r}, the total is {total}, not 11",
+        look="A must store last, and A must load before B stores",
     )
     require(
         isinstance(possible, set | frozenset | list | tuple),
-        f"possible is {possible!r}: write a set of totals, such as {{1, 2}}",
+        f"possible is {possible!r}, but it should be a set of totals, such as {{1, 2}}",
     )
     every = {11, 12, 13}
     wrong, missing = set(possible) - every, every - set(possible)
     require(
         not wrong,
-        f"no order ends at {', '.join(map(str, sorted(wrong, key=str)))}",
+        f"no order gives the total {', '.join(map(str, sorted(wrong, key=str)))}",
         look=("the thread that stores last has loaded either 10 or the sum that the other "
              "thread stored"),
     )
     require(
         not missing,
         f"{len(missing)} of the possible totals {'is' if len(missing) == 1 else 'are'} missing",
-        look="run one thread after the other, then lose each of the two updates",
+        look="find the total if one thread runs after the other, and the totals if each of the two updates is lost",
     )
 
 
 @exercise(
     "check-then-act",
     hints=(
-        "The idea: the comparison and the store must be one step. There is an atomic that keeps the "
-        "larger of the stored value and yours.",
-        "The shape: the bounds guard, and inside it `cuda.atomic.max(array, index, value)`.",
+        "The idea: the comparison and the store must be one step. One of the atomics keeps the "
+        "larger of the stored value and your value.",
+        "The shape: write the bounds guard, and inside it `cuda.atomic.max(array, index, value)`.",
     ),
 )
 def check_then_act(kernel):
@@ -275,13 +275,13 @@ def check_then_act(kernel):
             expected = values.max(initial=-math.inf)
             require(
                 best[0] == expected,
-                f"with {many(n, 'value')} between {low:g} and {high:g}, best[0] is {best[0]:g}; the "
-                f"largest is {expected:g}",
-                look="is every value compared, and nothing beyond the end of the array?",
+                f"with {many(n, 'value')} between {low:g} and {high:g}, best[0] is {best[0]:g}, but the "
+                f"largest value is {expected:g}",
+                look="compare every value, and nothing beyond the end of the array",
             )
     require(
         atomics,
-        "the answer is right, but no atomic was used: one thread does the work of all",
+        "the answer is right, but no atomic was used, so one thread does the work of all",
         look="let each thread compare its own value",
     )
     require_parallel(kernel, 16, 64, np.ones(1009), np.array([-math.inf]), items=1009,

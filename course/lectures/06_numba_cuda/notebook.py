@@ -2,12 +2,12 @@
 # ## How much of Python can a GPU run?
 #
 # The Python function below computes the mass of a particle that decayed into two muons. `pt` is a muon's momentum
-# across the beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, is 0 straight across the
-# beam and ±2.4 at 10° from it.
+# across the beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, gives its direction along
+# the beam. It is 0 at right angles to the beam and ±2.4 at 10° from it.
 #
-# Run the cell, which runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you
-# need no download and know the true masses. `gpucourse data fetch` downloads the real ones, 2.2 GB, from [record 12341
-# of CMS Open Data](https://opendata.cern.ch/record/12341).
+# Run the next cell. It runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you
+# need no download, and we know the true masses. `gpucourse data fetch` downloads real events, 2.2 GB, from [record
+# 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -50,7 +50,7 @@ mass = d_mass.copy_to_host()
 print(f"{mass.size:,} masses; the first is {mass[0]:.4f} GeV")
 
 # %% [markdown] id="the-spectrum-text"
-# The kernel computed one number for each pair, and the next cell does the same in ordinary Python.
+# The kernel computed one mass for each pair. The next cell computes the same masses in ordinary Python.
 
 # %% id="the-spectrum"
 print(f"in Python, the first is {pair_mass(*(column[0] for column in columns)):.4f} GeV")
@@ -65,7 +65,7 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 
 # %% [markdown] id="the-question-stands"
 # The peak at 91 GeV is the Z boson. The GPU has no Python interpreter, no `math` module and no objects, and yet it ran
-# your function unchanged. **How did it do that, and how much of Python would it have run?**
+# your function unchanged. **How did it do that, and how much of Python can it run?**
 
 # %% [markdown] id="launch-text"
 # ## 1. From a loop to a kernel
@@ -74,8 +74,9 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # **device function**, which kernels may call.
 #
 # As in [the puzzles](01_first_steps.ipynb), the launch `kernel[blocks, threads](…)` replaces the loop. Each thread runs
-# the body once, for its own `i = cuda.grid(1)`, and the guard, for example `if i < mass.size:`, stops the threads that
-# have no element. For 13,114 masses, 103 blocks of 128 threads are 13,184 threads, so 70 of them have none.
+# the body once, for its own `i = cuda.grid(1)`. The guard, for example `if i < mass.size:`, stops the threads that have
+# no element. For 13,114 masses, a launch of 103 blocks with 128 threads has 13,184 threads, so 70 of them have no mass
+# to compute.
 #
 # ![A launch with three blocks of 64 threads. Each block consists of two warps of 32 lanes. Threads are
 # numbered from 0 in each block; the position in the grid is blockIdx times blockDim plus threadIdx: thread
@@ -85,7 +86,7 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 # %% [markdown] id="loop-to-kernel-task"
 # ### Exercise: from a loop to a kernel
 #
-# This loop computes the momenta along the beam:
+# This loop computes the momenta of the muons along the beam:
 #
 # ```python
 # def along_the_beam(pt, eta, pz):
@@ -93,7 +94,7 @@ Picture(figure, f"Histogram of the masses of {mass.size} muon pairs from 0 to 12
 #         pz[i] = pt[i] * math.sinh(eta[i])
 # ```
 #
-# Write it as a kernel. The check tries many lengths, with more threads than elements.
+# Write it as a kernel. The check tries arrays of many lengths, always with more threads than elements.
 
 # %% id="loop-to-kernel-exercise" tags=["exercise"]
 @cuda.jit
@@ -109,13 +110,13 @@ def along_the_beam(pt, eta, pz):
 check("loop-to-kernel", along_the_beam)
 
 # %% [markdown] id="the-way" tags=["whole"]
-# Next you will see what cannot be compiled, write a kernel in two dimensions, and find out what happens if threads
-# write to the same place.
+# Next you will see which code cannot be compiled, write a kernel in two dimensions, and find out what happens if
+# several threads write to the same element.
 
 # %% [markdown] id="launch-predict" tags=["predict"]
 # Both decorators compile a function when it is first needed.
 #
-# *Predict:* if a kernel ends in `return mass[0]`, does its caller get a number, an array, or an error?
+# *Predict:* if a kernel ends with `return mass[0]`, does its caller get a number, an array, or an error?
 
 # %% id="kernel-returns-guess"
 predict("kernel-returns", "a number", "an array, a number for each thread", "an error")
@@ -129,18 +130,20 @@ def first_mass(mass):
 first_mass[1, 32](d_mass)
 
 # %% [markdown] id="kernel-returns-why" tags=["why"]
-# You get an error before anything runs, and the message shows the launch and the kernel in your cell, then the reason.
-# `No conversion from float32 to none` means that the function returns a `float32`, but a kernel must return *nothing*.
-# Outside this course, the reason is among some hundred lines from inside Numba, which `%tb` shows here, so read such
-# messages from the end.
+# You get an error before anything runs. The message shows the launch and the kernel in your cell, and then the reason.
+# `No conversion from float32 to none` means that the function returns a `float32`, although a kernel must return
+# *nothing*. Outside this course, the reason appears within a hundred or so lines of Numba's own traceback, which `%tb`
+# shows here. Read such a message from the end.
 #
-# There are 32 threads here, and it is not clear whose number the caller should get. The caller does not even wait for
-# them, because a launch returns at once, and the GPU does the work later. So a kernel writes its results into arrays,
-# and `copy_to_host` waits for it and copies them back.
+# The launch has 32 threads, so it would not be clear whose number the caller should get. The caller does not even wait
+# for the threads, because a launch returns at once and the GPU does the work later. So a kernel writes its results into
+# arrays, and `copy_to_host` waits for the kernel and copies them back.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
-# Launch enough blocks for one thread per element, or any number if the kernel has a grid-stride loop, as in
-# [puzzle 7](01_first_steps.ipynb#7-fewer-threads-than-elements) and below, or let `kernel.forall(n)` choose for you.
+# You can choose the size of a launch in three ways. Launch enough blocks for one thread per element. Or launch any
+# number of blocks, if the kernel has a grid-stride loop, as in [puzzle
+# 7](01_first_steps.ipynb#7-fewer-threads-than-elements) and in the next cell. Or let `kernel.forall(n)` choose the size
+# for you.
 #
 # *Predict:* which of the three launches below gives wrong masses?
 
@@ -167,17 +170,18 @@ for name, launch in {
     print(name, "the same masses:", np.array_equal(d_again.copy_to_host(), mass))
 
 # %% [markdown] id="launch-ways-why" tags=["why"]
-# All three give the right masses, because the loop goes on until no pair is left. With [10, 128] each thread takes ten
-# or eleven pairs. With [1000, 128] nine of ten threads take none. A grid-stride loop is right for every launch, so you
-# can choose a fast one.
+# All three give the right masses, because the loop continues until no pair is left. With [10, 128], each thread
+# computes ten or eleven pairs. With [1000, 128], nine of ten threads compute none. A kernel with a grid-stride loop is
+# right for every launch, so you can choose the fastest one.
 
 # %% [markdown] id="copies-predict" tags=["predict"]
 # ## 2. Where an array lives
 #
-# A kernel reaches only the memory of the device. `cuda.to_device` copies an array there,
-# `cuda.device_array` allocates one without filling it, and `copy_to_host` copies one back.
+# A kernel can access only the memory of the device. `cuda.to_device` copies an array to the device, `cuda.device_array`
+# allocates one there without filling it, and `copy_to_host` copies an array back.
 #
-# *Predict:* if you pass a NumPy array to a kernel directly, do you get an error, and does the NumPy array change?
+# *Predict:* what happens if you pass a NumPy array to a kernel directly? Do you get an error, and does the NumPy array
+# change?
 
 # %% id="copies-guess"
 predict("copies",
@@ -204,19 +208,19 @@ print(on_host)
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# It works, and Numba warns you that it copied the array to the device, launched, waited, and copied **every** array
-# argument back, including those that the kernel only read. Your array changes only because it is copied back, since the
-# kernel worked on a copy. This is convenient for a first try, but in a loop over launches it transfers the same bytes
-# back and forth each time, so copy once, launch often, and copy back once.
+# It works, with a warning. Numba copied the array to the device, launched the kernel, waited, and copied **every**
+# array argument back, including those that the kernel only read. The kernel worked on a copy, so your array changes
+# only because Numba copies the result back. This is convenient for a first try. But in a loop over launches it
+# transfers the same bytes back and forth each time, so copy once, launch often, and copy back once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Types decide
 #
-# In Python, `double` says nothing about types, but machine code needs them. So Numba waits for the first launch, looks
+# In Python, the function `double` has no types, but machine code needs them. So Numba waits for the first launch, looks
 # at the types of the arguments, and derives the type of every variable from them.
 #
-# There are four launches, with `float32`, `float64`, `float64` again but of another length, and every second element of
-# a `float64` array. *Predict:* how often is `double` compiled?
+# The next cell makes four launches. Their arguments are a `float32` array, a `float64` array, a `float64` array of a
+# different length, and every second element of a `float64` array. *Predict:* how often is `double` compiled?
 
 # %% id="types-guess"
 predict("types",
@@ -236,15 +240,16 @@ for values in (cuda.to_device(numbers.astype(np.float32)), d_numbers, d_numbers[
 print(*double.signatures, sep="\n")
 
 # %% [markdown] id="types-why" tags=["why"]
-# It is compiled twice more, for `float32` and for the array with gaps. `float64` was compiled in the section before,
-# and the length is no part of the type. The layout, `C` for contiguous and `A` for any, is part of it, because gaps
-# need other machine code. One compilation takes a good part of a second, so *the first launch is slow*. To time a
-# kernel on a GPU, launch it once, then time later launches, with `cuda.synchronize()` before you stop the clock.
+# It is compiled twice more, once for `float32` and once for the array with gaps. It was already compiled for `float64`
+# in the previous section, and the length is not part of the type. The layout is part of the type, `C` for contiguous
+# and `A` for any layout, because an array with gaps needs different machine code. One compilation takes a good part of
+# a second, so *the first launch is slow*. To time a kernel on a GPU, launch it once, then time later launches, and call
+# `cuda.synchronize()` before you stop the clock.
 
 # %% [markdown] id="what-does-not-compile-predict" tags=["predict"]
-# The reverse also holds, because code whose types are not known cannot be compiled.
+# The reverse is also true. If Numba cannot find the types of your code, it cannot compile the code.
 #
-# *Predict:* in Python you might collect results in a list, so will Numba compile a kernel that appends to a list?
+# *Predict:* in Python you might collect results in a list. Will Numba compile a kernel that appends to a list?
 
 # %% id="what-does-not-compile-guess"
 predict("what-does-not-compile", "yes", "yes, but slowly", "no")
@@ -263,27 +268,28 @@ def heaviest_of_three(mass, out):
 heaviest_of_three[35, 128](d_mass, d_mass)
 
 # %% [markdown] id="what-does-not-compile-why" tags=["why"]
-# No, Numba refuses it with `Unknown attribute 'append' of type list(undefined)`. A list grows, so an allocator would
-# have to provide memory, and here ten thousand threads would call it at the same time. This table shows what a kernel
-# may use:
+# No, Numba refuses it with `Unknown attribute 'append' of type list(undefined)`. A list grows, so it needs an allocator
+# to provide memory, and in this kernel ten thousand threads would call the allocator at the same time. The table shows
+# what a kernel may use.
 #
 # | compiles | does not |
 # |---|---|
-# | numbers, tuples of fixed length, array elements and slices | lists, dicts, sets, growing anything |
+# | numbers, tuples of fixed length, array elements and slices | lists, dicts, sets and everything else that grows |
 # | `if`, `while`, `for … in range(…)`, `and`, `or`, `min`, `max`, `abs` | `try`, `with`, `yield`, lambdas in variables |
-# | the functions of `math`, some of NumPy's on numbers | NumPy functions that make an array |
+# | the functions of `math`, and some NumPy functions of numbers | NumPy functions that create an array |
 # | `print` of numbers and fixed strings | f-strings, opening files, calling any Python library |
-# | device functions; `cuda.local.array` and `cuda.shared.array` of fixed size | classes of your own |
+# | device functions; `cuda.local.array` and `cuda.shared.array` of fixed size | your own classes |
 #
-# Numba names the line of code that it cannot compile, and never runs such code slowly instead. Numba's documentation
-# has the [full list](https://nvidia.github.io/numba-cuda/user/cudapysupported.html).
+# If Numba cannot compile a line of code, it names the line. It never falls back to running the code slowly. Numba's
+# documentation has the [full list](https://nvidia.github.io/numba-cuda/user/cudapysupported.html).
 
 # %% [markdown] id="device-function-task"
 # ### Exercise: an angle that wraps
 #
-# The angle between two muons around the beam is `phi1 - phi2`, but angles wrap: 3.1 and -3.1 are 0.08 apart, not 6.2.
-# Write the device function `delta_phi`, which brings the difference into the range from -π to π by adding or
-# subtracting 2π. The `phi` of our data are between -π and π. The check calls your function from its own kernel.
+# The angle between two muons around the beam is `phi1 - phi2`, but angles wrap around. For example, 3.1 and -3.1 are
+# only 0.08 apart, not 6.2. Write the device function `delta_phi`, which returns the difference in the range from -π to
+# π by adding or subtracting 2π where needed. The values of `phi` in our data are between -π and π. The check calls your
+# function from its own kernel.
 
 # %% id="device-function-exercise" tags=["exercise"]
 @cuda.jit(device=True)
@@ -304,15 +310,17 @@ check("device-function", delta_phi)
 # %% [markdown] id="pipeline-text"
 # ## 4. From Python to machine code
 #
-# The GPU cannot run Python, so your function is translated several times. Python's compiler makes *bytecode*, and Numba
-# reads it, finds the types, and writes *LLVM IR*, a language that many compilers share. NVIDIA's NVVM turns it into
-# **PTX**, an assembly language for any NVIDIA GPU, and the driver assembles that into the machine code of your GPU. The
-# virtual GPU of this course runs the PTX. You can look at all of these except the last.
+# The GPU cannot run Python, so your function is translated several times. Python's compiler makes *bytecode*. Numba
+# reads the bytecode, finds the types, and writes *LLVM IR*, a language that many compilers share. NVIDIA's NVVM turns
+# LLVM IR into **PTX**, an assembly language for all NVIDIA GPUs, and the driver translates the PTX into the machine
+# code of your GPU. The virtual GPU of this course runs the PTX. You can look at all of these stages except the machine
+# code.
 #
-# This kernel converts energies to GeV from MeV, which some detectors give.
+# The next kernel converts energies from MeV, which some detectors use, to GeV.
 
 # %% [markdown] id="pipeline-predict" tags=["predict"]
-# *Predict:* `energy` is `float32`, but with how many bits is it multiplied? The line with `mul.f` shows it.
+# *Predict:* `energy` is `float32`, but with how many bits is it multiplied? In the output, the line with `mul.f` shows
+# it.
 
 # %% id="pipeline-guess"
 predict("pipeline", "32: energy is float32", "64", "16")
@@ -343,23 +351,24 @@ print(ptx_of(mev_to_gev).split("@%p1 bra")[1].split("}")[0])
 
 # %% [markdown] id="pipeline-why" tags=["why"]
 # It is multiplied with 64 bits, as `mul.f64` shows. Most of the other lines compute an address, which is the start of
-# the array plus the thread's number times four bytes. Then comes the body, where `ld.global` loads from global memory
-# and `st.global` stores. `@%p1 bra`, where this print begins, is your guard: a branch to the end for the threads whose
-# condition `%p1` is true.
+# the array plus four bytes times the thread's number. Then comes the body, where `ld.global` loads from global memory
+# and `st.global` stores to it. The first line of the output, `@%p1 bra`, is your guard. It is a branch to the end for
+# the threads whose condition `%p1` is true.
 #
-# Around `mul.f64`, `cvt.f64.f32` converts to 64 bits and `cvt.rn.f32.f64` converts back. In Numba, a `float` constant
-# is a `float64`, and `float32 * float64` is `float64`, as for NumPy's scalars *before* NumPy 2. So one constant made
-# the kernel compute in double precision. Most GPUs do this at a fraction of the speed, which is 1/64 on desktop GPUs
-# and 1/2 on those built for science, by NVIDIA's [table of
-# throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions).
+# On either side of `mul.f64`, `cvt.f64.f32` converts to 64 bits and `cvt.rn.f32.f64` converts back to 32. In Numba, a
+# `float` constant is a `float64`, and `float32 * float64` is `float64`, as it was for NumPy scalars *before* NumPy 2.
+# So one constant made the kernel compute in double precision. Most GPUs compute in double precision at a fraction of
+# the speed of single precision. The fraction is 1/64 on desktop GPUs and 1/2 on those built for science, according to
+# NVIDIA's [table of throughputs](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions).
 #
-# With `* 2.0` you would see no `f64`, because the compiler knows that float32 holds 2.0 and the result is the same.
+# If you multiply by `2.0`, the PTX contains no `f64`, because `float32` represents 2.0 exactly and the compiler knows
+# that the result is the same.
 
 # %% [markdown] id="single-precision-task"
 # ### Exercise: single precision
 #
 # Write `calibrate`, which computes `out[i] = 0.983 * energy[i] + 0.12` for `float32` arrays, without a single
-# instruction in double precision. `np.float32(…)` works in a kernel, and the check reads your PTX.
+# instruction in double precision. You can call `np.float32(…)` in a kernel. The check reads the PTX of your kernel.
 
 # %% id="single-precision-exercise" tags=["exercise"]
 @cuda.jit
@@ -377,7 +386,7 @@ check("single-precision", calibrate)
 # %% [markdown] id="two-dimensions-text"
 # ## 5. Two dimensions
 #
-# The next cell maps the momentum of all 71,009 muons by direction, in 40 rows of `eta` and 64 columns of
+# The next cell makes a map of the momentum of all 71,009 muons by direction, with 40 rows for `eta` and 64 columns for
 # `phi`.
 
 # %% id="momentum-map"
@@ -402,12 +411,13 @@ def draw_map(values, label):
 draw_map(momentum, "momentum per cell")
 
 # %% [markdown] id="x-is-the-column-predict" tags=["predict"]
-# Blocks and grids may have two dimensions, in a launch `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. As in
-# [the puzzles](01_first_steps.ipynb#8-two-dimensions), `cuda.grid(2)` gives a thread's two numbers, **x first**, and
-# threads with neighbouring x are neighbours in a warp.
+# Blocks and grids may have two dimensions, and then the launch is
+# `kernel[(blocks_x, blocks_y), (threads_x, threads_y)]`. As in [the puzzles](01_first_steps.ipynb#8-two-dimensions),
+# `cuda.grid(2)` returns the two numbers of a thread, **x first**, and threads with neighbouring x are neighbours in a
+# warp.
 #
-# A matrix is indexed `[row, column]`, and neighbours in a *row* are neighbours in memory. *Predict:* which of
-# these two kernels is right, and do they cost the same?
+# A matrix is indexed `[row, column]`, and neighbouring elements of a *row* are neighbours in memory. *Predict:* which
+# of these two kernels is right, and do they move the same number of bytes?
 
 # %% id="x-is-the-column-guess"
 predict("x-is-the-column",
@@ -440,10 +450,10 @@ for kernel, blocks in ((scale_map, (2, 10)), (scale_map_crosswise, (2, 16))):
           profile.counters.global_load_sectors + profile.counters.global_store_sectors)
 
 # %% [markdown] id="x-is-the-column-why" tags=["why"]
-# Both are right, but the second moves four times as many sectors of 32 bytes.
+# Both are right, but the second kernel moves four times as many sectors of 32 bytes.
 
 # %% [markdown] id="x-is-the-column-then"
-# Here are the writes of the first two warps of each kernel.
+# The pictures show the writes of the first two warps of each kernel.
 
 # %% id="x-is-the-column-picture"
 from gpucourse import beside, memory
@@ -456,13 +466,14 @@ beside(
 )
 
 # %% [markdown] id="x-is-the-column-lesson"
-# If x is the column, a warp's 32 numbers of 8 bytes lie side by side, in 8 sectors. If x is the row, each number is in
-# a different sector, so 32 sectors move, and three quarters of the bytes are wasted. You get no error and no warning,
-# only a slow kernel. This is the most common mistake in two-dimensional kernels. Many published matrix products make
-# it, because `i, j = cuda.grid(2)` looks so natural.
+# If x is the column, a warp's 32 numbers of 8 bytes are next to each other in memory, in 8 sectors. If x is the row,
+# each number is in a different sector, so 32 sectors are moved and three quarters of the bytes are wasted. You get no
+# error and no warning, only a slow kernel. This is the most common mistake in two-dimensional kernels. Many published
+# matrix products make it, because `i, j = cuda.grid(2)` looks so natural.
 
 # %% [markdown] id="too-large-predict" tags=["predict"]
-# Should blocks then be as large as possible? *Predict:* is a block of 32 × 64 threads faster, slower, or an error?
+# You might think that blocks should be as large as possible. *Predict:* is a launch with blocks of 32 × 64 threads
+# faster or slower, or is it an error?
 
 # %% id="too-large-guess"
 predict("too-large", "faster: more threads at once", "slower", "an error")
@@ -471,17 +482,18 @@ predict("too-large", "faster: more threads at once", "slower", "an error")
 scale_map[(2, 1), (32, 64)](d_momentum, 0.5, d_out)
 
 # %% [markdown] id="too-large-why" tags=["why"]
-# It is an error, because a block has at most 1024 threads, however they are arranged. A real GPU only says
-# `CUDA_ERROR_INVALID_VALUE`, without the reason. Start with 128 to 256 threads, and in two dimensions with an x of 32
-# or 16.
+# It is an error, because a block has at most 1024 threads, however they are arranged. A real GPU reports only
+# `CUDA_ERROR_INVALID_VALUE`, without the reason. Start with 128 to 256 threads per block. In two dimensions, choose 32
+# or 16 threads along x.
 
 # %% [markdown] id="stencil-task"
 # ### Exercise: smooth the map
 #
-# A *stencil* computes each cell from its neighbours. Write `smooth`, where `out[row, column]` is the mean of five
-# cells: the cell itself, those to the left and right, and those above and below. In `phi` the map is a ring, so the
-# last column and the first are neighbours. In `eta` it ends, and a neighbour that does not exist counts as 0, but still
-# divide by 5. The check tests the values, that warps lie along the rows, and that each thread has one cell.
+# A *stencil* computes each cell of a map from its neighbours. Write `smooth`, where `out[row, column]` is the mean of
+# five cells, namely the cell itself, those to the left and right, and those above and below. In `phi` the map is a
+# ring, so the last column and the first are neighbours. In `eta` the map ends. A neighbour beyond the end counts as 0,
+# but the sum is still divided by 5. The check tests whether the values are right, whether warps lie along the rows, and
+# whether each thread computes one cell.
 
 # %% id="stencil-exercise" tags=["exercise"]
 @cuda.jit
@@ -511,16 +523,16 @@ check("stencil", smooth)
 # %% [markdown] id="whole-text"
 # ## 6. Is it worth it?
 #
-# Write a kernel if no library has what you need, if a chain of array operations would read and write its data again and
-# again, or if each element needs a different computation, as in a Monte Carlo simulation. With Numba you write it in
-# Python, test it in Python with `kernel.py_func` or, for a device function, as it is, and pass CuPy's arrays to it
-# without a copy. If a library has the function, use that. For matrix products, for example, "Thinking in warps" shows
-# how much slower our kernel is.
+# Write a kernel if no library has the function that you need, if a chain of array operations would read and write its
+# data again and again, or if each element needs a different computation, as in a Monte Carlo simulation. With Numba you
+# write the kernel in Python and pass CuPy arrays to it without a copy. You can test it in ordinary Python, by calling
+# `kernel.py_func` for a kernel, or by calling a device function directly. If a library has the function, use the
+# library. For example, "Thinking in warps" shows how much slower our kernel for matrix products is than the library's.
 
 # %% [markdown] id="ufunc-text"
-# If each result depends on one element alone, you can also leave the launch to Numba. `@vectorize` with `target="cuda"`
-# and explicit types makes a *ufunc*, for which Numba writes the kernel, the grid and the guard. `@guvectorize` does the
-# same for a function of a row, where `"(n)->()"` says that a row becomes one number.
+# If each result depends on only one element of each array, Numba can also write the kernel for you. `@vectorize` with
+# `target="cuda"` and explicit types makes a *ufunc*, for which Numba generates the kernel, the grid and the guard.
+# `@guvectorize` does the same for a function of a row, where `"(n)->()"` means that a row is reduced to one number.
 
 # %% id="ufunc"
 from numba import guvectorize, vectorize
@@ -547,14 +559,15 @@ print("as NumPy:", np.allclose(d_largest.copy_to_host(), np.hypot(px, py).max(ax
       cuda.is_cuda_array(d_pt) and cuda.is_cuda_array(d_largest))
 
 # %% [markdown] id="names-text"
-# Numba's CUDA target is the package `numba-cuda`, which is maintained but gets no new features. NVIDIA's
-# `numba-cuda-mlir` is its successor, and you write kernels for it in the same way.
+# Numba's CUDA target is the package `numba-cuda`, which is maintained but gets no new features. Its successor is
+# NVIDIA's `numba-cuda-mlir`, for which you write kernels in the same way.
 
 # %% [markdown] id="momentum-asked"
 # ## 7. Where did the momentum go?
 #
-# So far each thread wrote to its own element. Now they all write to the same one. The events of this lesson have 71,009
-# muons, and for each muon a thread adds its momentum to one total. Run the cell and compare the two totals.
+# So far each thread wrote to its own element. Now all threads write to the same element. The events of this lesson have
+# 71,009 muons, and for each muon a thread adds the muon's momentum to one total. Run the cell and compare the two
+# totals.
 
 # %% id="momentum"
 muon_pt = ak.to_numpy(ak.flatten(muons.pt))
@@ -575,19 +588,19 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV from {muon_pt.size:,
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 
 # %% [markdown] id="momentum-stands"
-# There is no error and no warning, yet nearly all of the momentum is missing. Every muon had its thread, and every
-# thread ran the line that adds. **So where did the momentum go?**
+# There is no error and no warning, yet nearly all of the momentum is missing. Every muon had its own thread, and every
+# thread executed the addition. **So where did the momentum go?**
 
 # %% [markdown] id="order-predict" tags=["predict"]
 # ## 8. Races
 #
 # To explain the missing momentum, we first ask in which order the threads run.
 #
-# In this kernel each thread draws a ticket from a machine that never gives a number twice, because it adds 1 in a
+# In this kernel each thread draws a ticket from a machine that never gives out a number twice, because it adds 1 in a
 # single step. *Predict:* which thread draws the first ticket?
 #
-# `virtualgpu.schedule(seed)` runs the warps, and the threads of a warp, in a random order, which a real GPU could also
-# choose.
+# `virtualgpu.schedule(seed)` runs the warps, and the threads of each warp, in a random order. A real GPU could run them
+# in the same order.
 
 # %% id="order-guess"
 predict("order", "thread 0, always", "thread 0 often, others too", "each thread equally often")
@@ -609,15 +622,15 @@ for seed in range(12):
 print("in twelve orders, the first ticket went to threads", first_threads)
 
 # %% [markdown] id="order-why" tags=["why"]
-# It is often thread 0, but not always. CUDA promises no order between threads or between blocks. It promises only
-# that *inside one thread*, one line comes after the other.
+# It is often thread 0, but not always. CUDA promises no order between threads or between blocks. It promises only that
+# *within one thread*, lines are executed one after the other.
 
 # %% [markdown] id="order-then"
-# Even a line is not the smallest step. `total[0] += value` takes three: **load** the total, **add**,
-# and **store** the result. Other threads can take steps of their own in between.
+# A line is not even the smallest step. `total[0] += value` takes three steps, which **load** the total, **add** the
+# value, and **store** the result. Other threads can take their own steps in between.
 #
-# Now step two threads through by hand. A adds 1, B adds 2, and the total starts at 10. Each letter of `order` lets that
-# thread take its next step.
+# Now execute the steps of two threads by hand. Thread A adds 1, thread B adds 2, and the total starts at 10. Each
+# letter of `order` lets the thread of this name take its next step.
 
 # %% id="interleave"
 def replay(order):
@@ -644,8 +657,8 @@ replay("ABAABB");
 # %% [markdown] id="lost-update-task"
 # ### Exercise: lose the other update
 #
-# In the second order, A's 1 was lost, because B had loaded the total before A stored. Find an `order` that loses
-# B's 2 instead, so that the total is 11. Then write the set of totals that are `possible` over all orders.
+# In the second order, A's 1 was lost, because B had loaded the total before A stored. Find an `order` that loses B's 2
+# instead, so that the total is 11. Then assign to `possible` the set of the totals that can occur in any order.
 
 # %% id="lost-update-exercise" tags=["exercise"]
 order = None
@@ -659,7 +672,7 @@ possible = {11, 12, 13}
 check("lost-update", order, possible)
 
 # %% [markdown] id="machine-replays-text"
-# Now let the machine try it. The next cell runs the same two threads, one in each block, in 40 orders.
+# Now let the virtual GPU try it. The next cell runs the same two threads, each in its own block, in 40 orders.
 
 # %% id="machine-replays"
 @cuda.jit
@@ -677,14 +690,14 @@ for seed in range(40):
 print("total: how often", ended_at)
 
 # %% [markdown] id="race-text"
-# The same program gives different answers. Your set holds every answer that a real GPU may give, and each of them
+# The same program gives different answers. Your set contains every answer that a real GPU may give, and each of them
 # occurred in the forty orders. In a **race**, as in [the last of the first
 # puzzles](01_first_steps.ipynb#10-broken-two-threads-one-place), two threads access the same address, at least one of
-# them writes, and nothing decides which is first. A rare race is the worst kind, because it passes every test until the
-# day it matters.
+# them writes, and nothing determines which access comes first. A rare race is the worst kind, because the program may
+# pass every test for years and then fail.
 #
 # So do not wait for a wrong answer. `virtualgpu.check()` records which threads access which address, and reports a race
-# even if the answer happens to be right. We try it on the kernel from the beginning.
+# even if the answer happens to be right. The next cell tries it on the kernel from section 7.
 
 # %% id="race-found"
 d_total = cuda.to_device(np.zeros(1))
@@ -693,8 +706,8 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="race-replayed-text"
-# The next picture shows the same kernel with two muons and two threads. Step through it with the buttons above the
-# picture. Before the last step, predict the value of `total[0]`.
+# The next picture shows the same kernel with two muons and two threads. Go through it step by step with the buttons
+# above the picture. Before the last step, predict the value of `total[0]`.
 
 # %% id="race-replayed"
 import gpucourse
@@ -702,18 +715,19 @@ import gpucourse
 gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 
 # %% [markdown] id="race-found-why"
-# The report names the line, and two of the threads that collide in it. This is where the momentum went, because
-# thousands of threads loaded the same total, each added its one muon, and each store overwrote the earlier ones.
+# The report names the line of the race and two of the threads that collide there. This is where the momentum went.
+# Thousands of threads loaded the same total, each of them added the momentum of its one muon, and each store overwrote
+# the earlier ones.
 #
-# One solution is a separate element for every thread, which adds up its share and writes one partial sum. The other is
-# an **atomic**: `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no other thread can come
-# between.
+# There are two solutions. Each thread can add up its own share in a separate element, which gives one partial sum per
+# thread. Or you use an **atomic**. `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no
+# other thread can come between.
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 9. Atomics: one step instead of three
 #
-# `cuda.atomic.add(array, index, value)` also returns the previous value. Each caller gets a different one, so the
-# ticket machine of section 8 was an atomic addition.
+# `cuda.atomic.add(array, index, value)` also returns the value before the addition. In section 8, each thread got a
+# different value because the ticket machine was an atomic addition of 1.
 #
 # *Predict:* will the sum be right, and will it be the same for every order of the threads?
 
@@ -741,7 +755,7 @@ for seed in (1, 2, 3):
 # The sum is right, and the same in all three orders.
 
 # %% [markdown] id="atomic-broken-predict" tags=["predict"]
-# Now use a `float32` for the total, which has about seven digits. *Predict:* what changes in the result?
+# Now use a `float32` for the total, which holds about seven digits. *Predict:* what changes in the result?
 
 # %% id="atomic-float32-guess"
 predict("atomic-float32", "nothing", "updates get lost again", "another sum in each order")
@@ -754,19 +768,19 @@ for seed in (1, 2, 3):
     print(f"order {seed}: {d_total.copy_to_host()[0]:,.3f} GeV")
 
 # %% [markdown] id="atomic-float32-why" tags=["why"]
-# No update is lost, and yet each order gives a different sum, off by up to several GeV. Each addition rounds, and the
-# rounding depends on the total so far. For floats, (a + b) + c need not equal a + (b + c). Atomics make each addition
-# one step, but they do not fix an order. The `float64` total had room for every digit, because each of these values has
-# 24 bits and their sum still fits into 53.
+# No update is lost, and yet each order gives a different sum, which differs from the right one by up to several GeV.
+# Each addition rounds its result, and the rounding depends on the total so far. With floats, (a + b) + c need not equal
+# a + (b + c). An atomic makes each addition a single step, but it does not determine the order. The `float64` total was
+# exact, because each of these values has 24 bits and their sum still fits into 53 bits.
 
 # %% [markdown] id="atomic-float32-then"
-# So compare sums of floats with a tolerance, and add into a wider type where you can.
+# So compare sums of floats with a tolerance, and use a wider type for the total where you can.
 
 # %% [markdown] id="check-then-act-task"
 # ### Exercise: the hardest muon
 #
 # A race needs no `+=`. In the search for the *hardest* muon, the one with the largest momentum, two threads may both
-# read `best[0]`, both find that their muon is harder, and the one with the smaller value may store last:
+# read `best[0]` and both find that their muon is harder. Then the thread with the smaller value may store last:
 #
 # ```python
 # if i < values.size and values[i] > best[0]:
@@ -774,7 +788,7 @@ for seed in (1, 2, 3):
 # ```
 #
 # Write `hardest` so that it is right in every order. `best[0]` starts at minus infinity, and one of Numba's
-# [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html) does what you need.
+# [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html) does exactly what you need here.
 
 # %% id="check-then-act-exercise" tags=["exercise"]
 @cuda.jit
@@ -792,23 +806,28 @@ check("check-then-act", hardest)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A kernel returns nothing, and its launch returns at once. Results go into arrays, and copying one back waits.
-# - Numba compiles a kernel at its first launch, once for each set of argument types. It refuses code without fixed types or
-#   sizes, and names the line.
-# - Copy to the device once, launch often, and copy back once. A NumPy argument is copied both ways at each launch.
-# - A Python `float` in a kernel has 64 bits, and so has the arithmetic around it, so read the PTX if it matters.
+# - A kernel returns nothing, and its launch returns at once. A kernel writes its results to arrays, and copying them
+#   back waits for the kernel.
+# - Numba compiles a kernel at its first launch, once for each set of argument types. It refuses code without fixed
+#   types or sizes, and names the line.
+# - Copy to the device once, launch often, and copy back once. If you pass a NumPy array, Numba copies it in both
+#   directions at each launch.
+# - A Python `float` in a kernel has 64 bits, and so does every calculation with it. Read the PTX if the precision
+#   matters.
 # - In two dimensions, x is the column, so that the threads of a warp read neighbours.
-# - Threads run in no order. If two use the same address, one of them writes, and nothing orders them, that is a race,
-#   and the program is wrong even if its answer is right. `virtualgpu.check()` names the line and the threads.
-# - An atomic makes load, change and store one step. It fixes no order, so compare sums of floats with a tolerance.
+# - Threads run in no fixed order. If two threads access the same address, at least one of them writes, and nothing
+#   orders the accesses, that is a race. The program is then wrong even if its answer is right. `virtualgpu.check()`
+#   names the line and the threads.
+# - An atomic combines load, change and store in one step. It does not determine the order, so compare sums of floats
+#   with a tolerance.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - Numba-CUDA: [kernels](https://nvidia.github.io/numba-cuda/user/kernels.html),
-#   [device functions](https://nvidia.github.io/numba-cuda/user/device-functions.html),
-#   [memory](https://nvidia.github.io/numba-cuda/user/memory.html),
-#   [supported Python](https://nvidia.github.io/numba-cuda/user/cudapysupported.html), and
+# - The Numba-CUDA manual on [kernels](https://nvidia.github.io/numba-cuda/user/kernels.html), [device
+#   functions](https://nvidia.github.io/numba-cuda/user/device-functions.html),
+#   [memory](https://nvidia.github.io/numba-cuda/user/memory.html), [supported
+#   Python](https://nvidia.github.io/numba-cuda/user/cudapysupported.html), and
 #   [atomics](https://nvidia.github.io/numba-cuda/user/intrinsics.html)
 # - NVIDIA's programming guide on
 #   [kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html), and the
@@ -830,18 +849,18 @@ check("check-then-act", hardest)
 # | 48-66 | sections 7 and 8; play the interleaving with two people and a number on the board |
 # | 66-75 | section 9; `check-then-act` |
 #
-# *Ten minutes late:* leave out section 2 after its prediction, and the exercise `single-precision`, but still show
-# the PTX. *Ten minutes early:* ask for the minimum and the maximum in one kernel.
+# *Ten minutes late:* leave out section 2 after its prediction, and leave out the exercise `single-precision`, but still
+# show the PTX. *Ten minutes early:* ask for a kernel that finds both the minimum and the maximum.
 #
-# *Where people get stuck.* In `loop-to-kernel` they keep the loop, and every thread does all the work. In `stencil`,
-# `(column - 1) % columns` worries those who come from C. In Python, and so in Numba, it is never negative.
+# *Where people get stuck.* In `loop-to-kernel` they keep the loop, so every thread does all the work. In `stencil`,
+# people who know C worry that `(column - 1) % columns` may be negative. In Python, and therefore in Numba, it never is.
 #
-# *Frequent questions.* "Why is the first cell so slow?" The first run compiles the kernel. Run the cell again, and it
-# is quick. "Is it as fast as CUDA C++?" It often is, as the quadratic formula of "The walk" shows. But a tree reduction
-# takes 1.3 times as long as in C++, and a launch also takes longer. "Why is x the column?" The hardware numbers threads
-# by x first, and NumPy's memory is contiguous along the last index, which is the column. "Why does the race give the
-# same wrong answer each time?" The virtual GPU runs the threads in the same order each time. With
-# `virtualgpu.schedule(seed)` it uses a different order, and on a real GPU the order can be any.
+# *Frequent questions.* "Why is the first cell so slow?" The first run compiles the kernel. If you run the cell again,
+# it is quick. "Is it as fast as CUDA C++?" Often it is, as the quadratic formula of "The walk" shows. But a tree
+# reduction takes 1.3 times as long as in C++, and a launch also takes longer. "Why is x the column?" The hardware
+# numbers threads along x first, and a NumPy array is contiguous along its last index, which is the column. "Why does
+# the race give the same wrong answer each time?" The virtual GPU runs the threads in the same order each time. With
+# `virtualgpu.schedule(seed)` it uses a different order, and on a real GPU any order is possible.
 #
 # *What goes wrong.* If you edit a kernel, run the cell that defines it before you run the cell that launches it,
 # because otherwise the launch uses the old kernel.

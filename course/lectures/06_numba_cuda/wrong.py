@@ -45,11 +45,11 @@ def does_not_wrap(phi1, phi2):
     return phi1 - phi2
 
 
-wrong("device-function", "not between .*on both sides", "wraps one side")(
+wrong("device-function", "not between .*both ends of the range", "wraps one side")(
     swap("elif difference < -math.pi:\n        difference += 2 * math.pi", "pass"))
 
 
-@wrong("device-function", "sign should be the other one")
+@wrong("device-function", "the opposite sign")
 @cuda.jit(device=True)
 def loses_the_sign(phi1, phi2):
     difference = abs(phi1 - phi2)
@@ -61,7 +61,7 @@ wrong("device-function", "a full turn is 2π|which is not between", "half a turn
     swap("+= 2 * math.pi", "+= math.pi"))
 
 
-@wrong("device-function", "this is a kernel: other kernels cannot call it")
+@wrong("device-function", "this is a kernel, and other kernels cannot call it")
 @cuda.jit
 def a_kernel(phi1, phi2):
     pass
@@ -73,7 +73,7 @@ wrong("single-precision", r"instructions are in double precision.*`cvt.f64.f32",
     swap("np.float32(0.983) * energy[i] + np.float32(0.12)", "0.983 * energy[i] + 0.12"))
 wrong("single-precision", "instructions are in double precision", "rounds at the end")(
     swap(") * energy[i] + np.float32(", " * energy[i] + "))
-wrong("single-precision", "instructions are in double precision.*what is the type of each constant", "the offset is double")(
+wrong("single-precision", "instructions are in double precision.*find the type of each constant", "the offset is double")(
     swap("np.float32(0.12)", "0.12"))
 wrong("single-precision", "element 0 is", "offset forgotten")(swap(" + np.float32(0.12)", ""))
 
@@ -111,7 +111,7 @@ def smoother(crosswise=False, guard=True, ring=True, below=True, divide=5):
     return kernel
 
 
-wrong("stencil", "never written.*which does cuda.grid", "crosswise")(smoother(crosswise=True))
+wrong("stencil", "never written.*returns x first", "crosswise")(smoother(crosswise=True))
 wrong("stencil", "illegal address|race: ", "no guard")(smoother(guard=False))
 wrong("stencil", "first and the last column are neighbours|counts as 0", "no ring")(
     smoother(ring=False)
@@ -139,7 +139,7 @@ def own_numbering_crosswise(values, out):
         i += threads
 
 
-@wrong("stencil", "the work is not shared.*each thread makes one cell")
+@wrong("stencil", "the work is not shared.*let each thread compute one cell")
 @cuda.jit
 def one_thread_for_each_row(values, out):
     rows, columns = values.shape
@@ -187,14 +187,14 @@ wrong("stencil", r"cell \[0, 1\] is", "rounds to a whole number")(swap("total / 
 
 ALL = {11, 12, 13}
 for name, answers, says in (
-    ("loses A's", ("ABAABB", ALL), "ends at 12, not at 11"),
-    ("loses nothing", ("AAABBB", ALL), "ends at 13, not at 11"),
-    ("too few steps", ("AABB", ALL), "A takes 2 steps.*load, add, store"),
+    ("loses A's", ("ABAABB", ALL), "the total is 12, not 11"),
+    ("loses nothing", ("AAABBB", ALL), "the total is 13, not 11"),
+    ("too few steps", ("AABB", ALL), "A takes 2 steps.*load, add and store"),
     ("other letters", ("XYXYXY", ALL), "letters A and B"),
-    ("10 as well", ("BAABBA", ALL | {10}), "no order ends at 10.*has loaded either 10 or"),
+    ("10 as well", ("BAABBA", ALL | {10}), "no order gives the total 10.*has loaded either 10 or"),
     ("11 missing", ("BAABBA", {12, 13}), "1 of the possible totals is missing"),
     ("right only", ("BAABBA", {13}), "2 of the possible totals are missing"),
-    ("not a set", ("BAABBA", 13), "possible is 13: write a set"),
+    ("not a set", ("BAABBA", 13), "possible is 13, but it should be a set"),
 ):
     wrong("lost-update", says, name)(*answers)
 
@@ -219,7 +219,7 @@ wrong("check-then-act", r"between -90 and -10, best\[0\] is \d", "largest size")
     swap("values[i]", "abs(values[i])"))
 
 
-@wrong("check-then-act", r"best\[0\] is \d+\.\d; the largest is 4")
+@wrong("check-then-act", r"best\[0\] is \d+\.\d, but the largest value is 4")
 @cuda.jit
 def sum_instead(values, best):
     i = cuda.grid(1)
@@ -230,7 +230,7 @@ def sum_instead(values, best):
             cuda.atomic.add(best, 0, values[k])
 
 
-@wrong("check-then-act", "no atomic was used: one thread does")
+@wrong("check-then-act", "no atomic was used, so one thread does")
 @cuda.jit
 def one_thread_for_all(values, best):
     if cuda.grid(1) == 0:

@@ -21,8 +21,8 @@ from gpucourse.wording import many
 @exercise(
     "fold",
     hints=(
-        "The idea: write `fold` with another last line. Thread `i` compares its own value with the one "
-        "`half` further on, if there is one among the first `n`.",
+        "The idea: copy the kernel that folds a sum, and change its last line. Thread `i` compares its own value "
+        "with the value `half` elements further on, if that is among the first `n`.",
         "The shape: `half = (n + 1) // 2`; if `i + half < n`, and if `values[i + half]` is closer "
         "to the target (`abs(… - target)`), then `values[i] = values[i + half]`.",
     ),
@@ -47,8 +47,8 @@ def fold(kernel):
                 memory, n, level = folded, half, level + 1
             require(
                 memory[0] == values[winner],
-                f"{many(length, 'value')}: the closest is element {winner}, and another one came out",
-                look="does every one of the first n values take part?",
+                f"with {many(length, 'value')}, the closest one is element {winner}, but the result is a different one",
+                look="let all of the first n values take part",
             )
     # Two rounds beside its pair, so that one block of the sixteen cannot do it all.
     require_parallel(kernel, 16, 64, np.ones(1009), 1009, 91.1876, items=1009, rounds=2,
@@ -63,41 +63,42 @@ def _judge_level(folded, before, n, target, case, kernel):
     require(
         n == len(before) - 1 or target not in folded[:half],
         f"{case}: a value from beyond the first n got in",
-        look="the array may be longer than n: which elements count in this level?",
+        look="the array may be longer than n, and only its first n elements count at this level",
     )
     require(
         target not in folded[:half],
         f"{case}: a value from beyond the first n got in",
-        look="with an odd n, one value has no partner",
+        look="if n is odd, one value has no partner",
     )
     wrong = np.flatnonzero(np.abs(folded[:half] - target) != np.abs(expected - target))
     if len(wrong):
         i = wrong[0]
-        pair = f"{lower[i]:.4g} and {upper[i]:.4g}" if i + half < n else f"{lower[i]:.4g} alone"
+        pair = (f"{lower[i]:.4g} or {upper[i]:.4g}, whichever is closer to the target," if i + half < n
+                else f"{lower[i]:.4g}, which has no partner,")
         # As far on the other side of all values: whatever was closer is now the other one.
         elsewhere, *_ = launched(kernel, len(before) // 64 + 1, 64, before, n, target + 1000.0, seeds=())
         opposite, *_ = launched(kernel, len(before) // 64 + 1, 64, before, n, target - 1000.0, seeds=())
         require(
             not np.array_equal(elsewhere[:half], opposite[:half]),
-            f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}; the answer stays the same "
-            "whatever `target` is",
-            look="where does the kernel read `target`, and is closer measured with abs?",
+            f"{case}: element {i} should be {pair} but is {folded[i]:.4g}, and the answer does not depend "
+            "on `target`",
+            look="compare the distances from `target`, which you compute with abs",
         )
         require(
             False,
-            f"{case}: element {i} should come from {pair}, and is {folded[i]:.4g}",
-            look="does `half` round up, and is closer measured with abs?",
+            f"{case}: element {i} should be {pair} but is {folded[i]:.4g}",
+            look="round `half` up, and compute both distances from `target` with abs",
         )
 
 
 @exercise(
     "block-max",
     hints=(
-        "The idea: `block_sums` with `max` in place of `+`. What must a thread without a value put into "
-        "its slot, so that it is never the largest, not even among negative values?",
-        "The shape: fill (`-math.inf` for a thread without a value), barrier, `n = cuda.blockDim.x`, fold "
-        "while `n > 1` with a barrier at the end of each level and outside of the `if`, and let thread 0 "
-        "write `maxima[cuda.blockIdx.x]`.",
+        "The idea: copy `block_sums`, and use `max` instead of `+`. A thread without a value must store "
+        "something that is never the largest, even if all values are negative.",
+        "The shape: store the value, or `-math.inf` if the thread has none, and call the barrier. Start with "
+        "`n = cuda.blockDim.x` and fold while `n > 1`, with a barrier outside the `if` at the end of each "
+        "level. Then let thread 0 write `maxima[cuda.blockIdx.x]`.",
     ),
 )
 def block_max(kernel):
@@ -118,24 +119,24 @@ def block_max(kernel):
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
-                look="which thread writes the result, and when?",
+                look="let one thread of each block write the result after the fold",
             )
             empty = np.flatnonzero(np.isneginf(expected) & ~np.isneginf(maxima))
             zero = np.flatnonzero(maxima == 0.0)
             require(
                 not len(zero),
-                f"{case}, maxima[{_first(zero)}] is 0, which is not among them",
-                look="what do the threads without a value write to shared memory?",
+                f"{case}, maxima[{_first(zero)}] is 0, which is none of the values",
+                look="a thread without a value must store something smaller than any value, not 0",
             )
             require(
                 not len(empty),
-                f"{case}, block {_first(empty)} has no values: its maximum must be minus infinity",
-                look="what do the threads without a value write to shared memory?",
+                f"{case}, block {_first(empty)} has no values, so its maximum must be minus infinity",
+                look="let the threads without a value store `-math.inf` in shared memory",
             )
-            require_equal(maxima, expected, case, "does every place take part in the fold?")
+            require_equal(maxima, expected, case, "let every element take part in the fold")
     require(
         counters.atomic_hottest <= 128 // 32,
-        "the answers are right, but there is no fold: all threads of a block queue at one place, which "
+        "the answers are right, but there is no fold: all threads of a block queue at one element, which "
         f"takes {counters.atomic_hottest} updates one after the other",
         look=("use one element of `places` for each thread, and one level of the fold for "
              "each halving"),
@@ -148,12 +149,11 @@ def block_max(kernel):
     require(
         # Two blocks: more than the one barrier after filling, or shuffles within the warps.
         counters.barriers > 2 or counters.warp_instructions_by_class.get("warp", 0),
-        "the answers are right, but there is no fold: one thread looks at all the places",
-        look="use seven levels, which are enough for 128 elements if all threads take part",
+        "the answers are right, but there is no fold: one thread reads all the elements",
+        look="fold in seven levels, which are enough for 128 elements if all threads take part",
     )
     require_parallel(kernel, 2, 128, np.ones(256), np.zeros(2), items=256, tree=True,
-                     look=("let all threads take part in each level, without waiting for each other's "
-                "turn"))
+                     look=("let all threads take part in each level, and never one after the other"))
 
 
 def _first(indices):

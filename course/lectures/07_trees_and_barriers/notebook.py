@@ -1,8 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## A right sum, in a queue
 #
-# Here are the 71,009 simulated muons of "Numba CUDA" again, and the sum that came out right, for which each thread adds
-# its muon's momentum to one total with an atomic. `virtualgpu.profile()` counts what the launch does. Run the cell.
+# The first cell loads the 71,009 simulated muons of "Numba CUDA" again and repeats the sum that came out right, in
+# which each thread adds its muon's momentum to one total with an atomic. `virtualgpu.profile()` counts the operations
+# of the launch. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -35,21 +36,21 @@ with virtualgpu.profile() as profile:
 print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomics:,} atomics at one address")
 
 # %% [markdown] id="the-question-stands"
-# One address can take only one update at a time. So **71,009 threads wait in a queue, and work that was meant to be
-# parallel happens one step after the other. How can a thousand threads add up without a queue?**
+# One address can be updated by only one thread at a time. So **71,009 threads wait in a queue, and work that was meant
+# to be parallel happens one step after the other. How can a thousand threads add up their values without a queue?**
 #
-# You will write two trees, break each of them, and end with the sum that libraries use, which needs 32 atomics instead
-# of 71,009.
+# You will write two trees, break each of them, and end with the kind of sum that libraries use, which needs 32 atomics
+# instead of 71,009.
 
 # %% [markdown] id="tree-predict" tags=["predict"]
 # ## 1. A tree of sums
 #
-# A **tree reduction** needs no queue, because you fold the array in the middle and add the upper half onto the lower
-# half. Then fold the half that is left, and go on until one value is left. In each fold, no two threads touch the same
-# element.
+# A **tree reduction** needs no queue. You fold the array in the middle, so that the upper half is added to the lower
+# half. Then you fold the remaining half, and continue until one value is left. In each fold, no two threads access the
+# same element.
 #
-# `half` rounds up, so that with an odd number the one in the middle stays where it is.
-# *Predict:* how many launches does it take to fold 13 numbers?
+# `half` is rounded up, so if the number of values is odd, the middle one stays where it is. *Predict:* how many
+# launches does it take to fold 13 numbers into one?
 
 # %% id="tree-guess"
 predict("tree", "3", "4", "12")
@@ -78,15 +79,15 @@ while n > 1:
 draw_levels(levels)
 
 # %% [markdown] id="tree-why" tags=["why"]
-# It takes four levels, because 13 values become 7, then 4, 2 and 1. The picture shows the muons in the first 13 events,
-# as your kernel left them after each launch. Twice as many values need only one launch more.
+# It takes four launches, one for each level, because 13 values become 7, then 4, 2 and 1. The picture shows the muons
+# in the first 13 events after each launch of your kernel. For twice as many values you need only one more launch.
 
 # %% [markdown] id="fold-task"
 # ### Exercise: fold towards the Z
 #
-# A tree works for any operation where neither order nor grouping matters. Write a fold that keeps, of the two values,
-# the one closer to `target`. If both are equally close, either will do. At the end, the first element is the mass
-# closest to that of the Z boson.
+# You can use a tree for any operation in which neither the order nor the grouping of the values matters. Write a fold
+# that keeps the one of the two values that is closer to `target`. If both are equally close, keep either of them. At
+# the end, the first element is the mass that is closest to that of the Z boson.
 
 # %% id="fold-exercise" tags=["exercise"]
 @cuda.jit
@@ -104,7 +105,7 @@ def fold_closest(values, n, target):
 check("fold", fold_closest)
 
 # %% [markdown] id="tree-then"
-# Here is the sum of all 71,009 muons, by such a tree.
+# The next cell uses such a tree to sum all 71,009 muons.
 
 # %% id="tree-real"
 def tree_sum(values):
@@ -123,11 +124,11 @@ print(f"one by one, float32:    {np.cumsum(muon_pt)[-1]:,.3f} GeV")
 print(f"exactly:                {muon_pt.sum(dtype=np.float64):,.3f} GeV")
 
 # %% [markdown] id="tree-real-why"
-# The tree also adds numbers of similar size, so it loses less to rounding than a long queue does, where small numbers
-# meet a large total. NumPy's own `sum` works in a similar way.
+# The tree also adds numbers of similar size, so it loses less to rounding than a long queue, in which small numbers are
+# added to a large total. NumPy's own `sum` works in a similar way.
 
 # %% [markdown] id="tree-broken-predict" tags=["whole", "predict"]
-# Here is a fold that *rounds down*, as many published ones do. *Predict:* for which lengths is its result right?
+# The next fold *rounds down*, as many published ones do. *Predict:* for which lengths is its result right?
 
 # %% id="tree-broken-guess" tags=["whole"]
 predict("tree-broken", "for even lengths", "for powers of two", "for all")
@@ -151,12 +152,12 @@ while n > 1:
 draw_levels(levels)
 
 # %% [markdown] id="tree-broken-why" tags=["whole", "why"]
-# It is right only for powers of two, because at every odd length the last value, drawn dashed, is dropped. Tests with
-# 64, 128 and 1024 elements all pass.
+# It is right only for powers of two. At every odd length it drops the last value, which is drawn dashed. Tests with 64,
+# 128 and 1024 elements all pass.
 
 # %% [markdown] id="tree-one-launch-predict" tags=["predict"]
-# 17 launches look wasteful, so we put the whole loop into the kernel and launch once. *Predict:* is the sum right or
-# wrong?
+# It looks wasteful to make 17 launches, so in the next cell we put the whole loop into the kernel and launch it once.
+# *Predict:* is the sum right or wrong?
 
 # %% id="tree-one-launch-guess"
 predict("tree-one-launch", "right: the loop is the same", "wrong")
@@ -184,32 +185,31 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="tree-one-launch-why" tags=["why"]
-# It is wrong, and differently wrong in each order. A thread that has finished its level goes on to the next, and reads
-# values that others have not yet added up. An atomic would not help, because no two threads write to the same element
-# at the same level. They must *wait for each other* between levels, and the end of a launch does exactly that, because
-# the next launch begins when every thread of the last one is done, in every block. In an ordinary kernel, nothing else
-# makes the whole grid wait.
+# It is wrong, and each order of the threads gives a different wrong sum. A thread that has finished its level goes on
+# to the next level, where it reads values to which other threads have not yet added anything. An atomic would not help,
+# because no two threads write to the same element at the same level. The threads must *wait for each other* between
+# levels. The end of a launch does exactly that, because the next launch begins only when every thread in every block of
+# the previous one has finished. In an ordinary kernel, nothing else makes the whole grid wait.
 
 # %% [markdown] id="shared-text"
 # ## 2. Shared memory and barriers
 #
-# Threads of *one block* can wait for each other without a new launch, because `cuda.syncthreads()` is a **barrier**,
-# where each thread stops until all threads *of its block* have arrived. They also have a small, fast memory in common,
-# the **shared memory**. Its arrays come from `cuda.shared.array(size, type)`, and their size is fixed when the kernel
-# is compiled.
+# Threads of *one block* can wait for each other without a new launch. `cuda.syncthreads()` is a **barrier**, at which
+# each thread stops until all threads *of its block* have arrived. The threads of a block also share a small, fast
+# memory, the **shared memory**. You create an array in it with `cuda.shared.array(size, type)`, and its size is fixed
+# when the kernel is compiled.
 #
-# ![A grid with two blocks. Each thread has its own local variables. Each block has a shared memory of its
-# own, which only its threads reach, and syncthreads waits for the threads of that block alone. All
-# blocks reach the one global memory, where arrays live; only the end of the launch waits for the whole
-# grid.](../img/who_sees_what.svg)
+# ![A grid with two blocks. Each thread has its own local variables. Each block has its own shared memory, which only
+# its threads can access, and syncthreads waits only for the threads of that block. All blocks can access the one global
+# memory, which holds the arrays, and only the end of the launch waits for the whole grid.](../img/who_sees_what.svg)
 #
-# So each block can fold its own 128 values down to one, without more launches, and without trips to the slow global
-# memory in between. The picture shows this with eight values.
+# So each block can fold its own 128 values into one, without more launches, and without accesses to the slow global
+# memory in between. The picture shows this for eight values.
 #
-# ![Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add what lies four
-# places on: 7, 2, 13, 3. In the second, threads 0 and 1 add what lies two places on: 20, 5. In the third,
-# thread 0 adds its neighbour: 25. A barrier after each step sees to it that a sum is complete before another
-# thread reads it.](../img/tree_reduction.svg)
+# ![Eight values 3, 1, 7, 0, 4, 1, 6, 3 in shared memory. In the first step threads 0 to 3 add the values four elements
+# further on and get 7, 2, 13, 3. In the second, threads 0 and 1 add the values two elements further on and get 20, 5.
+# In the third, thread 0 adds its neighbour and gets 25. A barrier after each step ensures that a sum is complete before
+# another thread reads it.](../img/tree_reduction.svg)
 
 # %% id="block-sums"
 THREADS = 128
@@ -243,15 +243,16 @@ while n > 1:
 print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 
 # %% [markdown] id="shared-why"
-# This takes three launches instead of 17. Note three things in the kernel.
+# This takes three launches instead of 17. Note three things about the kernel.
 #
-# - A *loose thread*, one without an element, does not leave. It stores a 0, which changes no sum, and goes on, because it has
-#   to reach the barriers like all the others.
-# - The `if` is around the *adding*, never around the barrier.
-# - The result is written by only one thread.
+# - A *loose thread*, which is a thread without an element, must not return early, because it has to reach the barriers
+#   like all the others. It stores a 0, which doesn't change any sum, and continues.
+# - The `if` encloses the *addition*, and never the barrier.
+# - Only one thread writes the result.
 
 # %% [markdown] id="barrier-predict" tags=["predict"]
-# Now we break it, and leave out the barrier after the filling. *Predict:* will the sum be wrong?
+# Now we break the kernel by leaving out the barrier after the threads have filled the shared array. *Predict:* will the
+# sum be wrong?
 
 # %% id="barrier-missing-guess"
 predict("barrier-missing",
@@ -289,14 +290,15 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why" tags=["why"]
-# In lockstep the answer is right, because on the virtual GPU all warps run at the same pace unless a schedule says
-# otherwise, and on a real one they often do. In another order, a thread adds an element that its owner has not filled
-# yet. It then reads what something else left there, because **shared memory does not start at zero**. The virtual GPU
-# fills it with absurd numbers, so that you notice. The report names the two lines that a barrier must separate.
+# In lockstep the answer is right. On the virtual GPU all warps run at the same pace unless you set a schedule, and on a
+# real GPU they often do. In a different order, a thread adds an element that its owner has not filled yet. It then
+# reads whatever was in this memory before, because **shared memory does not start at zero**. The virtual GPU fills
+# shared memory with absurd numbers, so that you notice the mistake. The report names the two lines that need a barrier
+# between them.
 
 # %% [markdown] id="early-return-predict" tags=["whole", "predict"]
-# We break it again, so that a loose thread leaves early. *Predict:* with 129 values in two blocks, which block is
-# wrong?
+# We break the kernel again, so that a loose thread returns early. *Predict:* with 129 values in two blocks, which block
+# gives a wrong sum?
 
 # %% id="early-return-guess" tags=["whole"]
 predict("early-return", "block 0", "block 1", "both")
@@ -329,13 +331,14 @@ print(d_sums.copy_to_host(), "should be", muon_pt[:128].sum(), muon_pt[128])
 print(report)
 
 # %% [markdown] id="early-return-why" tags=["whole", "why"]
-# The sum of block 1 is wrong. Block 0 is full, so its sum is right, but block 1 had one value and 127 threads that
-# left. The first two findings say that at both barriers one thread waits for threads that have ended. Every thread of a
-# block must reach a barrier. This GPU goes on anyway, but another one may not. The third finding explains the absurd
-# number, because 127 of the elements were never filled and the fold reads them.
+# The sum of block 1 is wrong. Block 0 is full, so its sum is right. In block 1, one thread had a value and the other
+# 127 returned. The first two findings say that one thread waits at each of the two barriers for threads that have
+# ended. Every thread of a block must reach a barrier. The virtual GPU continues anyway, but a real one may not. The
+# third finding explains the absurd number, because 127 elements were never filled, and the fold reads them.
 
 # %% [markdown] id="barrier-in-if-predict" tags=["whole", "predict"]
-# We break it a third time, with two lines that look as if they belonged together. *Predict:* will the sum be wrong?
+# We break the kernel a third time, by moving one line under the `if` that precedes it. *Predict:* will the sum be
+# wrong?
 
 # %% id="barrier-in-if-guess" tags=["whole"]
 predict("barrier-in-if",
@@ -369,17 +372,17 @@ print(f"{d_sums.copy_to_host().sum():,.1f} GeV")
 print(report)
 
 # %% [markdown] id="barrier-in-if-why" tags=["whole", "why"]
-# The sum is right, and the program is wrong. At the first level, half of the threads have no partner. They skip the
+# The sum is right, but the program is wrong. At the first level, half of the threads have no partner. They skip the
 # barrier, finish the loop and end, while the others wait. This is called a *divergent barrier*, and CUDA does not
-# define what happens then. A real GPU may go on, mix up two barriers, or hang. So always guard the work, and not the
-# barrier.
+# define what happens then. A real GPU may continue, confuse two barriers, or hang. So always put the `if` around the
+# work, and never around the barrier.
 
 # %% [markdown] id="block-max-task"
 # ### Exercise: the maximum of a block
 #
 # Write `block_maxima`, which sets `maxima[b]` to the largest of the values of block `b`, by folding in shared memory.
-# The check tries any length, negative values, and blocks of any size up to 128, so use `cuda.blockDim.x` for the number
-# of elements in use. `-math.inf` works in a kernel.
+# The check tries arrays of any length, negative values, and blocks of any size up to 128, so the number of elements to
+# fold is `cuda.blockDim.x`. You can use `-math.inf` in a kernel.
 
 # %% id="block-max-exercise" tags=["exercise"]
 @cuda.jit
@@ -408,10 +411,10 @@ check("block-max", block_maxima)
 # %% [markdown] id="together-text"
 # ## 3. All of it in one kernel
 #
-# This kernel combines everything so far. The grid-stride loop gives each thread a share, which it adds up alone. The
-# threads of a block fold their sums in shared memory. One thread of each block adds the block's sum to the total, with
-# an atomic. It needs one launch, works for any length, and has no race. In practice, this is how you fix the kernel
-# from the beginning.
+# The next kernel combines everything so far. With a grid-stride loop, each thread adds up its own share of the values.
+# Then the threads of a block fold their sums in shared memory, and one thread of each block adds the block's sum to the
+# total with an atomic. This takes one launch, works for any length, and has no race. In practice, you would write the
+# kernel at the top of this lesson in this way.
 
 # %% id="together"
 @cuda.jit
@@ -441,8 +444,8 @@ print(f"NumPy:   {muon_pt.sum(dtype=np.float64):12,.1f} GeV")
 print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok}")
 
 # %% [markdown] id="count-predict" tags=["predict"]
-# To find out how much better it is, we can't use the clock, because the time that a CPU takes to play a GPU says
-# nothing, so we count.
+# We want to know how much better this kernel is. We can't measure it with the clock, because the time that a CPU takes
+# to simulate a GPU says nothing about a GPU. So we count.
 #
 # *Predict:* how many atomics does each of the three versions take?
 
@@ -468,12 +471,12 @@ for name, run in versions.items():
     print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
 
 # %% [markdown] id="count-why" tags=["why"]
-# It takes 32 atomics, one for each block, instead of 71,009, and one launch instead of 17. Each muon is read once,
-# which is the minimum for a sum. Such counts often tell you *why* a kernel is slow.
+# The new kernel makes 32 atomics, one for each block, instead of 71,009, and it takes one launch instead of 17. It
+# reads each muon once, which is the minimum for a sum. Such counts often tell you *why* a kernel is slow.
 
 # %% [markdown] id="count-then"
-# A real GPU has a clock. Here are recorded times of these kernels, of one with shuffles, which "Thinking in warps"
-# explains, and of libraries, for an array far larger than any cache.
+# A real GPU has a clock. The next cell shows recorded times of these kernels, of libraries, and of a kernel with
+# shuffles, which "Thinking in warps" explains. The array was far larger than any cache.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -481,32 +484,34 @@ from gpucourse.views.measured import recorded_times
 recorded_times("reduction")
 
 # %% [markdown] id="recorded-why"
-# A launch for each level takes 4.4 times as long as the tree, as its traffic and its launches suggested. But the tree
-# itself takes 1.3 times as long as `cupy.sum`, although it also reads each number once. The same tree in C++ takes no
-# longer than the library, so the method is not the reason. The machine code shows that Numba tests the sign of every
-# index, because `values[-1]` counts from the end, and needs 20 instructions a number, where C++ needs 7. So counts
-# showed which kernel is slow, but only the clock showed how close the best one comes to what memory can do.
+# The version with a launch for each level takes 4.4 times as long as the tree in one kernel, as you would expect from
+# its memory traffic and its launches. But that tree itself takes 1.3 times as long as `cupy.sum`, although both read
+# each number once. The same tree in C++ takes no longer than the library, so the algorithm is not the reason. The
+# machine code shows that Numba tests the sign of every index, because `values[-1]` counts from the end. So Numba's
+# kernel needs 20 instructions per number, and the C++ kernel needs 7. The counts showed which kernel is slow, but only
+# the clock showed how close the best one comes to the limit of the memory.
 #
 # *Recorded rows: `reduction/launches`, `reduction/tree`, `reduction/cupy`, `reduction/cpp`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A tree adds up any number of values without a queue. With `half` rounded *up*, it is right for every length.
-# - A barrier makes the threads of one block wait for each other, and all of them must reach it. Only the end of a launch
-#   waits for the grid.
+# - A tree adds up any number of values without a queue. If `half` is rounded *up*, the tree is right for every length.
+# - A barrier makes the threads of one block wait for each other, and all of them must reach it. Only the end of a
+#   launch waits for the whole grid.
 # - Shared memory belongs to a block, and does not start at zero.
-# - In a reduction of any length, each thread adds up its share, a block folds in shared memory, and one thread per
-#   block adds the rest with an atomic.
-# - You can count launches, atomics and bytes, and the counts are the same on each run, on any machine.
+# - In a reduction of any length, each thread adds up its share, each block folds its sums in shared memory, and one
+#   thread per block adds the result to the total with an atomic.
+# - You can count launches, atomics and bytes. The counts are the same on each run and on any machine.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - The manual of Numba-CUDA on [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html).
+# - The Numba-CUDA manual on [shared memory and barriers](https://nvidia.github.io/numba-cuda/user/memory.html).
 # - Mark Harris, [Optimizing Parallel Reduction in
-#   CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf), which is the classic. It assumes
-#   powers of two, and warps whose lanes always run in step, which no longer holds, so compare it with yours.
+#   CUDA](https://developer.download.nvidia.com/assets/cuda/files/reduction.pdf), is the classic text. It assumes that
+#   lengths are powers of two and that the lanes of a warp always run in lockstep. The second is no longer true, so
+#   compare its kernels with yours.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes
@@ -521,8 +526,8 @@ recorded_times("reduction")
 # *Ten minutes late:* leave out the exercise `fold`.
 # *Ten minutes early:* ask for the minimum and the maximum of a block in one kernel.
 #
-# *Where people get stuck.* In `block-max`, they give 0 to the loose threads, and all values are negative. Let them
-# stall, because the message explains it.
+# *Where people get stuck.* In `block-max`, they let loose threads store 0, which is wrong if all values are negative.
+# Let them find this by themselves, because the message of the check explains it.
 #
 # *Frequent questions.* "Why not `cuda.reduce`?" Do use it, or CuPy's `sum`, once you know what it does. "Is a barrier
-# slow?" It is quick compared with a launch, and without it the sum is wrong.
+# slow?" It is quick compared with a launch, and without it the sum would be wrong.

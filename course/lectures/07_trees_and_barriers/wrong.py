@@ -18,15 +18,15 @@ WRONG, wrong = collection("07_trees_and_barriers")
 
 # --- fold ---------------------------------------------------------------------------------------
 
-wrong("fold", "does `half` round up|one value has no partner|every one of the first", "half rounds down")(
+wrong("fold", "round `half` up|one value has no partner|all of the first", "half rounds down")(
     swap("(n + 1) // 2\n    if i + half < n", "n // 2\n    if i < half"))
 wrong("fold", "a value from beyond the first n got in.*no partner", "middle one has a partner")(
     swap("+ half < n", "< half"))
 wrong("fold", "a value from beyond the first n got in.*|race: ", "uses the whole array")(
     swap(" < n and abs", " < values.size and abs"))
-wrong("fold", "should come from .*closer measured with abs", "without abs")(
+wrong("fold", "should be .*which you compute with abs", "without abs")(
     swap("abs(values[i + half] - target) < abs(values[i] - target)", "values[i + half] - target < values[i] - target"))
-wrong("fold", "should come from", "keeps the farther")(swap("target) < abs(", "target) > abs("))
+wrong("fold", "should be .*, but is", "keeps the farther")(swap("target) < abs(", "target) > abs("))
 
 
 @wrong("fold", "race: ")
@@ -132,8 +132,8 @@ def one_thread_looks_at_all(values, maxima):
 
 for name, answer, says in (
     ("no shared memory", one_thread_per_block, "shared memory was not used"),
-    ("no fold", one_thread_looks_at_all, "one thread looks at all the places"),
-    ("threads without a value bring 0", block_maxima(loose=0.0), "is 0, which is not among.*threads without a value"),
+    ("no fold", one_thread_looks_at_all, "one thread reads all the elements"),
+    ("threads without a value bring 0", block_maxima(loose=0.0), "is 0, which is none of.*thread without a value"),
     ("no barrier after filling", block_maxima(fill_barrier=False), "race: .*shared memory"),
     ("no barrier between levels", block_maxima(level_barrier=False), "race: .*shared memory"),
     ("powers of two only", block_maxima(down=True), r"in blocks of (96|33), element \d+ is"),
@@ -163,13 +163,13 @@ def one_thread_with_barriers(values, maxima):
 
 
 # Built for the example: its target, values that are all positive or all negative, one block.
-wrong("fold", "should come from", "the target of the example")(
+wrong("fold", "should be .*, but is", "the target of the example")(
     swap("abs(values[i + half] - target) < abs(values[i] - target)",
          "abs(values[i + half] - 91.1876) < abs(values[i] - 91.1876)"))
-wrong("fold", "should come from", "of values that are positive")(
+wrong("fold", "should be .*, but is", "of values that are positive")(
     swap("abs(values[i + half] - target) < abs(values[i] - target)",
          "abs(abs(values[i + half]) - target) < abs(abs(values[i]) - target)"))
-wrong("fold", "should come from", "the larger one")(
+wrong("fold", "should be .*, but is", "the larger one")(
     swap("abs(values[i + half] - target) < abs(values[i] - target)", "values[i + half] > values[i]"))
 
 
@@ -187,7 +187,7 @@ wrong("block-max", "of both signs, in blocks of 64, element 0 is", "of values th
     swap("= place[0]", "= -abs(place[0])"))
 
 
-@wrong("block-max", "there is no fold: all threads of a block queue at one place")
+@wrong("block-max", "there is no fold: all threads of a block queue at one element")
 @cuda.jit
 def all_queue_at_one_place(values, maxima):
     largest = cuda.shared.array(1, float64)

@@ -14,8 +14,8 @@ from gpucourse.wording import is_not, many, number
 @exercise(
     "estimate",
     hints=(
-        "The idea: each thread has its own estimate, four times its hits divided by its points. π is their "
-        "mean, and their scatter tells how far the mean may be off.",
+        "The idea: each thread has its own estimate, four times its hits divided by its points. π is the "
+        "mean of these estimates, and its error follows from their spread.",
         "The shape: `each = 4 * hits / points`, `each.mean()`, and `each.std(ddof=1)` divided by "
         "the root of the number of threads.",
     ),
@@ -27,7 +27,7 @@ def estimate(estimate):
         hits = random.binomial(points, math.pi / 4, threads)
         given = hits.copy()
         pi, error = pair(estimate(given, points), "two numbers: π and its error",
-                         "`return pi, error`, two numbers")
+                         "`return pi, error`, which are two numbers")
         each = 4 * hits / points
         case = f"with {many(threads, 'thread')} of {many(points, 'point')}"
         require(
@@ -39,7 +39,7 @@ def estimate(estimate):
         require(
             not np.isclose(error, each.std(ddof=1)),
             f"{case}, {error:.3g} is the spread of single threads, not the error of their mean",
-            look="divide the spread by the square root of their number",
+            look="divide the spread by the square root of the number of threads",
         )
         require(
             np.isclose(error, right),
@@ -53,8 +53,8 @@ def estimate(estimate):
 @exercise(
     "counter",
     hints=(
-        "The idea: number the draws, not the threads. Each point needs two draws. Which two numbers belong "
-        "only to point `i`?",
+        "The idea: number the draws, not the threads. Each point needs two draws, so find two numbers that "
+        "belong only to point `i`.",
         "The shape: in the loop of `fill`, `random(key, 2 * i)` for x and `random(key, 2 * i + 1)` "
         "for y.",
     ),
@@ -74,9 +74,9 @@ def counter(kernel):
         for (blocks, threads), points in zip(shapes[1:], found[1:], strict=True):
             require(
                 np.array_equal(found[0], points),
-                f"with {many(n, 'point')}, a launch of [{blocks}, {threads}] gives other points than one "
+                f"with {many(n, 'point')}, a launch of [{blocks}, {threads}] gives different points from one "
                 f"of {list(shapes[0])}",
-                look="is the counter the index of the element, or that of the thread?",
+                look="compute the counter from the index of the element, not from the index of the thread",
             )
         x, y = found[0]
         _require_once(x, y)
@@ -89,7 +89,7 @@ def counter(kernel):
         other = launched(kernel, 2, 64, np.uint64(100), np.zeros(n), np.zeros(n), seeds=())[1]
         require(
             n == 0 or not np.array_equal(other, x),
-            "another key gives the same points",
+            "a different key gives the same points",
             look="draw both coordinates with `random(key, …)`",
         )
         for name, values in (("x", x), ("y", y)):
@@ -116,9 +116,9 @@ def _require_once(x, y):
     twice = x.size + y.size - np.unique(np.concatenate([x, y])).size
     require(
         not twice,
-        f"with {many(x.size, 'point')}, {twice} of the {2 * x.size} numbers come twice",
-        look=("list the counters of points 0, 1 and 2 and of the last point: does each "
-             "counter occur only once?"),
+        f"with {many(x.size, 'point')}, {twice} of the {2 * x.size} numbers occur twice",
+        look=("list the counters of points 0, 1 and 2 and of the last point, and check that each "
+             "counter occurs only once"),
     )
 
 
@@ -131,15 +131,15 @@ def _require_drawn(name, values, key, case):
     neighbour = next((k for k in (key + 1, key - 1) if _drawn(values[[i]], k)[0]), None)
     require(
         neighbour is None,
-        f"{case}, {name}[{i}] was drawn with the key {neighbour}, not with {key}: a run with the "
+        f"{case}, {name}[{i}] was drawn with the key {neighbour}, not with {key}, so a run with the "
         "other key uses the same numbers again",
         look="use one key for both coordinates, and different counters",
     )
     require(
         False,
         f"{case}, {name}[{i}] is {number(values[i], 4)}, which random({key}, …) gives for no counter near "
-        "0: it is not a number drawn for this point",
-        look=("a value computed from `i` or from the other coordinate is not random: draw "
+        "0, so it was not drawn for this point",
+        look=("a value computed from `i` or from the other coordinate is not random. Draw "
              "each coordinate with `random(key, …)` and its own counter"),
     )
 
@@ -173,10 +173,10 @@ def _drawn(values, key):
 @exercise(
     "chi-square",
     hints=(
-        "The idea: count how many values fall into each bin (`np.bincount` of `values * bins`, cut "
-        "to whole numbers), also where none does, and put the counts into the formula.",
+        "The idea: count the values in each bin with `np.bincount` of `values * bins`, rounded down to "
+        "whole numbers. Include the empty bins, and put the counts into the formula.",
         "The shape: `counts = np.bincount((values * bins).astype(int), minlength=bins)`, "
-        "`each = values.size / bins`, then χ², then z.",
+        "`each = values.size / bins`, and then compute χ² and z.",
     ),
 )
 def chi_square(chi_square_z):
@@ -192,7 +192,7 @@ def chi_square(chi_square_z):
         for bins in (16, 2, 33):
             given = values.copy()
             got = chi_square_z(given, bins)
-            require(got is not None, "the function returns None", look=("does the function return `z`?"))
+            require(got is not None, "the function returns None", look=("end the function with `return z`"))
             counts = np.bincount((values * bins).astype(int), minlength=bins)
             each = values.size / bins
             chi = ((counts - each) ** 2 / each).sum()
@@ -205,13 +205,13 @@ def chi_square(chi_square_z):
             )
             require(
                 not np.isclose(got, abs(right)) or right >= 0,
-                f"{case}, z is {number(got)}; it should be negative",
-                look="keep the sign: a negative z means that the counts are too even",
+                f"{case}, z is {number(got)}, but it should be negative",
+                look="keep the sign, because a negative z means that the counts are too even",
             )
             require(
                 np.isclose(got, right),
                 f"{case}, z {is_not(got, right)}",
-                look="does every bin count, including the empty ones, and is e = n/b?",
+                look="count every bin, including the empty ones, and use e = n/b",
             )
             _require_as_given(given, values, "values", case)
 
@@ -219,6 +219,6 @@ def chi_square(chi_square_z):
 def _require_as_given(given, before, name, case):
     require(
         np.array_equal(given, before),
-        f"{case}, the answer is right, but `{name}` has changed, which is an input",
-        look=f"`{name} *= …`, `{name}[…] = …` and `{name}.sort()` change it: make a new array",
+        f"{case}, the answer is right, but the input `{name}` has changed",
+        look=f"`{name} *= …`, `{name}[…] = …` and `{name}.sort()` change the array, so make a new array",
     )

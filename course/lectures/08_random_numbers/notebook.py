@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Which of these errors is true?
 #
-# Throw points into a square and count those inside the quarter circle, whose share of all points is about π/4. Here
-# 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about ±0.003. Run the cell,
-# which does this five times, each time with a different seed.
+# You can estimate π by throwing random points into a square, because a share of about π/4 of them falls inside the
+# quarter circle. Here 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about
+# ±0.003. Run the cell, which does this five times, each time with a different seed.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -66,18 +66,18 @@ for seed in same_seed:
     print(f"π = {pi:.4f} ± {expected_error:.4f}; off by {abs(pi - math.pi) / expected_error:6.1f} errors")
 
 # %% [markdown] id="the-question-stands"
-# There is no error, no warning and no race, and each number is a fine random number. Yet the estimates miss π by 14 to
-# 142 times the error that they claim. **Where did 262,144 points go?**
+# There is no error, no warning and no race, and each number is a perfectly good random number. Yet the estimates miss π
+# by 14 to 142 times the error that they claim. **What is wrong with the 262,144 points?**
 
 # %% [markdown] id="the-way" tags=["whole"]
-# You will see how streams of random numbers go wrong, how to make good ones, and how to test them, because looking at
-# them isn't enough.
+# You will see how streams of random numbers go wrong, how to create good ones, and how to test them, because you cannot
+# judge them by eye.
 
 # %% [markdown] id="same-predict" tags=["predict"]
 # ## 1. The same seed for all
 #
-# A generator is a machine that goes from one state to the next, always in the same way. *Predict:* with
-# one seed for all threads, how many different values are there among the 4,096 `hits`?
+# A generator is a machine that goes from one state to the next, always in the same way. *Predict:* if all threads have
+# the same seed, how many different values are there among the 4,096 `hits`?
 
 # %% id="same-guess"
 predict("same",
@@ -90,15 +90,15 @@ print("different values:", np.unique(hits).size)
 print("spread of the threads' own estimates:", np.std(4 * hits / POINTS))
 
 # %% [markdown] id="same-why" tags=["why"]
-# There is only one, because every thread threw *the same* 64 points. So the true error is that of 64 points and not of
-# 262,144. If you took the spread between the threads as your error, you would even claim ±0.
+# There is only one, because every thread threw *the same* 64 points. So the true error is that of 64 points and not
+# that of 262,144. If you computed the error from the differences between the threads, you would even claim ±0.
 
 # %% [markdown] id="same-then"
 # ### Exercise: an estimate with its error
 #
-# If threads *are* independent, the spread of their results gives the error, without any formula about circles. Write
-# `estimate(hits, points)`, which returns π and its standard error. This is the standard deviation of the threads' own
-# estimates (`ddof=1`), divided by the square root of their number.
+# If the threads *are* independent, you can compute the error from the spread of their results, without any formula
+# about circles. Write `estimate(hits, points)`, which returns π and its standard error. The standard error is the
+# standard deviation of the threads' own estimates (`ddof=1`), divided by the square root of the number of threads.
 
 # %% id="estimate-exercise" tags=["exercise"]
 def estimate(hits, points):
@@ -167,25 +167,26 @@ def draw_streams(seeds, title):
 draw_streams(side_by_side, "seeds 1, 2, 3, …")
 
 # %% [markdown] id="neighbours-why" tags=["why"]
-# The estimate is bad, because small seeds have few bits set, and this generator needs several steps to spread them. So
-# the first numbers are all close to 0, and the second ones come in stripes. A generator promises much about the numbers
-# *along* one stream, and nothing about numbers *across* streams with related seeds.
+# The estimate is bad. Small seeds have few bits set, and this generator needs several steps to spread them over the
+# state. So the first numbers are all close to 0, and the second numbers form stripes. A generator promises much about
+# the numbers *along* one stream, but nothing about numbers *across* streams with related seeds.
 #
-# Skipping the first thousand numbers helps a little and proves nothing. A hash is better, because it
-# scrambles the seeds until neighbours have nothing in common.
+# If you skip the first thousand numbers, the estimate improves a little, but you still don't know whether it is right.
+# It is better to hash the seeds, because a hash scrambles them until neighbours have nothing in common.
 
 # %% [markdown] id="mix-predict" tags=["predict"]
 # ## 3. Streams that are kept apart
 #
-# ![A generator is one long sequence of numbers; each thread takes a stretch of it. With the same seed in every
-# thread all stretches are the same one: every thread computes the same numbers. With starts drawn at random or
-# side by side, stretches may overlap: some numbers count twice. With streams that are kept a fixed long way
-# apart, 2 to the power of 64 numbers for xoroshiro128+, no stretch reaches the next.](../img/random_streams.svg)
+# ![A generator is one long sequence of numbers; each thread takes a stretch of it. With the same seed in every thread
+# all stretches are the same one: every thread computes the same numbers. With starts drawn at random or side by side,
+# stretches may overlap: some numbers count twice. With streams that start a fixed long distance apart, 2 to the power
+# of 64 numbers for xoroshiro128+, no stretch reaches the next.](../img/random_streams.svg)
 #
-# Numba includes xoroshiro128+, whose states `create_xoroshiro128p_states(threads, seed)` places 2⁶⁴ numbers apart, so
-# that no thread ever reaches another's numbers. Each thread has a state in memory, and each draw advances it.
+# Numba includes the generator xoroshiro128+. `create_xoroshiro128p_states(threads, seed)` places the states of the
+# threads 2⁶⁴ numbers apart, so that no thread ever reaches another thread's numbers. Each thread has a state in memory,
+# and each draw advances this state.
 #
-# *Predict:* if the kernel is launched twice, does it find the same hits, or others?
+# *Predict:* if you launch the kernel twice, do you get the same hits or different ones?
 
 # %% id="xoroshiro-guess"
 predict("xoroshiro", "the same: the seeds are the same", "others")
@@ -215,18 +216,20 @@ for launch in (1, 2):
     print(f"launch {launch}: {hits[:8]} …  π = {4 * hits.mean() / POINTS:.4f} ± {expected_error:.4f}")
 
 # %% [markdown] id="xoroshiro-why" tags=["why"]
-# It finds others, because the states advanced and stayed in memory for the next launch. You need that here, but it
-# means that a result depends on all launches before it, and on *how many threads* there were, because thread 5's
-# numbers belong to thread 5. With another launch shape, other elements get them.
+# You get different hits, because the first launch advanced the states, and they stayed in memory for the second launch.
+# Here this is what you need, but it means that a result depends on all earlier launches. It also depends on *how many
+# threads* there were, because thread 5's numbers belong to thread 5. With a different launch shape, other elements get
+# these numbers.
 
 # %% [markdown] id="counter-predict" tags=["predict"]
 # ## 4. No state at all
 #
-# A **counter-based** generator has no state, because it is a function `random(key, counter)` that scrambles its two
-# arguments. Number 1,000,000 costs as much as number 0, and it doesn't matter which thread asks. Philox and Threefry
-# are such generators, made for GPUs. Here is a small one of the same kind, the scrambling function of SplitMix64.
+# A **counter-based** generator has no state. It is a function `random(key, counter)` that scrambles its two arguments.
+# Number 1,000,000 costs as much as number 0, and it doesn't matter which thread computes it. Philox and Threefry are
+# generators of this kind that were made for GPUs. The next cell contains a small one, which uses the scrambling
+# function of SplitMix64.
 #
-# *Predict:* if three launches of different shapes fill an array, do all three give the same numbers?
+# *Predict:* three launches of different shapes fill an array. Do all three give the same numbers?
 
 # %% id="counter-guess"
 predict("counter", "the same", "others: each shape has other threads")
@@ -259,13 +262,15 @@ for blocks, threads in ((1, 96), (200, 64), (64, 256)):
 
 # %% [markdown] id="counter-why" tags=["why"]
 # All three give the same numbers, bit for bit, because a number belongs to the *element* and not to the thread. You can
-# repeat the results on any device and with any launch. You must make sure of one thing: **never use a counter twice with the same key**.
+# repeat the results on any device and with any launch. You must only make sure of one thing: **never use a counter
+# twice with the same key**.
 
 # %% [markdown] id="counter-then"
 # ### Exercise: points by counter
 #
-# Write the kernel `points`, which draws `x[i]` and `y[i]` for every `i` from `random(key, …)`, in a grid-stride loop.
-# Every launch must give the same points and use no number twice, so point `i` needs two counters of its own.
+# Write the kernel `points`, which draws `x[i]` and `y[i]` for every `i` with `random(key, …)`, in a grid-stride loop.
+# Every launch must give the same points, and no number may be used twice, so each point `i` needs two counters of its
+# own.
 
 # %% id="counter-exercise" tags=["exercise"]
 @cuda.jit
@@ -283,13 +288,13 @@ check("counter", points)
 # %% [markdown] id="tests-text"
 # ## 5. Test them
 #
-# A test of randomness counts something whose distribution is known, and measures how far off it is. The simplest test sorts
-# the numbers into bins. With $n$ numbers and $b$ bins, each should have $e = n/b$, and
+# A test of randomness counts something whose distribution is known, and measures how far the counts are from what you
+# expect. The simplest test sorts the numbers into bins. With $n$ numbers and $b$ bins, each bin should have about
+# $e = n/b$ numbers, and
 #
 # $$\chi^2 = \sum_k \frac{(\text{count}_k - e)^2}{e}$$
 #
-# should be about $b - 1$, give or take $\sqrt{2(b-1)}$. So $z = (\chi^2 - (b - 1)) / \sqrt{2(b - 1)}$ should be a few
-# units at most, *on either side*, because counts that are too even are not random either.
+# should be about $b - 1$, give or take $\sqrt{2(b-1)}$. So $z = (\chi^2 - (b - 1)) / \sqrt{2(b - 1)}$ should be at most a few units away from 0. A large negative $z$ is also a bad sign, because counts that are too even are not random.
 #
 # ### Exercise: how far off?
 #
@@ -311,10 +316,10 @@ def chi_square_z(values, bins):
 check("chi-square", chi_square_z)
 
 # %% [markdown] id="autopsy-predict" tags=["predict"]
-# Each of these four methods gives 4,096 streams of 16 numbers. We test *along* the streams, with all numbers of 16
-# streams that are far apart, and *across* them, with the first number of all streams.
+# The next cell compares four methods, each of which gives 4,096 streams of 16 numbers. We test *along* the streams,
+# using all numbers of 16 streams that are far apart, and *across* them, using the first number of every stream.
 #
-# *Predict:* which of the four pass both, in the table that your `chi_square_z` makes?
+# *Predict:* the table is computed with your `chi_square_z`. Which of the four methods pass both tests?
 
 # %% id="autopsy-guess"
 predict("autopsy", "all four", "the last only", "the last two")
@@ -340,22 +345,22 @@ for name, numbers in specimens.items():
     print(f"{name:20}{along:10.1f}{across:10.1f}")
 
 # %% [markdown] id="autopsy-why" tags=["why"]
-# The last two pass both tests. In the first two each stream looks perfect by itself, but they fail across streams,
-# which is the direction in which a launch adds up.
+# The last two methods pass both tests. In the first two, each stream looks perfect by itself, but the streams fail the
+# test across. That is the direction in which a launch adds up its results.
 
 # %% [markdown] id="autopsy-then"
-# Here are the scrambled seeds, drawn like those before.
+# The next picture shows the scrambled seeds in the same way as the earlier picture showed the seeds side by side.
 
 # %% id="scrambled-picture"
 draw_streams(spread_out, "scrambled seeds")
 
 # %% [markdown] id="scrambled-why"
-# A passed test proves little, because among a hundred z-scores one beyond 3 is no cause for alarm, but one of several
-# hundred is. Serious test suites, such as TestU01 and PractRand, run hundreds of tests on terabytes. xorshift64 itself
-# fails some of them, so in your work use Philox, Threefry or a xoshiro, and test *how you use it*, that is, the
-# streams.
+# A passed test proves little, and a failed one may be chance. Among a hundred z-scores, one beyond 3 is no cause for
+# alarm, but a z-score of several hundred is. Serious test suites, such as TestU01 and PractRand, run hundreds of tests
+# on terabytes of numbers. xorshift64 itself fails some of them. So in your work use Philox, Threefry or a xoshiro
+# generator, and test *how you use it*, that is, the streams.
 #
-# Here is the reason for all this work.
+# The last picture shows why this work pays off.
 
 # %% id="convergence"
 sizes = 4 ** np.arange(1, 6)  # threads
@@ -379,16 +384,17 @@ Picture(figure, "Typical error of π over 32 runs against the number of points, 
                 f"stays at about {np.mean(errors['the same seed']):.2f}.")
 
 # %% [markdown] id="convergence-why"
-# With good streams, the error falls as 1/√N, so four times the points give half the error. With the same seed it stays
-# at the error of 64 points. When an error does not fall as 1/√N, suspect the streams.
+# With good streams, the error falls as 1/√N, so four times as many points halve the error. With the same seed in every
+# thread, the error stays at that of 64 points. If an error does not fall as 1/√N, suspect the streams.
 
 # %% [markdown] id="jax-text" tags=["predict"]
 # ## 6. Keys in JAX
 #
-# JAX's generator is Threefry, which is also counter-based. You hold a key, `split` makes new keys, and
-# `fold_in(key, i)` makes one for each number `i`. There is no state and so no order, and the same key gives the same
-# numbers wherever you use it. Using a key twice is the old mistake in a new form, which JAX can look out for.
-# *Predict:* does it complain while it compiles `point`, or when it has the numbers?
+# JAX's generator is Threefry, which is also counter-based. You hold a key, `split` makes new keys from it, and
+# `fold_in(key, i)` makes a new key for each number `i`. There is no state, so the order of the calls does not matter,
+# and the same key gives the same numbers wherever you use it. If you use a key twice, you repeat the mistake of the
+# counters, but JAX can check for it. *Predict:* does JAX complain while it compiles `point`, or when it has the
+# numbers?
 
 # %% id="key-reuse-guess"
 predict("key-reuse", "while it compiles", "when it has the numbers")
@@ -407,9 +413,9 @@ with jax.debug_key_reuse(True):
     point(jax.random.key(2026))
 
 # %% [markdown] id="key-reuse-why" tags=["why"]
-# JAX complains while it compiles, with `argument 0 is already consumed`, because it sees in the list of operations that a
-# key is used twice, before there is any number. Without the watch, x and y are equal, and every point is on the diagonal. The watch is off unless
-# you ask for it, so ask for it while you develop.
+# JAX complains while it compiles, with `argument 0 is already consumed`. It records the operations of `point` before
+# there are any numbers, and sees in them that a key is used twice. Without this check, x and y are equal, and every
+# point is on the diagonal. The check is off by default, so turn it on while you develop.
 
 # %% id="keys"
 for_x, for_y = jax.random.split(jax.random.key(2026))
@@ -419,25 +425,27 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - The same seed in every thread means the same numbers in every thread, so there are only as many different points as
-#   one thread throws.
-# - Seeds side by side give related streams, so scramble the seeds, or keep streams a known distance apart.
-# - A counter-based generator has no state, so a number belongs to an element, for every launch and every device, if you
-#   never use a counter twice.
-# - Test streams along and across, and check that the error falls as 1/√N.
-# - In JAX, use each key once, and split it if you need more.
+# - If every thread has the same seed, every thread draws the same numbers, so there are only as many different points
+#   as one thread throws.
+# - Seeds that are next to each other give related streams, so hash the seeds, or use streams that are a known distance
+#   apart.
+# - A counter-based generator has no state, so each number belongs to an element, for every launch and every device.
+#   Never use a counter twice with the same key.
+# - Test streams both along and across, and check that the error falls as 1/√N.
+# - In JAX, use each key only once, and split it if you need more keys.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - Salmon and others, [Parallel random numbers: as easy as 1, 2, 3](https://doi.org/10.1145/2063384.2063405) of 2011,
-#   on Philox and Threefry.
+# - Salmon and others, [Parallel random numbers: as easy as 1, 2, 3](https://doi.org/10.1145/2063384.2063405) (2011),
+#   the paper on Philox and Threefry.
 # - Blackman and Vigna, [Scrambled linear pseudorandom number generators](https://doi.org/10.1145/3460772), and
 #   their [page on xoshiro and xoroshiro](https://prng.di.unimi.it).
-# - Numba-CUDA: [random number generation](https://nvidia.github.io/numba-cuda/user/random.html).
-# - JAX: [pseudorandom numbers](https://docs.jax.dev/en/latest/random-numbers.html), and
-#   [the design behind them](https://docs.jax.dev/en/latest/jep/263-prng.html).
-# - NumPy: [parallel random number generation](https://numpy.org/doc/stable/reference/random/parallel.html).
+# - The Numba-CUDA manual on [random number generation](https://nvidia.github.io/numba-cuda/user/random.html).
+# - The JAX manual on [pseudorandom numbers](https://docs.jax.dev/en/latest/random-numbers.html), and [the design behind
+#   them](https://docs.jax.dev/en/latest/jep/263-prng.html).
+# - The NumPy manual on [parallel random number
+#   generation](https://numpy.org/doc/stable/reference/random/parallel.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes
@@ -450,16 +458,18 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # | 25-36 | section 5; `chi-square` |
 # | 36-40 | section 6 |
 #
-# *Ten minutes late:* leave out the exercise `chi-square`, and show the table of the autopsy from `solutions/`.
+# *Ten minutes late:* leave out the exercise `chi-square`, and show the table that compares the four methods from
+# `solutions/`.
 #
-# *Where people get stuck.* In `counter`, they take `i` and `i + 1`, and then two points share a number. Draw three points
-# and their counters on the board. In `chi-square`, they give 1.0 its own bin, but [0, 1) has no 1.0.
+# *Where people get stuck.* In `counter`, they take `i` and `i + 1`, and then neighbouring points share a number. Draw
+# three points and their counters on the board. In `chi-square`, they make an extra bin for 1.0, but [0, 1) does not
+# contain 1.0.
 #
 # *Frequent questions.* "Why not seed with the time?" Then nobody can repeat the result, and threads that start together
 # get the same seed. "Is `np.random` on the host not enough?" It is enough for a few million numbers. More numbers take
 # long to copy, because the link to the device has tens of times less bandwidth than the device's memory. "Can all
-# threads have random seeds?" If n streams of length L start in a period P, the chance of an overlap is about n²L/P.
-# That is negligible for 2¹²⁸ and too much for 2³².
+# threads have random seeds?" If n streams of length L start at random positions in a period P, the chance of an overlap
+# is about n²L/P. That is negligible for P = 2¹²⁸ but too large for P = 2³².
 #
 # *What goes wrong.* On a real GPU the numbers are the same, because they are integers. Only sums of floats may differ
 # in the last digits.

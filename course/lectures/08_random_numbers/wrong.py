@@ -15,7 +15,7 @@ WRONG, wrong = collection("08_random_numbers")
 # --- estimate -----------------------------------------------------------------------------------
 
 
-@wrong("estimate", "the spread of single threads.*root of their number")
+@wrong("estimate", "the spread of single threads.*root of the number of threads")
 def spread_of_one(hits, points):
     each = 4 * hits / points
     return each.mean(), each.std(ddof=1)
@@ -39,7 +39,7 @@ def forgets_the_four(hits, points):
     return each.mean(), each.std(ddof=1) / math.sqrt(hits.size)
 
 
-@wrong("estimate", "the answer is right, but `hits` has changed.*make a new array")
+@wrong("estimate", "the answer is right, but the input `hits` has changed.*make a new array")
 def sorts_the_hits(hits, points):
     hits.sort()
     each = 4 * hits / points
@@ -74,12 +74,12 @@ def points(counters):
     return kernel
 
 
-wrong("counter", "numbers come twice", "one counter for both")(points(lambda i, me, turn: (i, i)))
-wrong("counter", "numbers come twice", "neighbours share")(points(lambda i, me, turn: (i, i + 1)))
-wrong("counter", "of the element, or that of the thread", "by thread and turn")(
+wrong("counter", "numbers occur twice", "one counter for both")(points(lambda i, me, turn: (i, i)))
+wrong("counter", "numbers occur twice", "neighbours share")(points(lambda i, me, turn: (i, i + 1)))
+wrong("counter", "of the element, not from the index of the thread", "by thread and turn")(
     points(lambda i, me, turn: (1000 * me + turn, 1000 * me + turn + 1))
 )
-wrong("counter", "come twice|of the thread", "by turn alone")(
+wrong("counter", "occur twice|of the thread", "by turn alone")(
     points(lambda i, me, turn: (turn, turn + 1))
 )
 
@@ -104,7 +104,7 @@ def every_fourth_thread_draws(key, x, y):
             y[i] = random(key, 2 * i + 1)
 
 
-wrong("counter", "another key gives the same points", "ignores the key")(
+wrong("counter", "a different key gives the same points", "ignores the key")(
     swap("key, 2 * i)\n        y[i] = random(key", "1, 2 * i)\n        y[i] = random(1"))
 wrong("counter", "was never written", "one point each")(
     swap("for i in range(cuda.grid(1), x.size, cuda.gridsize(1))", "i = cuda.grid(1)\n    if i < x.size"))
@@ -139,7 +139,7 @@ OTHER_COUNTERS = {
     "from the top": second(lambda key, i, n, x: random(key, -1 - i)),
 }
 
-wrong("counter", "points, .* of the .* numbers come twice.*and of the last", "4,096 counters in all")(
+wrong("counter", "points, .* of the .* numbers occur twice.*and of the last", "4,096 counters in all")(
     swap("random(key, 2 * i)\n        y[i] = random(key, 2 * i + 1)",
          "random(key, 2 * i % 4096)\n        y[i] = random(key, (2 * i + 1) % 4096)"))
 wrong("counter", r"\[1, 32\], x\[2048\] was never written", "64 points each at most")(
@@ -175,7 +175,7 @@ def all_bins_free(values, bins):
     return (chi_square(values, bins) - bins) / math.sqrt(2 * bins)
 
 
-@wrong("chi-square", "the answer is right, but `values` has changed.*make a new array")
+@wrong("chi-square", "the answer is right, but the input `values` has changed.*make a new array")
 def scales_the_values(values, bins):
     values *= bins
     each = values.size / bins

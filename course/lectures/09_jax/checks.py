@@ -17,10 +17,10 @@ from gpucourse.wording import many
 @exercise(
     "pad",
     hints=(
-        "The idea: which elements count? Compare the numbers of all elements with `n`: that gives "
+        "The idea: find the elements that count. If you compare the index of every element with `n`, you get "
         "an array of True and False of fixed length.",
         "The shape: `counts = jnp.arange(values.size) < n`, then `jnp.sum(values, where=counts)`, "
-        "divided by how many there are.",
+        "divided by the number of elements that count.",
     ),
 )
 def pad(mean):
@@ -49,7 +49,7 @@ def pad(mean):
             require(
                 np.isclose(got, right, rtol=1e-4),
                 f"{case}, the mean {is_not(got, right)}",
-                look="which elements do you add, and by what do you divide the sum?",
+                look="add only the first n elements, and divide the sum by n",
             )
     require(
         len(traced) == 2,
@@ -57,16 +57,16 @@ def pad(mean):
         look="treat `n` as an ordinary argument",
     )
     require_all_at_once(mean, jax.numpy.ones(64), 5,
-                        look=("use `jnp.sum(values, where=…)`, which adds up all elements that count"))
+                        look=("use `jnp.sum(values, where=…)`, which adds up all elements that count at once"))
 
 
 @exercise(
     "at-add",
     hints=(
-        "The idea: the bin is the whole number below the value. Make sure that values outside add "
-        "nothing, wherever they would land.",
-        "The shape: `inside = (metres >= 0) & (metres < bins)`; the bin of what is outside may be 0, "
-        "because you add `inside` as a number: `counts.at[k].add(inside.astype(jnp.int32))`.",
+        "The idea: the bin is the value rounded down to a whole number. Make sure that values outside add "
+        "nothing, whatever their bin is.",
+        "The shape: `inside = (metres >= 0) & (metres < bins)`. A value outside may have the bin 0, "
+        "because you add `inside` as a number, with `counts.at[k].add(inside.astype(jnp.int32))`.",
     ),
 )
 def at_add(landing_counts):
@@ -74,7 +74,7 @@ def at_add(landing_counts):
     import jax
     import jax.numpy as jnp
 
-    require(callable(landing_counts), f"this is {a_or_an(type(landing_counts).__name__)}, no function")
+    require(callable(landing_counts), f"this is {a_or_an(type(landing_counts).__name__)}, not a function")
     compiled = jax.jit(landing_counts, static_argnums=1)  # also if the decorator is gone
     random = np.random.default_rng(82)
     for bins in (7, 1, 40):
@@ -96,25 +96,25 @@ def at_add(landing_counts):
             below = np.count_nonzero((metres < 0) & (metres > -bins))
             surplus = int(got.sum() - expected.sum())
             where = (
-                "values below 0 or beyond the last bin: where do they land? -0.3 cut to a whole "
-                "number is 0, and -1 is the last bin"
+                "find the bin of values below 0 and beyond the last bin. -0.3 truncated to a whole "
+                "number is 0, and index -1 is the last bin"
                 if below and surplus > 0
-                else "bin k counts from k up to, but without, k + 1; one index may come often"
+                else "bin k counts values from k up to, but not including, k + 1, and one index may occur often"
             )
             require(
                 False, f"{case}, bin {k} has {got[k]} instead of {expected[k]}", look=where
             )
     look = "use `counts.at[k].add(…)`, where k is an array of bins"
     found = require_all_at_once(landing_counts, jnp.ones(64), 7, static=(1,), look=look)
-    require(found["scatter-add"] + found["scatter_add"], "right, but nothing is added at an index: "
-            "every bin looks at every value", look=look)
+    require(found["scatter-add"] + found["scatter_add"], "right, but nothing is added at an index, "
+            "because every bin looks at every value", look=look)
 
 
 @exercise(
     "vmap",
     hints=(
-        "The idea: first make a function of one angle and many speeds, by `vmap` over the second "
-        "argument alone. Then apply `vmap` to that function, over the first argument.",
+        "The idea: first make a function of one angle and many speeds, with `vmap` over only the second "
+        "argument. Then apply `vmap` to that function, over the first argument.",
         "The shape: `jax.vmap(jax.vmap(distance, (None, 0)), (0, None))(angles, speeds)`.",
     ),
 )
@@ -147,7 +147,7 @@ def vmap(table, distance):
         require(
             got.shape == (rows, columns),
             f"{case} give a result of shape {got.shape}, not {(rows, columns)}",
-            look="which argument does the outer vmap map? Its axis comes first",
+            look="the axis of the outer vmap comes first in the result, so the outer vmap must map the angles",
         )
         require(
             np.allclose(got, expected, rtol=1e-4),
@@ -157,7 +157,7 @@ def vmap(table, distance):
         require(
             len(traced) <= 2,
             f"the table is right, but `distance` was called {many(len(traced), 'time')}",
-            look="use no loop: jax.vmap calls the function once for all elements",
+            look="use no loop, because jax.vmap calls the function once for all elements",
         )
     own = primitives(distance, 0.5, 20.0)
     require_all_at_once(table, angles, speeds, allowed=own["scan"] + own["while"],
@@ -170,8 +170,8 @@ def vmap(table, distance):
     hints=(
         "The idea: `jax.value_and_grad(distance)` gives the distance and its derivative at an angle. One "
         "Newton step moves the angle by the missing distance, divided by the derivative.",
-        "The shape: a function `newton(_, angle)` that returns `angle - (metres - target) / "
-        "slope`, and `jax.lax.fori_loop(0, 12, newton, angle)`.",
+        "The shape: write a function `newton(_, angle)` that returns `angle - (metres - target) / "
+        "slope`, and call `jax.lax.fori_loop(0, 12, newton, angle)`.",
     ),
 )
 def aim(aim, distance):
@@ -192,8 +192,8 @@ def aim(aim, distance):
     require(
         missed[worst] < 0.01,
         f"aimed at {targets[worst]:.1f} m, the ball comes down {missed[worst]:.2f} m away",
-        look=("each of the twelve steps subtracts the error divided by the derivative: "
-             "does yours have the right sign?"),
+        look=("each of the twelve steps subtracts the error divided by the derivative, so check "
+             "that yours has the right sign"),
     )
     require(
         float(angles.max()) < 0.75,
@@ -204,10 +204,10 @@ def aim(aim, distance):
     require(
         abs(slower - 12.0) < 0.01,
         f"with 20 m/s and a target at 12 m, the ball comes down at {slower:.2f} m",
-        look="does the function use the speed that it is given?",
+        look="use the speed that the function is given",
     )
     require(slopes, "every target is hit, but nothing computes the derivative of `distance`",
-            look="use Newton's steps, with `jax.grad(distance)` or `jax.value_and_grad(distance)`")
+            look="take Newton steps with `jax.grad(distance)` or `jax.value_and_grad(distance)`")
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def _counting(function):
     def traces(*arguments):
         traced.append(arguments)
         result = function(*arguments)
-        require(result is not None, "the function returns None", look=("does the function return `result`?"))
+        require(result is not None, "the function returns None", look=("end the function with a `return`"))
         return result
 
     return traced, jax.jit(traces)

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## At what angle must I throw?
 #
-# A ball flies through air that slows it down. There is no formula for where it lands, so a function for *one* ball
-# steps through its flight. Run the cell, which throws a thousand balls and computes how the distance changes with the
-# angle.
+# A ball flies through air that slows it down. No formula says where it lands, so a function for *one* ball computes its
+# flight step by step. Run the cell, which throws a thousand balls and computes the derivative of the distance with
+# respect to the angle.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -57,16 +57,16 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 
 # %% [markdown] id="the-question-stands"
 # The code has no loop over the thousand angles, and no formula for the derivative. **How did `distance`, a function of
-# two numbers, become one of arrays, and where did its derivative come from?**
+# two numbers, become a function of arrays, and where did its derivative come from?**
 
 # %% [markdown] id="trace-predict" tags=["predict"]
 # ## 1. Functions in, functions out
 #
-# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return another. All three begin by **tracing** your function.
-# They call it with placeholders that have a shape and a type but no value, record each operation, and transform that
-# list.
+# `jax.jit`, `jax.vmap` and `jax.grad` take a function and return a new one. All three begin by **tracing** your
+# function. They call it with placeholders that have a shape and a type but no value, record each operation in a list,
+# and transform that list.
 #
-# Here is a function that counts how often it runs. *Predict:* which of these calls make it trace again?
+# The next function counts how often it runs. *Predict:* which of these calls make JAX trace it again?
 
 # %% id="trace-guess"
 predict("trace",
@@ -99,19 +99,20 @@ for what, speed in {
     print(f"{what:24}", "traced and compiled" if traced > before else "known already")
 
 # %% [markdown] id="trace-why" tags=["why"]
-# Those with a *new type or a new shape* do, and a new trace means a new compilation, which takes from a tenth of a
+# The calls with a *new type or a new shape* do. A new trace means a new compilation, which takes from a tenth of a
 # second to minutes. A new value needs neither.
 
 # %% [markdown] id="trace-then"
-# So a program whose arrays have a new length each time compiles each time. The remedy is to *pad*, that is, to give all
-# arrays the same length, and to say how many elements count.
+# So a program whose arrays have a new length each time compiles each time. You can avoid this if you *pad* the arrays,
+# that is, give all of them the same length and also pass the number of elements that count.
 
 # %% [markdown] id="pad-task"
 # ### Exercise: one shape for all
 #
-# Write `masked_mean(values, n)`, the mean of the first `n` elements of `values`. The array has a fixed length, and the
-# elements after the first `n` are garbage. `n` is a traced number of at least 1, so `values[:n]` has no shape, but
-# `jnp.arange` and `where` help. The check counts how often JAX compiles it.
+# Write `masked_mean(values, n)`, which returns the mean of the first `n` elements of `values`. The array has a fixed
+# length, and the elements after the first `n` are garbage. `n` is a traced number of at least 1. A slice `values[:n]`
+# would have no fixed shape, but you can use `jnp.arange` and `where`. The check counts how often JAX compiles the
+# function.
 
 # %% id="pad-exercise" tags=["exercise"]
 def masked_mean(values, n):
@@ -127,23 +128,22 @@ def masked_mean(values, n):
 check("pad", masked_mean)
 
 # %% [markdown] id="tracing-picture"
-# ![Four stages from left to right. Your Python function is traced into a jaxpr, a list of three
-# operations with types and shapes; after that there is no Python any more, and the value of a
-# global is a number in the list. XLA fuses the list into one loop, and a division by 2 is now
-# a product with 0.5. LLVM compiles the loop for a CPU or a GPU. All of it happens at the first
-# call with new types, shapes or static values; every other call goes straight to the machine
-# code.](../img/tracing.svg)
+# ![Four stages from left to right. Your Python function is traced into a jaxpr, a list of three operations with types
+# and shapes; after that there is no Python any more, and the value of a global is a number in the list. XLA fuses the
+# list into one loop, and a division by 2 is now a product with 0.5. LLVM compiles the loop for a CPU or a GPU. All of
+# this happens at the first call with new types, shapes or static values, and every other call runs the machine code
+# directly.](../img/tracing.svg)
 #
-# The last array was no new type, because JAX converts NumPy's `float64` to `float32`, unless you set
-# `jax.config.update("jax_enable_x64", True)` at the start. The wiggles in the first picture come from the steps of 0.02
-# s, of which a flat throw has few, because JAX differentiates the function exactly as written.
+# The last array did not have a new type, because JAX converts NumPy's `float64` to `float32`, unless you set
+# `jax.config.update("jax_enable_x64", True)` at the start. JAX differentiates the function exactly as it is written. So
+# the wiggles in the first picture come from the steps of 0.02 s, of which a flat throw has only a few.
 #
-# The list is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. When you wonder what JAX made of a
-# function, look there.
+# The list of operations is called a **jaxpr**, and `jax.make_jaxpr(function)(…)` shows it. Look at the jaxpr when you
+# want to know what JAX made of a function.
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# The next function reads a global, which changes between two calls. *Predict:* what is in the function's jaxpr, after
-# the change?
+# The next function reads a global variable, which changes between two calls. *Predict:* what is in the function's jaxpr
+# after the change?
 
 # %% id="stale-guess"
 predict("stale", "the name `slowing`: it's looked up at each call", "0.02", "0.5")
@@ -163,13 +163,14 @@ print("after: ", slowed(jnp.ones(3)))
 print(jax.make_jaxpr(slowed)(jnp.ones(3)))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# It contains 0.02, to `float32`'s precision, which is a number like the 2.0 in the picture. While tracing, Python
-# looked up `slowing`, and the list holds its value but not its name. A new shape would be traced again and see 0.5. So
-# pass as an **argument** whatever may change.
+# It contains the number 0.02, in `float32` precision, just as the jaxpr in the picture contains the number 2.0. While
+# JAX traced the function, Python looked up `slowing`, so the list holds the value of the variable but not its name.
+# Only a new trace, for example for a new shape, would use 0.5. So pass everything that may change as an **argument**.
 
 # %% [markdown] id="static-predict" tags=["predict"]
-# Some arguments *should* be built in, for example a number of steps, a method, or a flag that an `if` tests. These are
-# **static**, and JAX compiles once for each of their values. *Predict:* what about a static list of weights?
+# Some arguments *should* become part of the compiled code, for example a number of steps, a method, or a flag that an
+# `if` tests. These are **static** arguments, and JAX compiles the function once for each of their values. *Predict:*
+# what happens if a static argument is a list of weights?
 
 # %% id="static-guess"
 predict("static",
@@ -190,14 +191,15 @@ print("a tuple:", weighted(jnp.ones(2), (0.25, 0.5)))
 print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
 # %% [markdown] id="static-why" tags=["why"]
-# It is an error, `Non-hashable static arguments are not supported`, because JAX looks up compiled functions by their
-# static values, as in a dictionary. A list might change, so it can't be a key. Use a tuple, and use static
-# arguments only for a few values, because each one means another compilation.
+# You get the error `Non-hashable static arguments are not supported`. JAX finds compiled functions by their static
+# values, as in a dictionary, and a list cannot be a key because it might change. Use a tuple. Use static arguments only
+# if they have few different values, because each value means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
 #
-# A list of operations has no place for "and then change it". *Predict:* what does this assignment to an element do?
+# A list of operations cannot contain a change to an existing array. *Predict:* what happens in this assignment to an
+# element?
 
 # %% id="immutable-guess"
 predict("immutable", "it changes one element", "it makes a new array called landed", "an error")
@@ -207,12 +209,13 @@ landed = jnp.zeros(5)
 landed[2] = 1.0
 
 # %% [markdown] id="immutable-why" tags=["why"]
-# JAX refuses, and tells you what to write instead: `landed = landed.at[2].set(1.0)` makes a *new* array. Inside `jit`,
-# the compiler sees when the old one is no longer needed, and writes in place. Besides `set` there are `add`,
-# `multiply`, `min` and `max`.
+# JAX raises an error that tells you what to write instead. `landed = landed.at[2].set(1.0)` makes a *new* array. Inside
+# `jit`, the compiler sees when the old array is no longer needed, and writes the result in place. Besides `set` there
+# are also `add`, `multiply`, `min` and `max`.
 
 # %% [markdown] id="at-index-predict" tags=["predict"]
-# *Predict:* with the same index three times, how much is added? And with index 100 of an array of five?
+# *Predict:* if the same index occurs three times, how often is the value added? And what happens with index 100 of an
+# array of five elements?
 
 # %% id="at-guess"
 predict("at", "once; and an error", "three times; and an error", "three times; and no error")
@@ -228,16 +231,16 @@ print("read beyond the end: ", jnp.arange(5.0)[100])
 print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 
 # %% [markdown] id="at-why" tags=["why"]
-# `.at[…].add` counts every index, even one that occurs three times, on a GPU by atomics, whereas NumPy's `+=` writes
-# once. And an index out of bounds is **no error**. Compiled code can't raise, so reading returns the *last* element and
-# writing does nothing, both without a word. To make it visible, write `.at[i].get(mode="fill", fill_value=jnp.nan)`.
-# Negative indices count from the end, as in NumPy.
+# `.at[…].add` adds once for every index, even for one that occurs three times, and on a GPU it uses atomics for this.
+# NumPy's `+=` writes only once. An index out of bounds is **no error**, because compiled code can't raise one. A read
+# returns the *last* element and a write does nothing, both without a message. To notice such an index, write
+# `.at[i].get(mode="fill", fill_value=jnp.nan)`. Negative indices count from the end, as in NumPy.
 
 # %% [markdown] id="at-task"
 # ### Exercise: where they come down
 #
 # Write `landing_counts(metres, bins)`, which counts how many values fall into each of `bins` bins of one metre, from 0
-# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside all bins aren't counted. Use
+# on. Bin `k` counts `k <= metres < k + 1`, and `bins` is static. Values outside all bins are not counted. Use
 # `.at[…].add` instead of a loop.
 
 # %% id="at-exercise" tags=["exercise"]
@@ -264,13 +267,13 @@ Picture(figure, f"How many of the thousand throws of the first cell come down in
                 f"{int(counts.sum()):,} in all, and most of them, {int(counts.max())}, in metre {int(counts.argmax())}.")
 
 # %% [markdown] id="landed-why"
-# The thousand angles are evenly spaced, but the landing places are not. Near the farthest throw the angle hardly
-# matters, so many throws land there.
+# The thousand angles are evenly spaced, but the landing points are not. Near the farthest throw, the distance hardly
+# depends on the angle, so many throws land there.
 
 # %% [markdown] id="loops-predict" tags=["predict"]
 # ## 3. Loops and choices
 #
-# Tracing runs a Python `for` and records what happens in it. *Predict:* how long is the list of
+# Tracing runs a Python `for` loop and records the operations of every iteration. *Predict:* how long is the list of
 # operations for 100 steps of a Python loop, and for 100 steps of `jax.lax.fori_loop`?
 
 # %% id="loops-guess"
@@ -299,15 +302,15 @@ for steps in (1, 10, 100):
     print(f"{steps:4} steps: {lines[0]:6,} lines with a Python loop, {lines[1]} with fori_loop")
 
 # %% [markdown] id="loops-why" tags=["why"]
-# A Python loop is *unrolled*, so a hundred steps are a hundred copies of the body to compile, and compile time grows
-# with them. Short loops over a fixed number are fine. For long loops, use `fori_loop` if the number of iterations is
-# known, `scan` if you also want to collect a result of each, and `while_loop` to iterate until a condition is false,
-# which has no reverse-mode derivative.
+# A Python loop is *unrolled*. A hundred steps become a hundred copies of the body, and the compile time grows with
+# their number. Short loops with a fixed number of iterations are fine. For long loops there are three functions. Use
+# `fori_loop` if the number of iterations is known, `scan` if you also want to collect a result of each iteration, and
+# `while_loop` to iterate until a condition is false. `while_loop` has no reverse-mode derivative.
 
 # %% [markdown] id="where-trap-predict" tags=["predict"]
-# For a choice there are `jnp.where`, which computes **both** sides and selects, and `jax.lax.cond`, which runs one of
-# two functions. Under `vmap`, `cond` becomes `where`, because the lanes of a GPU take the same path anyway. But `where`
-# has a trap. *Predict:* what is the derivative of this function at 0?
+# For a choice you can use `jnp.where`, which computes **both** sides and selects one, or `jax.lax.cond`, which runs one
+# of two functions. Under `vmap`, `cond` becomes `where`, because all elements are computed by the same operations. But
+# `where` has a trap. *Predict:* what is the derivative of this function at 0?
 
 # %% id="where-trap-guess"
 predict("where-trap", "0", "infinite", "nan")
@@ -326,22 +329,23 @@ for function in (root, root_safely):
     print(f"{function.__name__:12} at 0: value {function(0.0)}, slope {jax.grad(function)(0.0)}")
 
 # %% [markdown] id="where-trap-why" tags=["why"]
-# It is `nan`, although the value is right. Both sides are computed, the derivative of the square root at 0 is infinite,
-# and the derivative of "not selected" is 0, so the result is infinity times zero. So replace bad values *before* the
-# operation, with a second `where`, as `root_safely` does. You will find that `advance` above does the same for its
-# division.
+# It is `nan`, although the value is right. Both sides are computed. The derivative of the square root at 0 is infinite,
+# and it is multiplied by 0, because the root was not selected. Infinity times zero is `nan`. So replace bad values
+# *before* the operation, with a second `where`, as `root_safely` does. The function `advance` at the top of this
+# lecture does the same for its division.
 
 # %% [markdown] id="vmap-text"
 # ## 4. One becomes many: vmap
 #
-# `jax.vmap(function, in_axes)` maps a function over an axis of its arguments. With `(0, None)` it takes the first
-# argument along its axis 0, and the second the same for all. It doesn't loop, because each operation in the list
-# becomes one on arrays with one more axis.
+# `jax.vmap(function, in_axes)` maps a function over an axis of its arguments. With `(0, None)` it maps over axis 0 of
+# the first argument and passes the whole second argument every time. It doesn't loop, because each operation in the
+# list becomes an operation on arrays with one more axis.
 #
 # ### Exercise: a table of throws
 #
-# Write `table(angles, speeds)`, the distance for every angle (rows) with every speed (columns), from `distance` alone,
-# without a loop and without reshaping. One `vmap` gives a row or a column, so map that again.
+# Write `table(angles, speeds)`, which returns the distance for every angle (rows) and every speed (columns). Use only
+# `distance`, without a loop and without reshaping. One `vmap` gives a row or a column, so apply `vmap` to the result
+# again.
 
 # %% id="vmap-exercise" tags=["exercise"]
 def table(angles, speeds):
@@ -359,7 +363,7 @@ check("vmap", table, distance)
 # %% [markdown] id="keys-predict" tags=["predict"]
 # ## 5. Randomness
 #
-# No two throws are exactly alike, so we need random numbers. *Predict:* are the two on the first line equal?
+# No two throws are exactly alike, so we need random numbers. *Predict:* are the two numbers on the first line equal?
 
 # %% id="keys-guess"
 predict("keys", "no: each call draws a new number", "yes")
@@ -376,23 +380,24 @@ came_down = jax.jit(jax.vmap(distance))(thrown, speeds)
 print(f"{came_down.mean():.2f} m on average, spread {came_down.std():.2f} m")
 
 # %% [markdown] id="keys-why" tags=["why"]
-# They are equal, because JAX has no hidden generator with a changing state, which a traced function couldn't have. All
+# They are equal. JAX has no hidden generator with a changing state, because a traced function couldn't change it. All
 # randomness comes from the **key**, and the same key gives the same numbers, everywhere and every time. So never use a
-# key twice: `split` it, use the parts, and don't use the original again, for the reasons in "Random numbers in
-# parallel".
+# key twice. `split` it, use the parts, and don't use the original again. The lecture "Random numbers in parallel"
+# explains why.
 
 # %% [markdown] id="grad-text"
 # ## 6. Derivatives
 #
-# For a function `f` that returns one number, `jax.grad(f)` is its exact derivative with respect to its first argument,
-# without finite differences, and at the cost of a few calls of `f`, however many inputs there are. `jax.value_and_grad`
-# returns both, and `jax.jacfwd` and `jax.hessian` return what their names say.
+# For a function `f` that returns one number, `jax.grad(f)` is its exact derivative with respect to its first argument.
+# It doesn't use finite differences, and it costs as much as a few calls of `f`, however many inputs there are.
+# `jax.value_and_grad` returns both the value and the derivative, `jax.jacfwd` returns the Jacobian matrix and
+# `jax.hessian` the Hessian matrix.
 #
 # ### Exercise: hit the target
 #
-# Write `aim(target, speed)`, the flat angle at which the ball comes down at `target`. Start at 0.3 rad and take twelve
-# Newton steps, each to `angle - (distance - target) / slope`. The check tries targets between 15 and 38 m, many at a
-# time by `vmap`.
+# Write `aim(target, speed)`, which returns the flat angle at which the ball lands at `target`. Start at 0.3 rad and
+# take twelve Newton steps, each of which changes the angle to `angle - (distance - target) / slope`. The check tries
+# targets between 15 and 38 m, many at a time with `vmap`.
 
 # %% id="grad-exercise" tags=["exercise"]
 def aim(target, speed):
@@ -434,8 +439,8 @@ Picture(figure, "Three flights that begin at the angles which your aim gives, an
 # %% [markdown] id="donate-predict" tags=["predict"]
 # ## 7. Habits that make it fast
 #
-# If Python moves a thousand balls step by step, each call makes a new array. If you no longer need the old one,
-# **donate** it, and its memory becomes the result's. *Predict:* what is in `balls` after the call?
+# If Python moves a thousand balls step by step, each call makes a new array. If you no longer need the old array,
+# **donate** it, and JAX uses its memory for the result. *Predict:* what is in `balls` after the call?
 
 # %% id="donate-guess"
 predict("donate",
@@ -452,23 +457,24 @@ print("memory of the old array given away:", balls.is_deleted())
 balls + 1
 
 # %% [markdown] id="donate-why" tags=["why"]
-# It has nothing, and the error is `Array has been deleted`. Write `balls = step_all(balls)`, and no name refers to the
-# old one any more.
+# The array `balls` is deleted, and reading it raises the error `Array has been deleted`. If you write
+# `balls = step_all(balls)`, no name refers to the old array any more.
 
 # %% [markdown] id="habits-predict" tags=["predict"]
-# These are the habits, in order of what they usually gain.
+# These are the habits, in the order of how much they usually gain.
 #
-# 1. **Compile a large part in one `jit`**, because each call from Python costs some microseconds, and fusing stops
-#    where a compiled function ends.
+# 1. **Compile a large part of the program in one `jit`**, because each call from Python takes some microseconds, and
+#    JAX can fuse operations only within a compiled function.
 # 2. **Use few shapes.** Count the traces, as above, or let `jax.config.update("jax_log_compiles", True)` list them.
 # 3. **Keep data on the device**, because `float(x)`, `np.asarray(x)`, `print(x)` and `if x > 0` each wait for the
 #    result and copy it to the host.
-# 4. **Put loops inside** the compiled function, with `fori_loop` or `scan` in place of a thousand calls.
-# 5. **Measure the result.** A call returns before the work is done, so use `block_until_ready()`, and don't time the
-#    first call.
+# 4. **Put loops inside** the compiled function, with `fori_loop` or `scan`, instead of calling it a thousand times.
+# 5. **Measure until the result is there.** A call returns before the work is done, so use `block_until_ready()`, and
+#    don't time the first call.
 #
-# Here are ten balls, with each step on its own without `jit`, with each step in a call of a compiled function, and with
-# all steps in one compiled loop. *Predict:* by what factors do the times of the three differ?
+# The next cell moves ten balls in three ways. In the first, each step runs without `jit`. In the second, each step is a
+# call of a compiled function, and in the third, all steps are in one compiled loop. *Predict:* by what factors do the
+# three times differ?
 
 # %% id="habits-guess"
 predict("habits", "not at all: the steps are the same", "by two or three", "by tens to thousands")
@@ -507,31 +513,33 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
           jax.devices()[0].platform.upper())
 
 # %% [markdown] id="habits-why" tags=["why"]
-# They differ by factors of ten to thousands. Without `jit`, each step runs in Python, which starts each operation
-# separately. With ten balls, a compiled call is mostly overhead. With ten thousand balls the last two come close to
-# each other, because then each call has enough work.
+# They differ by factors of ten to thousands. Without `jit`, Python runs each step and starts each operation separately.
+# With ten balls, a compiled call is mostly overhead. With ten thousand balls the last two ways take similar times,
+# because then each call has enough work.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - JAX traces a function once for each set of types, shapes and static values, and compiles the list of
-#   operations. A new shape means compiling again, so pad arrays to one length and mask the rest.
-# - Arrays do not change, so `.at[…].set` and `.add` return new ones. An index out of bounds is no error.
+# - JAX traces a function once for each set of types, shapes and static values, and compiles the list of operations. A
+#   new shape means a new compilation, so pad arrays to one length and mask the elements that don't count.
+# - Arrays do not change, so `.at[…].set` and `.at[…].add` return new ones. An index out of bounds is no error.
 # - Python loops are unrolled, but `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and a bad
-#   value on the unused side spoils the derivative.
-# - `vmap` turns a function of one into a function of many, `grad` into its derivative, and they compose.
-# - Use a random key once, donate what you no longer need, and wait for the result before you stop the clock.
+#   value on the side that is not selected spoils the derivative.
+# - `vmap` turns a function of one element into a function of many, and `grad` turns a function into its derivative. You
+#   can combine them.
+# - Use each random key only once, donate the arrays that you no longer need, and wait for the result before you stop
+#   the clock.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - JAX: [how to think in it](https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html),
-#   [the sharp bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
-#   [control flow](https://docs.jax.dev/en/latest/control-flow.html),
-#   [automatic vectorisation](https://docs.jax.dev/en/latest/automatic-vectorization.html),
+# - The JAX manual on [how to think in JAX](https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html), [the sharp
+#   bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html), [control
+#   flow](https://docs.jax.dev/en/latest/control-flow.html), [automatic
+#   vectorisation](https://docs.jax.dev/en/latest/automatic-vectorization.html),
 #   [derivatives](https://docs.jax.dev/en/latest/automatic-differentiation.html).
-# - The [derivative of `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where)
-#   in JAX's own questions and answers.
+# - The [derivative of `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where), from
+#   JAX's frequent questions.
 # - Libraries built on JAX, such as [Optax](https://optax.readthedocs.io) for optimisers,
 #   [Diffrax](https://docs.kidger.site/diffrax/) for differential equations, and
 #   [Equinox](https://docs.kidger.site/equinox/) for models.
@@ -548,16 +556,16 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # | 36-44 | sections 5 and 6; `aim` |
 # | 44-50 | section 7 |
 #
-# *Ten minutes late:* show only the list of section 7, and stop the exercise `pad` after its first hint.
+# *Ten minutes late:* show only the list of section 7, and give the solution of `pad` after its first hint.
 #
 # *Where people get stuck.* In `pad` they write `values[:n]`, and the message says that slices need fixed sizes. In
-# `at-add`, -0.3 becomes 0 when truncated to an integer. JAX drops values beyond the last bin, but an index below the
-# first counts from the end. In `aim`, `for` also works, but takes a while to compile.
+# `at-add`, -0.3 becomes 0 when it is truncated to an integer. JAX drops values beyond the last bin, but a negative
+# index counts from the end. In `aim`, a Python `for` loop also works, but takes a while to compile.
 #
 # *Frequent questions.* "Why not PyTorch?" PyTorch offers much of this in `torch.func` and `torch.compile`. JAX is the
 # smaller language, and functions without side effects are easier to reason about. The lesson "PyTorch as a neighbour"
-# combines kernels with PyTorch. "Where does it run?" It runs on the device that `jax.devices()` shows, and the same
+# combines kernels with PyTorch. "Where does it run?" It runs on the devices that `jax.devices()` lists, and the same
 # code runs on CPU, GPU and TPU. "Why is the derivative not quite smooth?" The flight is computed in steps of 0.02 s.
 #
-# *What goes wrong.* A cell that counts traces prints other numbers when it is run a second time, because the function
-# is compiled already. Run the cell that defines it as well.
+# *What goes wrong.* If you run a cell that counts traces for a second time, it prints different numbers, because the
+# function is already compiled. Also run the cell that defines the function.

@@ -20,17 +20,17 @@ def slices(values, n):
     return jnp.mean(values[:n])
 
 
-@wrong("pad", "which elements do you add")
+@wrong("pad", "add only the first n elements")
 def lets_rubbish_in(values, n):
     return jnp.mean(values) * values.size / n
 
 
-@wrong("pad", "by what do you divide the sum")
+@wrong("pad", "divide the sum by n")
 def divides_by_the_length(values, n):
     return jnp.sum(values, where=jnp.arange(values.size) < n) / values.size
 
 
-@wrong("pad", "which elements do you add")
+@wrong("pad", "add only the first n elements")
 def one_too_many(values, n):
     return jnp.sum(jnp.where(jnp.arange(values.size) <= n, jnp.nan_to_num(values), 0)) / n
 
@@ -50,20 +50,20 @@ def one_element_after_the_other(values, n):
     return jax.lax.fori_loop(0, n, lambda i, total: total + values[i], jnp.float32(0)) / n
 
 
-@wrong("pad", "which elements do you add|by what do you divide the sum")
+@wrong("pad", "add only the first n elements")
 def five_as_in_the_example(values, n):
     return jnp.sum(values[:5]) / 5
 
 # --- at-add -------------------------------------------------------------------------------------
 
 
-@wrong("at-add", "beyond the last bin: where do they land|may come often")
+@wrong("at-add", "beyond the last bin|may occur often")
 @partial(jax.jit, static_argnames="bins")
 def cuts_and_hopes(metres, bins):
     return jnp.zeros(bins, jnp.int32).at[metres.astype(jnp.int32)].add(1)
 
 
-@wrong("at-add", "where do they land|may come often")
+@wrong("at-add", "beyond the last bin|may occur often")
 @partial(jax.jit, static_argnames="bins")
 def clips_into_the_edges(metres, bins):
     k = jnp.clip(jnp.floor(metres), 0, bins - 1).astype(jnp.int32)
@@ -78,7 +78,7 @@ def always_twelve_bins(metres, bins):
     return jnp.zeros(12, jnp.int32).at[k].add(1, mode="drop")
 
 
-@wrong("at-add", "may come often")
+@wrong("at-add", "may occur often")
 @partial(jax.jit, static_argnames="bins")
 def set_instead_of_add(metres, bins):
     inside = (metres >= 0) & (metres < bins)
@@ -180,7 +180,7 @@ wrong("aim", "comes down .* m away")(stays, distance)
 wrong("aim", "m away.*right sign")(wrong_sign, distance)
 wrong("aim", "m away")(one_step, distance)
 wrong("aim", "a steep throw")(steep, distance)
-wrong("aim", "the speed that it is given")(always_thirty, distance)
+wrong("aim", "the speed that the function is given")(always_thirty, distance)
 wrong("aim", "TracerBoolConversionError|[Bb]oolean")(asks_with_while, distance)
 
 

@@ -22,10 +22,10 @@ COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2
 @exercise(
     "owners",
     hints=(
-        "The idea: the number of event i has to be repeated as often as the event has muons. How "
-        "do the offsets tell you how many it has?",
-        "The shape: `np.diff(offsets)` gives the counts; `np.repeat(numbers, counts)` repeats each "
-        "number as often as its count says.",
+        "The idea: repeat the number of event i as often as the event has muons. You can compute the "
+        "number of its muons from the offsets.",
+        "The shape: `np.diff(offsets)` gives the number of muons of each event, and `np.repeat(numbers, counts)` "
+        "repeats each number as often as its count says.",
     ),
 )
 def owners(function):
@@ -49,22 +49,22 @@ def owners(function):
                 k = wrong[0]
                 require(
                     False,
-                    f"{case}, muon {offsets[0] + k} is said to be of event {got[k]}; it is of "
+                    f"{case}, muon {offsets[0] + k} is assigned to event {got[k]}, but it belongs to "
                     f"event {expected[k]}",
                     look="the muon at an event's offset is the first muon of that event" if got[k] < 0 else
                     "the first event of a slice also has number 0" if start else
                     "an event may be empty, and then two offsets are equal",
                 )
     few, more = (lines_run(function, 2 * np.arange(n + 1)) for n in (10, 200))
-    require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events: a loop",
+    require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events, so there is a loop",
             look="use np.diff and np.repeat, which work on all events at once")
 
 
 @exercise(
     "clean-pairs",
     hints=(
-        "The idea: two steps, and their order matters. First a mask of muons, then, computed from "
-        "what is left, a mask of events.",
+        "The idea: take two steps in this order. First apply a mask of muons, and then compute a mask of "
+        "events from the muons that are left.",
         "The shape: `good = muons[(muons.pt > …) & (abs(muons.eta) < …)]`, then "
         "`good[(ak.num(good) == 2) & (… the charges add up to 0 …)]`.",
     ),
@@ -99,7 +99,7 @@ def clean_pairs(function):
         if cases[name][1]:
             require(
                 kept in found,
-                f"an event with {name} should be kept, with just those two",
+                f"an event with {name} should be kept, with only those two muons",
                 look=_clue(event, found),
             )
             expected.append(kept)
@@ -107,12 +107,12 @@ def clean_pairs(function):
             require(
                 not any(part in found for part in (event, kept) if len(part) != 0),
                 f"an event with {name} should be dropped",
-                look="count the muons that are left *after* the cut; their charges are +1 and -1",
+                look="count the muons that are left *after* the cut, and keep the event only if their charges are +1 and -1",
             )
     require(
         found == expected,
-        f"kept: {many(len(found), 'event')} where {len(expected)} should be",
-        look="remove an event without a pair; do not keep it as an empty list",
+        f"{many(len(found), 'event')} were kept where {len(expected)} should be",
+        look="remove an event without a pair instead of keeping it as an empty list",
     )
     sample = _sample(3000, 102)
     good = sample[(sample.pt > 20) & (abs(sample.eta) < 2.1)]
@@ -120,38 +120,38 @@ def clean_pairs(function):
     got = function(sample)
     require(
         got.to_list() == good.to_list(),
-        f"in 3,000 events {len(got)} are kept, with {ak.count(got.pt)} muons; it should be "
-        f"{len(good)}, with {ak.count(good.pt)}",
+        f"of 3,000 events {len(got)} are kept, with {ak.count(got.pt)} muons, but it should be "
+        f"{len(good)} events with {ak.count(good.pt)} muons",
         look="keep muons with pt above 20 and eta between -2.1 and 2.1",
     )
     few, more = (lines_run(function, sample[:n]) for n in (10, 200))
-    require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events: a loop",
-            look="use masks in brackets: `muons[…]`, then `good[…]`")
+    require(more < few + 100, f"right, but Python runs {more:,} lines for 200 events, so there is a loop",
+            look="use masks in square brackets, first `muons[…]` and then `good[…]`")
 
 
 def _demand_records(got):
     require(
         isinstance(got, ak.Array) and got.ndim == 2 and set(got.fields) >= {"pt", "eta", "charge"},
         f"the answer is {getattr(got, 'type', type(got).__name__)}, not lists of muons",
-        look="put the masks in brackets behind the muons: `muons[…]`",
+        look="write the masks in square brackets after the muons, as in `muons[…]`",
     )
 
 
 def _clue(event: list, found: list) -> str:
     if event in found:
-        return "muons that fail the cut should go, and their event stay"
+        return "remove the muons that fail the cut, but keep their event"
     if any(muon["eta"] < -2.1 for muon in event):
-        return "`eta` has a limit on both sides; and is the count made after the cut on muons?"
-    return "the number of muons has to be counted after the cut on muons"
+        return "`eta` has a limit on both sides, and the muons are counted after the cut"
+    return "count the muons of an event after the cut on muons"
 
 
 @exercise(
     "count-pairs",
     hints=(
-        "The idea: every positive muon makes a pair with every negative one. Those that are not "
-        "positive are negative.",
-        "The shape: count the positive ones in `for muon in muons[i]:`, and set `counts[i]` once, "
-        "after the loop, to a product.",
+        "The idea: every positive muon makes a pair with every negative one, and a muon that is not "
+        "positive is negative.",
+        "The shape: count the positive muons in a loop `for muon in muons[i]:`. After the loop, set "
+        "`counts[i]` once, to a product.",
     ),
 )
 def count_pairs(kernel):
@@ -171,18 +171,18 @@ def count_pairs(kernel):
                 require(
                     got[k] != LEFTOVER,
                     f"counts[{k}] of an event with the charges {events[k]} was never written",
-                    look="write the 0 of an event without muons as well: it has 0 pairs"
+                    look="also write a number for an event without muons, which has 0 pairs"
                     if not events[k]
                     else "store a number for each event, after its muons are counted"
                     if k < 64 * blocks
-                    else "does the loop over events reach it, in steps of `cuda.gridsize(1)`?",
+                    else "let the loop over events reach this one, in steps of `cuda.gridsize(1)`",
                 )
                 require(
                     False,
                     f"an event with the charges {events[k]} has {expected[k]} pairs of opposite "
-                    f"charge; counts[{k}] is {got[k]}",
+                    f"charge, but counts[{k}] is {got[k]}",
                     look="do not assume that `counts` holds zeros before the launch" if got[k] < 0 else
-                    "which muons can be partners of a positive one?",
+                    "only negative muons can be partners of a positive one",
                 )
     require_parallel(kernel, 8, 64, events_of(EVEN), np.zeros(512, np.int32), items=512,
                      look=("let each thread count in its own events, with a grid-stride loop over the "
@@ -193,10 +193,10 @@ def count_pairs(kernel):
 @exercise(
     "fill-hard",
     hints=(
-        "The idea: the place of the next number starts at the event's offset, and moves on only "
-        "when a muon was kept.",
-        "The shape: `place = offsets[i]` before the loop over muons; inside its `if`, store at "
-        "`place` and add 1 to it.",
+        "The idea: the output index starts at the event's offset, and increases by 1 for each muon "
+        "that you keep.",
+        "The shape: set `place = offsets[i]` before the loop over muons. Inside the loop's `if`, store the "
+        "`pt` in `pts[place]` and add 1 to `place`.",
     ),
 )
 def fill_hard(kernel):
@@ -222,19 +222,19 @@ def fill_hard(kernel):
                     f"{case}, but was never written",
                     look="store the `pt` of each muon above the threshold"
                     if np.all(got == LEFTOVER)
-                    else ("move the output index on by one after each muon that you keep, and at no "
+                    else ("add 1 to the output index after each muon that you keep, and at no "
                 "other time"),
                 )
                 require(
                     False,
-                    f"{case}: it is {got[k]:g}, not {expected[k]:g}",
+                    f"{case}, but it is {got[k]:g}, not {expected[k]:g}",
                     look=("write the muons above the threshold in the order of the event, beginning at "
                 "its offset"),
                 )
     stored = counted(kernel, 5, 64, events, cut, offsets, np.zeros(expected.size, np.float32))
     require(
         stored.global_atomics == 0,
-        f"the numbers are right, but {stored.global_atomics} atomic updates were made for them",
+        f"the numbers are right, but the kernel made {stored.global_atomics} atomic updates",
         look="only one thread writes an event's muons, so it can count them without atomics",
     )
     require_parallel(kernel, 8, 64, events_of(EVEN), 20.0, 2 * np.arange(513),

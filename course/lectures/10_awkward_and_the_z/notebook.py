@@ -1,11 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## How do you hand a list of lists to a GPU?
 #
-# A collision of two protons leaves no muon in the detector, or one, or seven. In thousands of the 50,000 events here, a Z
-# boson decayed into two muons. To find it you need the muons of each event *together*, which makes a list of lists.
-# NumPy has no array for that, and a GPU needs numbers side by side. Run the cell, and look at what a rectangle would cost.
+# A collision of two protons leaves no muon in the detector, or one, or seven. In thousands of the 50,000 events here, a
+# Z boson decayed into two muons. To find it, you need the muons of each event *together*, so your data are a list of
+# lists. NumPy has no array for a list of lists, and a GPU needs its numbers next to each other in memory. Run the cell,
+# and look at how much memory a rectangular array would need.
 #
-# The events are simulated by `gpucourse.data`, so that nothing has to be downloaded and the true mass of the Z is
+# The events are simulated by `gpucourse.data`, so you don't have to download anything, and the true mass of the Z is
 # known. `gpucourse data fetch` downloads real events, the 2.2 GB of [record 12341 of CMS Open
 # Data](https://opendata.cern.ch/record/12341). Masses, energies and momenta are given in GeV.
 
@@ -41,14 +42,14 @@ Picture(figure, f"Bars, events by their muons: {', '.join(f'{k}: {n:,}' for k, n
                 f"{ak.count(muons.pt):,} muons.")
 
 # %% [markdown] id="the-question-stands"
-# A rectangle for up to seven muons would have 350,000 elements for 71,009 muons. Four of five would be
-# empty, and each calculation would have to skip them. **What does a GPU get instead, and which
-# thread does what?**
+# A rectangular array for up to seven muons per event would have 350,000 elements for 71,009 muons. Four of five
+# elements would be empty, and each calculation would have to skip them. **What does a GPU get instead, and which thread
+# does which part of the work?**
 
 # %% [markdown] id="layout-text"
 # ## 1. What a jagged array is
 #
-# An **Awkward Array** keeps all muons of all events in one flat column for each field, the **content**, and beside it
+# An **Awkward Array** keeps each field of all muons of all events in one flat column, the **content**, and next to it
 # the **offsets**. Event `i` owns the muons from `offsets[i]` up to, but not including, `offsets[i + 1]`.
 
 # %% id="layout"
@@ -90,9 +91,9 @@ draw_lists(muons.pt[11:20].to_list(), "pt of nine events in GeV")
 # %% [markdown] id="owners-task"
 # ### Exercise: whose muon?
 #
-# A kernel that reads muon number `k` has to know its event. Write `owners(offsets)`, which returns, for each muon
-# between the first offset and the last, the number of its event, as a NumPy array. In a slice, the first offset need
-# not be 0. `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop.
+# A kernel that reads muon number `k` has to know to which event it belongs. Write `owners(offsets)`, which returns a
+# NumPy array with the event number of each muon between the first offset and the last. In a slice, the first offset
+# need not be 0. For example, `[0, 2, 2, 3]` gives `[0, 0, 2]`, because event 1 has no muon. You need no loop.
 
 # %% id="owners-exercise" tags=["exercise"]
 def owners(offsets):
@@ -108,11 +109,11 @@ def owners(offsets):
 check("owners", owners)
 
 # %% [markdown] id="views-predict" tags=["whole", "predict"]
-# There is nothing else, so it takes 16 bytes for each muon, 8 for each event, and no empty elements. The objects that
-# `muons[3][0]` seems to return are made when you ask.
+# The array contains nothing else, so it takes 16 bytes for each muon, 8 bytes for each event, and has no empty
+# elements. The objects that `muons[3][0]` seems to contain are created only when you access them.
 #
-# The whole array takes 1.54 MB. *Predict:* how much do events 1000 to 1999 take, and how much do the 22,843 muons above
-# 20 GeV, with their events?
+# The whole array takes 1.54 MB. *Predict:* how much memory do events 1000 to 1999 take, and how much do the 22,843
+# muons above 20 GeV take, with their events?
 
 # %% id="views-guess" tags=["whole"]
 predict("views",
@@ -130,22 +131,23 @@ for name, array in {"all": muons, "events 1000-1999": muons[1000:2000], "pt > 20
 print("\noffsets of events 1000-1999:", muons[1000:2000].layout.offsets.data[:4], "...")
 
 # %% [markdown] id="views-why" tags=["whole", "why"]
-# A slice copies nothing, because it has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut
-# makes the array *larger*, because it writes new offsets and an index, in an `IndexedArray`, that says which muons of
-# the old content still count, which is cheap for the next cut. Before you copy an array to a device or read it many
-# times, `ak.to_packed` writes what is left side by side.
+# A slice copies nothing. It has fewer offsets, which **need not begin at 0**, and *all* of the content. A cut makes the
+# array *larger*. It adds new offsets and an index, in an `IndexedArray`, which says which muons of the old content
+# remain. This makes the next cut cheap. Before you copy an array to a device or read it many times, call
+# `ak.to_packed`, which writes the remaining elements next to each other.
 
 # %% [markdown] id="views-then" tags=["whole"]
-# At the end of this lecture you will see a peak at 91 GeV. On the way you compute the masses twice, with operations on
-# whole arrays and with a kernel that gives each thread an event. First, we look at where the columns came from.
+# At the end of this lecture you will see a peak at 91 GeV. You will compute the masses in two ways, first with
+# operations on whole arrays and then with a kernel in which each thread computes one event. But first we look at how
+# the columns are read from a file.
 
 # %% [markdown] id="file-text"
 # ## 2. From a file to columns
 #
-# Physics keeps its events in **ROOT files**. A file holds *trees*, and a tree is a table whose columns, the *branches*,
-# are stored apart from each other, compressed, in pieces called *baskets*. [uproot](https://uproot.readthedocs.io)
-# reads them without ROOT. Our file is laid out as CMS lays out its own. Here are its branches, where `[]` marks a list
-# for each event.
+# Physicists store events in **ROOT files**. A file contains *trees*, and a tree is a table. Its columns, the
+# *branches*, are stored separately and compressed, in pieces called *baskets*. [uproot](https://uproot.readthedocs.io)
+# reads these files without ROOT. Our file has the same layout as the files of CMS. The next cell lists its branches,
+# where `[]` marks a branch with a list for each event.
 
 # %% id="branches"
 print(f"the file has {path.stat().st_size:,} bytes; its tree has {tree.num_entries:,} events\n")
@@ -155,8 +157,8 @@ for branch in tree.branches:
           f"{branch.uncompressed_bytes:10,}{branch.num_baskets:9}")
 
 # %% [markdown] id="read-predict" tags=["predict"]
-# *Predict:* how many bytes of the file are read for the `pt` of all events? And for the `pt` of the first
-# hundred?
+# *Predict:* how many bytes of the file are read for the `pt` of all events? And how many for the `pt` of the first
+# hundred events?
 
 # %% id="what-is-read-guess"
 predict("what-is-read",
@@ -178,17 +180,17 @@ print(f"pt:                  {bytes_read(['Muon_pt']):10,} bytes")
 print(f"pt, 100 events:      {bytes_read(['Muon_pt'], entry_stop=100):10,} bytes")
 
 # %% [markdown] id="what-is-read-why" tags=["why"]
-# Reading one branch costs only its own bytes, so ask for the columns that you need, and the rest stays on the disk. But
-# 100 events cost as much as all of them. A basket is compressed as one piece, and this small file has one for each
-# branch. A real file of gigabytes has hundreds of baskets, and there `entry_stop` does save, and so does
-# `uproot.iterate`, which goes through a file in steps. The CPU decompresses the baskets, so that plain columns go to
-# the GPU.
+# Reading one branch takes only the bytes of that branch, so read only the columns that you need. But reading 100 events
+# takes as many bytes as reading all of them. A basket is compressed as one piece, and this small file has only one
+# basket for each branch. A real file of gigabytes has hundreds of baskets. There `entry_stop` does save reading, and so
+# does `uproot.iterate`, which goes through a file in steps. The CPU decompresses the baskets, so the columns that you
+# copy to the GPU are not compressed.
 
 # %% [markdown] id="masks-predict" tags=["predict"]
 # ## 3. Whole arrays at a time: cuts
 #
-# Comparisons, arithmetic and NumPy's functions go through to the content, with the lists left as they are. So there are
-# two kinds of masks, with one truth value for each *muon* or one for each *event*.
+# Comparisons, arithmetic and NumPy's functions work on the content and keep the lists unchanged. So there are two kinds
+# of masks, with one truth value for each *muon* or one for each *event*.
 #
 # *Predict:* which of these two changes the number of events?
 
@@ -204,11 +206,12 @@ for name, array in {"all": muons, "muons[muons.pt > 20]": hard,
 print("highest pt of each:", ak.max(muons.pt, axis=1)[11:16].to_list())
 
 # %% [markdown] id="masks-why" tags=["why"]
-# A mask of muons thins the lists and keeps every event, empty ones included. A mask of events drops whole events, and
-# reductions with `axis=1` go along each list. An empty list has no largest value, and Awkward returns `None` for it.
+# Only the mask of events does. A mask of muons shortens the lists but keeps every event, even if its list becomes
+# empty. A mask of events removes whole events. Reductions with `axis=1` compute one value for each list. An empty list
+# has no largest value, so Awkward returns `None` for it.
 
 # %% [markdown] id="first-of-none-predict" tags=["predict"]
-# *Predict:* and `muons.pt[:, 0]`, the first muon of each event?
+# *Predict:* what is `muons.pt[:, 0]`, the first muon of each event?
 
 # %% id="first-of-none-guess"
 predict("first-of-none", "a number for each event", "None for the empty events", "an error")
@@ -217,19 +220,19 @@ predict("first-of-none", "a number for each event", "None for the empty events",
 muons.pt[:, 0]
 
 # %% [markdown] id="first-of-none-why" tags=["why"]
-# It is an error, `index out of range while attempting to get index 0`, because some list has no element 0. The message
-# names the Awkward loop that noticed it, but not the 11,133 events that caused it. Either choose the events first, as
-# in `pairs_at_least.pt[:, 0]`, or use `ak.firsts(muons.pt)`, which returns `None` there.
+# It is the error `index out of range while attempting to get index 0`, because some lists have no element 0. The
+# message names the Awkward loop that noticed it, but not the 11,133 events that caused it. You can choose the events
+# first, as in `pairs_at_least.pt[:, 0]`, or use `ak.firsts(muons.pt)`, which returns `None` for empty lists.
 
 # %% [markdown] id="first-of-none-then"
-# Remember this error, because in section 6 you will ask what a thread does about it.
+# Remember this error, because in section 6 you will ask what happens when a thread makes the same mistake.
 
 # %% [markdown] id="select-task"
 # ### Exercise: a clean pair
 #
-# Write `clean_pairs(muons)`. Throw away muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1. Then keep the
-# events in which exactly two muons are left, of opposite charge. The result has two muons in every event, so `[:, 0]`
-# works. `&` is "and" for arrays, and each comparison needs brackets.
+# Write `clean_pairs(muons)`. First remove the muons with `pt` of 20 GeV or less, or with `eta` beyond ±2.1. Then keep
+# the events in which exactly two muons of opposite charge are left. The result has two muons in every event, so
+# `[:, 0]` works on it. For arrays, "and" is written `&`, and each comparison needs parentheses.
 
 # %% id="select-exercise" tags=["exercise"]
 def clean_pairs(muons):
@@ -247,8 +250,8 @@ check("clean-pairs", clean_pairs)
 # %% [markdown] id="combinations-predict" tags=["predict"]
 # ## 4. Pairs and four-momenta
 #
-# `ak.combinations(array, 2)` makes all pairs within each event. *Predict:* how many has the event with seven muons, and
-# how many has one with a single muon?
+# `ak.combinations(array, 2)` makes all pairs within each event. *Predict:* how many pairs does an event with seven
+# muons have, and how many does an event with a single muon have?
 
 # %% id="combinations-guess"
 predict("combinations", "49, and 1", "42, and 0", "21, and none")
@@ -262,13 +265,13 @@ print(f"{ak.count(muons.pt):,} muons make {ak.count(one):,} pairs;",
       f"seven make {ak.num(one)[np.argmax(ak.num(muons))]}, one makes {ak.num(one)[4]}")
 
 # %% [markdown] id="combinations-why" tags=["why"]
-# It has 7 × 6 / 2 = 21 pairs, and the single muon has none, but its event stays, with an empty list.
+# Seven muons make 7 × 6 / 2 = 21 pairs. A single muon makes none, but its event remains, with an empty list.
 
 # %% [markdown] id="vector-text"
-# A particle's **four-momentum** is its energy and the three components of its momentum, in one. Two of them are added
-# component by component, and the mass of a pair is that of the sum. With [vector](https://vector.readthedocs.io),
-# Awkward Arrays can be four-momenta, if the fields have the right names and the record is called `Momentum4D`. `+`,
-# `.mass`, `.pt`, `.deltaR(…)` and more then work on all pairs of all events at once.
+# A particle's **four-momentum** combines its energy and the three components of its momentum. You add two four-momenta
+# component by component, and the mass of a pair is the mass of this sum. With [vector](https://vector.readthedocs.io),
+# Awkward Arrays can hold four-momenta, if the fields have the right names and the record is called `Momentum4D`. Then
+# `+`, `.mass`, `.pt`, `.deltaR(…)` and others work on all pairs of all events at once.
 
 # %% id="vector"
 import hist
@@ -292,10 +295,11 @@ error = ak.max(abs(opposite_pairs(muons, np.float32) - masses))
 print(f"computed in float32, some are off by {1000 * error:.0f} MeV")
 
 # %% [markdown] id="float32-text"
-# The file has float32, which has seven digits. The sum of momenta subtracts large numbers that are nearly equal, so few
-# of the seven digits survive, unless you convert to float64 *before* the arithmetic.
+# The numbers in the file are float32, which has seven digits. The computation of the mass subtracts large numbers that
+# are nearly equal, so few of the seven digits remain, unless you convert to float64 *before* the arithmetic.
 #
-# Now look at the spectrum. [hist](https://hist.readthedocs.io) counts into bins that know their edges and their name.
+# Now look at the spectrum. [hist](https://hist.readthedocs.io) makes histograms whose axes know their edges and their
+# names.
 
 # %% id="spectrum"
 def histogram(masses):
@@ -317,16 +321,16 @@ all_pairs = histogram(ak.flatten(masses))
 draw_histogram(all_pairs, "All pairs of opposite charge")
 
 # %% [markdown] id="spectrum-why"
-# There it is, at 91 GeV, with the J/ψ at 3 and the Υ at 9. Below the peaks are pairs that don't come from one particle,
-# because their two muons have different origins. In the project you will choose among an event's pairs, and fit the
-# peak. `all_pairs[85j:97j:sum]` counts between two *masses*, because `j` marks a value on the axis where a plain number
-# would mean a bin.
+# The Z appears at 91 GeV, the J/ψ at 3 GeV and the Υ at 9 GeV. Below the peaks are pairs that don't come from one
+# particle, because their two muons have different origins. In project 3 you will choose among the pairs of an event,
+# and fit the peak. `all_pairs[85j:97j:sum]` counts between two *masses*, because `j` marks a value on the axis, whereas
+# a plain number would mean a bin.
 
 # %% [markdown] id="device-text"
 # ## 5. The same on the device
 #
-# `ak.to_backend(array, "cuda")` copies offsets and columns, and nothing else, to the device. There they are CuPy
-# arrays, and the same expressions still work, including those of `vector`.
+# `ak.to_backend(array, "cuda")` copies only the offsets and columns to the device. There they are CuPy arrays, and the
+# same expressions still work, including those of `vector`.
 
 # %% id="device"
 d_muons = ak.to_backend(muons, "cuda")
@@ -346,17 +350,17 @@ predict("mixing", "slow: it is copied first", "an error")
 d_muons.pt / muons.pt
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# It is an error, `incompatible backends`, because Awkward never copies between host and device behind your back. Call
-# `ak.to_backend`, once in each direction.
+# It is the error `incompatible backends`, because Awkward never copies between host and device unless you tell it to.
+# Call `ak.to_backend` once in each direction.
 #
 # The work is now divided among several libraries. On a GPU, CuPy's kernels do the arithmetic, Awkward's own kernels
-# handle the lists, and reductions such as `ak.sum` go through NVIDIA's `cuda.compute`. Awkward's kernels are compiled
-# when they are first needed, which takes a while. **Without a GPU**, CuPy's stand-in does the arithmetic, and Awkward's
-# own kernels are those for the CPU, working on the virtual GPU's memory. The results and the refusals are the same, but
-# there are no launches of theirs to look at.
+# handle the lists, and reductions such as `ak.sum` use NVIDIA's `cuda.compute`. Awkward's kernels are compiled when
+# they are first needed, which takes a while. **Without a GPU**, CuPy's stand-in does the arithmetic. In place of
+# Awkward's GPU kernels, its CPU kernels run on the memory of the virtual GPU. The results and the errors are the same,
+# but you cannot see launches of Awkward's kernels.
 
 # %% [markdown] id="mixing-then"
-# The stand-in has recorded what CuPy *would* launch.
+# The stand-in has recorded the kernels that CuPy *would* launch.
 
 # %% id="launches"
 def kernels_of(launched):
@@ -375,18 +379,18 @@ print(f"... of {kernels} kernels; the elementwise ones alone move {moved / 1e6:.
 print(f"muons and masses together have {(d_muons.nbytes + d_masses.nbytes) / 1e6:.1f} MB")
 
 # %% [markdown] id="launches-why"
-# There are a hundred kernels. On a GPU the list is empty, but Nsight Systems shows the kernels there. Each reads its
-# inputs from memory and writes its result back for the next one to read, and together they move twenty times as much as
-# the inputs and the final result. Even that is a lower bound, because neither Awkward's own kernels nor the copies by
-# `take` are included. This is the price of working with whole arrays: you can ask any question in one line, but it
-# takes many passes.
+# There are a hundred kernels. On a GPU this list is empty, but Nsight Systems shows the kernels there. Each kernel
+# reads its inputs from memory and writes its result for the next one to read, and together they move twenty times as
+# many bytes as the inputs and the final result have. Even that is a lower bound, because neither Awkward's own kernels
+# nor the copies by `take` are included. This is the price of working with whole arrays. You can ask any question in one
+# line, but it takes many passes over memory.
 
 # %% [markdown] id="kernel-text"
 # ## 6. One thread, one event
 #
-# The other way is to write the loop that a physicist would write for *one* event, and let each thread do its own event.
-# Numba's kernels read Awkward Arrays in place. From now on we compute the mass of an event's **two hardest muons**,
-# those with the highest `pt`, if their charges are opposite. Here is a first part of it.
+# You can also write the loop that a physicist would write for *one* event, and let each thread process its own event.
+# Numba's kernels can read Awkward Arrays in place. From now on we compute the mass of an event's **two hardest muons**,
+# those with the highest `pt`, if their charges are opposite. The next cell is a first attempt at this.
 
 # %% id="no-extension" raises="NotImplementedError"
 @cuda.jit
@@ -401,13 +405,13 @@ highest = cuda.device_array(len(muons), np.float32)
 highest_pt[391, 128](d_muons[:1000], highest)
 
 # %% [markdown] id="no-extension-why"
-# The message is only a tuple of the array and a *type* that Numba knows, `ak.ArrayView(…)`, which includes the offsets
-# and the four columns. Numba found the type, but doesn't know how to pass such an object to a kernel. The decorator has
-# to name a library that does, with `extensions=[ak.numba.cuda]`.
+# The message is only a tuple of the array and a *type*, `ak.ArrayView(…)`, which includes the offsets and the four
+# columns. Numba knows this type, but it doesn't know how to pass such an object to a kernel. Awkward Array knows how,
+# so the decorator has to name its extension, with `extensions=[ak.numba.cuda]`.
 #
-# Inside, `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate` work, and so do fields by name. A
-# kernel cannot change the array, and Awkward's and NumPy's functions do not exist there. An index that doesn't exist is
-# an error on the host, but a thread has no way to raise one, and project 3 shows what happens instead.
+# In the kernel, you can use `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate`, and access
+# fields by name. A kernel cannot change the array, and cannot call the functions of Awkward and NumPy. On the host, an
+# index that doesn't exist is an error, but a thread has no way to raise one. Project 3 shows what happens instead.
 
 # %% id="hardest"
 @cuda.jit(device=True)
@@ -441,7 +445,7 @@ hardest = d_hardest.copy_to_host()
 print(hardest[:6].round(2), f"... {np.count_nonzero(~np.isnan(hardest)):,} pairs")
 
 # %% [markdown] id="by-arrays-text" tags=["whole"]
-# For whole arrays, the same question means to sort each event by `pt` and take two muons.
+# To answer the same question with whole arrays, you sort each event by `pt` and take the first two muons.
 
 # %% id="by-arrays" tags=["whole"]
 def hardest_by_arrays(muons):
@@ -462,12 +466,11 @@ print(f"{len(by_arrays):,} pairs; the two ways differ by {1000 * difference.max(
       f"by {1000 * np.median(difference):.1f} MeV in the middle")
 
 # %% [markdown] id="traffic-predict" tags=["whole", "predict"]
-# The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most in the
-# lightest pairs, and above 80 GeV the two ways agree to a few MeV.
+# The kernel leaves out the muon's own mass, 0.106 GeV, and computes `cosh - cos` in float32. Both matter most for the
+# lightest pairs. Above 80 GeV the results of the kernel and the array expression agree to a few MeV.
 #
-# *Predict:* the minimum that has to move is every muon once, every offset once, and every mass once, which is 1.9 MB.
-# How many times that do the kernel and the array expression move? We count sectors of 32 bytes, as the
-# puzzles did.
+# *Predict:* every muon, every offset and every mass must be moved at least once, which is 1.9 MB. How many times this
+# minimum do the kernel and the array expression move? We count sectors of 32 bytes, as in the puzzles.
 
 # %% id="traffic-guess" tags=["whole"]
 predict("traffic",
@@ -491,14 +494,15 @@ print(f"kernel          {kernel_moved:6.1f} MB in sectors, 1 launch")
 print(f"whole arrays  > {moved / 1e6:6.1f} MB, {kernels} launches and Awkward's own")
 
 # %% [markdown] id="traffic-why" tags=["whole", "why"]
-# The kernel moves 2.7 times the minimum. Neighbouring events are adjacent in memory, so neighbouring threads read
-# neighbouring sectors, but a warp returns to the same sectors for the second muon of its events, and for their offsets.
-# A GPU's cache serves most of the repeats. The array expression moves six times as much as the kernel, and more, in a
-# hundred launches. This is what a kernel is for: *one* pass, whatever the question.
+# The kernel moves 2.7 times the minimum. Neighbouring events are next to each other in memory, so neighbouring threads
+# read neighbouring sectors. But a warp reads the same sectors again for the second muon of its events, and for their
+# offsets. A GPU's cache serves most of these repeated reads. The array expression moves more than six times as much as
+# the kernel, in a hundred launches. This is the advantage of a kernel. It makes only *one* pass over memory, whatever
+# you compute.
 
 # %% [markdown] id="turns-predict" tags=["predict"]
-# The kernel has a cost that no array expression has. *Predict:* a warp takes 32 events and loops until the one with the most muons is
-# done. An event has 1.4 muons on average. How many iterations does a warp make, on average?
+# The kernel has a cost that no array expression has. A warp takes 32 events and loops until the event with the most
+# muons is finished. An event has 1.4 muons on average. *Predict:* how many iterations does a warp make on average?
 
 # %% id="turns-guess"
 predict("turns", "1.4", "7, as in the largest event", "nearly 4")
@@ -517,12 +521,12 @@ from gpucourse import timeline
 timeline(hardest_pairs, 2, 64, d_muons[:128], np.zeros(128), warps=4)
 
 # %% [markdown] id="turns-why" tags=["why"]
-# It makes nearly four, because among 32 events there is nearly always one with three muons or more. Pale lanes wait,
-# because their events are done or have no pair.
+# It makes nearly four, because among 32 events there is nearly always one with three muons or more. The pale lanes in
+# the picture wait, because their events are finished or have no pair.
 
 # %% [markdown] id="alike-predict" tags=["whole", "predict"]
-# In the whole kernel, half of what the warps issue goes to lanes with nothing to do. *Predict:* how could you give a warp
-# events that are alike, without touching the kernel?
+# In the whole kernel, half of the lanes of an issued instruction are idle on average. *Predict:* how could you give a
+# warp events of similar length, without changing the kernel?
 
 # %% id="alike-guess" tags=["whole"]
 predict("alike", "larger blocks", "sort the events by their number of muons", "more threads")
@@ -537,16 +541,16 @@ print(f"as they came:       {kernel_lost:4.0%} of lanes lost, {kernel_moved:.1f}
 print(f"by number of muons: {alike_lost:4.0%} of lanes lost, {alike_moved:.1f} MB in sectors")
 
 # %% [markdown] id="alike-why" tags=["whole", "why"]
-# Sort the events by their number of muons. Then the events of a warp end together, and only the `if`s still lose some
-# work. `ak.to_packed` matters here, because without it the sorted array points into the old content, and neighbouring
-# threads no longer read neighbouring elements. Sorting costs its own passes, so it pays if you use the array often, or
-# if the work for each muon is heavy.
+# Sort the events by their number of muons. Then the events of a warp end together, and only the `if`s still leave some
+# lanes idle. You need `ak.to_packed` here, because without it the sorted array points into the old content, and
+# neighbouring threads no longer read neighbouring elements. Sorting needs its own passes over memory, so it is
+# worthwhile only if you use the array often, or if the work for each muon is heavy.
 
 # %% [markdown] id="count-task"
 # ### Exercise: how many pairs?
 #
 # Write the kernel `count_pairs`, which sets `counts[i]` to the number of pairs of opposite charge in event `i`. You
-# need no loop over pairs if you ask how many partners each positive muon has. The check tries any grid.
+# need no loop over pairs if you work out how many partners each positive muon has. The check tries grids of any size.
 
 # %% id="count-exercise" tags=["exercise"]
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -570,7 +574,7 @@ check("count-pairs", count_pairs)
 #
 # A kernel writes into arrays whose size is known before the launch. But the number of muons that pass a cut isn't
 # known, and threads cannot append. *Predict:* thread 7 has three muons to write. What must it know to write them where
-# no other thread does, without asking any?
+# no other thread writes, without asking any other thread?
 
 # %% id="count-pass-guess"
 predict("count-pass",
@@ -594,13 +598,14 @@ count_hard[391, 128](d_muons, 20, d_counts)
 print("counts", d_counts[:8].copy_to_host())
 
 # %% [markdown] id="count-pass-why" tags=["why"]
-# It must know how many muons the threads before it have, and that is exactly what offsets are. This takes **two passes**, with a **scan** between them,
-# which is a running sum as `np.cumsum` makes it. The first pass counts, the scan turns counts into offsets, and the second fills. `ak.combinations` works the same way inside.
+# It must know how many muons the threads before it have, and this is exactly the information in offsets. So you need
+# **two passes**, with a **scan** between them, which is a running sum as in `np.cumsum`. The first pass counts, the
+# scan turns the counts into offsets, and the second pass fills. `ak.combinations` works internally in the same way.
 
 # %% [markdown] id="scan-text"
-# Every block scans its own counts, the blocks' totals are scanned the same way, and each block adds what those before
-# it have. So 50,000 threads learn their places, and no number leaves the device. You write such a scan yourself in
-# "Scan: where does mine go?".
+# Every block scans its own counts. Then the totals of the blocks are scanned in the same way, and each block adds the
+# sum of the blocks before it. So 50,000 threads find out where to write, and no number leaves the device. You will
+# write such a scan yourself in "Scan: where does mine go?".
 
 # %% id="scan"
 THREADS = 128
@@ -651,8 +656,8 @@ print("offsets", d_offsets[:8].copy_to_host(), "... the last one says how much r
 # %% [markdown] id="fill-task"
 # ### Exercise: the second pass
 #
-# Write `fill_hard`, which copies the `pt` of event `i`'s muons above the threshold to `pts`, from `offsets[i]` on,
-# in the order that they have in the event.
+# Write `fill_hard`, which copies the `pt` of those muons of event `i` that are above the threshold to `pts`, starting
+# at `pts[offsets[i]]`, in the order that they have in the event.
 
 # %% id="fill-exercise" tags=["exercise"]
 @cuda.jit(extensions=[ak.numba.cuda])
@@ -676,9 +681,9 @@ print(hard_pt.type, "on", ak.backend(hard_pt), "- as Awkward makes it:",
       ak.array_equal(hard_pt, d_muons.pt[d_muons.pt > 20], check_parameters=False))
 
 # %% [markdown] id="compaction-text"
-# To count, scan and fill is **stream compaction**, here for lists. Each thread writes as many numbers as it likes, no
-# two threads write to one element, and everything stays in the order of the events. In real work use `cupy.cumsum` for
-# the scan, which moves half the bytes.
+# The combination of count, scan and fill is called **stream compaction**, and here we apply it to lists. Each thread
+# can write as many numbers as it has, no two threads write to one element, and the numbers stay in the order of the
+# events. In real work use `cupy.cumsum` for the scan, which moves half the bytes.
 
 # %% id="fill-check"
 check("fill-hard", fill_hard)
@@ -686,7 +691,7 @@ check("fill-hard", fill_hard)
 # %% [markdown] id="peak-text"
 # ## 8. The peak, and which way to choose
 #
-# The whole analysis is one copy to the device, one kernel, and one copy back.
+# The whole analysis takes one copy to the device, one kernel, and one copy back.
 
 # %% id="the-peak"
 by_two_hardest = histogram(hardest[~np.isnan(hardest)])
@@ -696,24 +701,24 @@ print("between 85 and 97 GeV:", near_z)
 draw_histogram(by_two_hardest, "The two hardest muons of each event")
 
 # %% [markdown] id="peak-why"
-# There is less background under the peaks than with all pairs of an event, and almost no Z signal is lost, because the muons of so heavy a
-# particle are mostly the two hardest. Which pair is the best choice is a question for project 3.
+# There is less background under the peaks than with all pairs of an event, and almost no Z is lost, because the two
+# muons of such a heavy particle are usually the two hardest. Project 3 asks which pair is the best choice.
 #
 # | | whole arrays | one thread per event |
 # |---|---|---|
-# | you write | what the result is | how one event is done |
+# | you write | what the result is | how one event is computed |
 # | passes over memory | one for each operation | one |
-# | lists as results | for free | two passes, by hand |
-# | runs on CPU and GPU | the same line | Numba on both, with another decorator |
-# | an index that does not exist | an error, with a message | no sign of it |
+# | lists as results | automatic | two passes, which you write |
+# | runs on CPU and GPU | the same line | Numba on both, with a different decorator |
+# | an index that does not exist | an error with a message | no error and no message |
 #
-# Begin with whole arrays, on the CPU, because 50,000 events take a fraction of a second there, and you wouldn't notice
-# the time that a GPU saves. When you have many events, stay on the device for several steps. When the same few steps
-# run again and again, write those as kernels, and keep the array version, because two programs that agree are worth
-# more than one result.
+# Begin with whole arrays on the CPU. There, 50,000 events take a fraction of a second, and you wouldn't notice the time
+# that a GPU saves. If you have many events, keep the arrays on the device for several steps. If you run the same few
+# steps again and again, write those as kernels. Keep the array version to compare with, because a result that two
+# programs agree on is worth more than the result of one.
 #
-# The next cell shows how a million events fare on a real GPU, by the project's kernel, with copies and without, against
-# Awkward on one core.
+# The next cell shows how long a million events take on a real GPU, with the kernel of the project, with and without
+# copies, compared with Awkward on one CPU core.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded_times
@@ -721,19 +726,21 @@ from gpucourse.views.measured import recorded_times
 recorded_times("zmass")
 
 # %% [markdown] id="recorded-why"
-# The three times are 0.08 ms, 4.2 ms and 363 ms. The kernel is 4,400 times as fast as whole arrays on one core, or 86
-# times if the events have to be copied to the device first. This is "Why GPUs, and when not" in three numbers.
+# The three times are 0.08 ms, 4.2 ms and 363 ms. The kernel is 4,400 times as fast as whole arrays on one core, but
+# only 86 times as fast if the events have to be copied to the device first. This is "Why GPUs, and when not" in three
+# numbers.
 
 # %% [markdown] id="real-text"
 # ## 9. Now the real Z
 #
-# So far the simulation put each Z there. The cell below asks CERN's server for the first 100,000 real events. It
-# downloads only the parts of the file that hold them, some megabytes of its 2,244,449,133 bytes, and keeps them for the
-# next time. Without a network it tells you so, and the lesson is complete all the same. `gpucourse data fetch`
-# downloads the whole file, and compares it with the checksum that the record publishes, `adler32:1fa61aca`.
+# So far every Z was put there by the simulation. The cell below requests the first 100,000 real events from CERN's
+# server. It downloads only the parts of the file that contain them, some megabytes of its 2,244,449,133 bytes, and
+# keeps them for the next time. Without a network connection it tells you so, and you can finish the lesson without it.
+# `gpucourse data fetch` downloads the whole file, and compares it with the checksum that the record publishes,
+# `adler32:1fa61aca`.
 #
-# We take the position of a peak to be the top of a parabola through the logarithms of the counts around the fullest
-# bin. The simulated Z, whose mass is known, shows how good that estimate is.
+# We estimate the position of a peak as the maximum of a parabola through the logarithms of the counts around the
+# fullest bin. The simulated Z, whose mass is known, shows how good this estimate is.
 
 # %% id="real"
 from gpucourse.data import Z_MASS, opendata
@@ -760,35 +767,38 @@ for name, found in pairs.items():
 draw_histogram(histogram(found), f"All pairs, {name} events")
 
 # %% [markdown] id="real-why"
-# Real muons are measured less well than simulated ones, and lose energy to photons that nobody adds here. That shifts
-# and widens a real peak by more than the error beside it, which includes only the counts. Experiments spend years on the
-# difference, and the result is the published mass (Particle Data Group, 2026).
+# Real muons are measured less precisely than simulated ones, and they lose energy to photons, which we do not add back
+# here. This shifts and widens a real peak by more than the error that the cell prints, which comes only from the
+# counts. Experiments spend years on this difference, and their result is the published mass (Particle Data Group,
+# 2026).
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A jagged array is flat columns and offsets. Slices and cuts keep the old content, and `ak.to_packed` writes the
-#   remaining elements side by side.
-# - A mask of muons thins lists, a mask of events drops events. Empty lists stay, and every step must handle them.
-# - `ak.to_backend(array, "cuda")` copies the columns once. Afterwards the same expressions run on the device,
-#   in one pass over memory for each operation, and never mix with arrays of the host.
-# - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event. It takes one pass, and a warp
-#   waits for its longest event.
-# - Jagged results take two passes, of which the first counts and the second fills. Between them, a scan turns the
-#   counts into offsets.
+# - A jagged array consists of flat columns and offsets. Slices and cuts keep the old content, and `ak.to_packed` writes
+#   the remaining elements next to each other.
+# - A mask of muons shortens lists, and a mask of events removes events. Empty lists stay, and every step must handle
+#   them.
+# - `ak.to_backend(array, "cuda")` copies the columns once. Afterwards the same expressions run on the device, with one
+#   pass over memory for each operation. You cannot combine them with arrays on the host.
+# - In a kernel with `extensions=[ak.numba.cuda]`, each thread loops over its own event. This takes only one pass, but a
+#   warp waits for its longest event.
+# - Jagged results take two passes. The first one counts and the second one fills. Between them, a scan turns the counts
+#   into offsets.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - Awkward Array: [direct constructors](https://awkward-array.org/doc/main/user-guide/how-to-create-constructors.html),
-#   for the layouts; [combinations](https://awkward-array.org/doc/main/reference/generated/ak.combinations.html);
-#   [on GPUs](https://awkward-array.org/doc/main/user-guide/how-to-math-gpu.html), and in
-#   [Numba's CUDA kernels](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html).
-# - uproot: [getting started](https://uproot.readthedocs.io/en/latest/basic.html), with `iterate` for files that
-#   do not fit into memory.
-# - [vector](https://vector.readthedocs.io) and [hist](https://hist.readthedocs.io): what four-vectors and
-#   histograms can be asked.
-# - What the stand-ins here do and do not: [docs/standins.md](../docs/standins.md).
+# - The Awkward Array manual on [direct
+#   constructors](https://awkward-array.org/doc/main/user-guide/how-to-create-constructors.html), which explain the
+#   layouts, on [combinations](https://awkward-array.org/doc/main/reference/generated/ak.combinations.html), on
+#   [GPUs](https://awkward-array.org/doc/main/user-guide/how-to-math-gpu.html), and on [Numba's CUDA
+#   kernels](https://awkward-array.org/doc/main/user-guide/how-to-use-in-numba-cuda.html).
+# - uproot's [getting started](https://uproot.readthedocs.io/en/latest/basic.html), with `iterate` for files that do not
+#   fit into memory.
+# - The manuals of [vector](https://vector.readthedocs.io) and [hist](https://hist.readthedocs.io), on four-vectors and
+#   histograms.
+# - The page [docs/standins.md](../docs/standins.md) lists what the stand-ins here can do and what they cannot.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes
@@ -802,18 +812,19 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 # | 43-57 | section 6 and `count-pairs` |
 # | 57-65 | section 7's idea, the peak, and the real one where there is a network; `fill-hard` is good homework |
 #
-# *Ten minutes late:* leave out section 2 after `branches`, and section 7 whole.
+# *Ten minutes late:* skip section 2 after `branches`, and skip all of section 7.
 #
-# *Where people get stuck.* In `owners` they forget empty events, because `np.searchsorted` on the wrong side gives the
-# empty event its neighbour's muon. In `clean-pairs`, people count before the cut on muons, and lose events with a soft
-# third muon. `and` between arrays raises with a long message, and the cure is `&`. In `fill-hard`, people use `j` from
-# `enumerate` as the position, which leaves gaps where a muon was thrown away.
+# *Where people get stuck.* In `owners` they forget empty events, because `np.searchsorted` with the wrong side assigns
+# the muon of a neighbouring event to an empty one. In `clean-pairs`, people count before the cut on muons, and lose
+# events with a soft third muon. They also write `and` between arrays, which raises an error with a long message, and
+# they need `&`. In `fill-hard`, people use `j` from `enumerate` as the position, which leaves gaps where a muon was
+# dropped.
 #
-# *Frequent questions.* "Does uproot read straight into the GPU?" No, the CPU decompresses the files, and then the
-# columns are copied. "Why not just pad?" For at most seven muons you can pad. Most jets have few tracks and some have
-# hundreds, so padding them would cost far too much. "Is Awkward fast on the GPU?" Each operation is fast, but there are
-# many of them.
+# *Frequent questions.* "Does uproot read directly into GPU memory?" No, the CPU decompresses the files, and then the
+# columns are copied. "Why not just pad?" For at most seven muons you can pad. But most jets have few tracks and some
+# have hundreds, so padding them would take far too much memory. "Is Awkward fast on the GPU?" Each operation is fast,
+# but there are many of them.
 #
-# *What goes wrong.* On a real GPU the first `ak.` operation compiles all of Awkward's CUDA kernels, which may
-# take minutes, so run it before the room does. After `vector.register_awkward()`, names matter: a record called
-# `Momentum4D` with the wrong fields raises at once.
+# *What goes wrong.* On a real GPU the first `ak.` operation compiles all of Awkward's CUDA kernels, which may take
+# minutes, so run it before the class arrives. After `vector.register_awkward()`, names matter. A record that is called
+# `Momentum4D` but has the wrong fields raises an error at once.

@@ -34,13 +34,13 @@ def from_zero(offsets):
     return np.searchsorted(offsets, np.arange(offsets[-1]), side="right") - 1
 
 
-@wrong("owners", "is said to be of event 1; it is of event 0")
+@wrong("owners", "is assigned to event 1, but it belongs to event 0")
 def one_too_many(offsets):
     counts = np.diff(offsets)
     return np.repeat(np.arange(1, counts.size + 1), counts)
 
 
-@wrong("owners", "event -1; it is of event 0.*offset is the first muon")
+@wrong("owners", "event -1, but it belongs to event 0.*offset is the first muon")
 def on_the_wrong_side(offsets):
     return np.searchsorted(offsets, np.arange(offsets[0], offsets[-1])) - 1
 
@@ -48,7 +48,7 @@ def on_the_wrong_side(offsets):
 # --- clean-pairs --------------------------------------------------------------------------------
 
 
-@wrong("clean-pairs", "counted after the cut on muons")
+@wrong("clean-pairs", "after the cut on muons")
 def events_first(muons):
     muons = muons[(ak.num(muons) == 2) & (ak.sum(muons.charge, axis=1) == 0)]
     muons = muons[(muons.pt > 20) & (abs(muons.eta) < 2.1)]
@@ -85,7 +85,7 @@ def one_side_of_eta(muons):
     return good[(ak.num(good) == 2) & (ak.sum(good.charge, axis=1) == 0)]
 
 
-@wrong("clean-pairs", "muons that fail the cut should go, and their event stay")
+@wrong("clean-pairs", "remove the muons that fail the cut, but keep their event")
 def masks_events_only(muons):
     good = (muons.pt > 20) & (abs(muons.eta) < 2.1)
     charge = ak.sum(muons.charge[good], axis=1)
@@ -217,7 +217,7 @@ wrong("fill-hard", "in the order of the event", "from the back")(
 wrong("fill-hard", "race: |not .*beginning at its offset|never written", "everyone from zero")(
     swap("    for i in range", "    place = 0\n    for i in range"),
     swap("place = offsets[i]", "pass"))
-wrong("fill-hard", "atomic updates were made", "atomic for a private place")(
+wrong("fill-hard", "atomic updates", "atomic for a private place")(
     swap("pts[place] = muon.pt", "cuda.atomic.add(pts, place, muon.pt - pts[place])"))
 
 
@@ -227,19 +227,19 @@ def stores_nothing(muons, threshold, offsets, pts):
     pass
 
 
-wrong("fill-hard", "belongs to it, but was never written.*move the output index on", "all in one place")(
+wrong("fill-hard", "belongs to it, but was never written.*add 1 to the output index", "all in one place")(
     swap("place = offsets[i]", "pass"),
     swap("place] = muon.pt\n                place += 1", "offsets[i]] = muon.pt"))
 
 
-@wrong("owners", "Python runs .* lines for 200 events: a loop")
+@wrong("owners", "Python runs .* lines for 200 events, so there is a loop")
 def a_loop_over_events(offsets):
     offsets = [int(one) for one in offsets]
     return np.array([event for event in range(len(offsets) - 1)
                      for _ in range(offsets[event], offsets[event + 1])], np.int64)
 
 
-@wrong("clean-pairs", "Python runs .* lines for 200 events: a loop")
+@wrong("clean-pairs", "Python runs .* lines for 200 events, so there is a loop")
 def a_loop_over_events_and_muons(muons):
     made = []
     for event in muons:

@@ -1,7 +1,7 @@
 # %% [markdown] id="begin"
-# In these puzzles, the threads of a warp read side by side, and the threads of a block share what they have read. Blocks have
-# `T` = 64 threads from here on (or 16 × 16), and tiles in shared memory have matching sizes, because a kernel has to know them
-# when it's compiled.
+# In these puzzles, the threads of a warp read neighbouring elements, and the threads of a block share the numbers that
+# they have read. From here on, blocks have `T` = 64 threads (or 16 × 16). Tiles in shared memory have matching sizes,
+# because these sizes must be known when a kernel is compiled.
 
 # %% id="start"
 # %load_ext gpucourse
@@ -41,8 +41,8 @@ T, TILE = 64, 16
 # %% [markdown] id="board-text"
 # ## The board
 #
-# The board keeps the fewest bytes and the shortest time. If you have a GPU, try to beat “Banks”: two kernels that move the same
-# bytes need not take the same time.
+# The board keeps the fewest bytes and the shortest time for each puzzle. If you have a GPU, try to beat your time for
+# “Banks”, because two kernels that move the same number of bytes need not take the same time.
 
 # %% id="the-board"
 board()
@@ -50,9 +50,9 @@ board()
 # %% [markdown] id="more" tags=["further"]
 # ## More puzzles
 #
-# You can share a tile now, so you may go on with [Thinking in warps](12_thinking_in_warps.ipynb). These seven are for practice, in
-# any order, now or later. Two of them need a new idea: in “Four for each thread” one thread does more work, and in “Points in a
-# plane” the layout of the data decides how much is moved.
+# You can share a tile now, so you may go on with [Thinking in warps](12_thinking_in_warps.ipynb). These seven puzzles
+# are for practice, in any order, now or later. Two of them need a new idea. In “Four for each thread” each thread does
+# more work, and in “Points in a plane” the layout of the data determines how many bytes are moved.
 
 # %% puzzle="block-largest"
 
@@ -71,9 +71,10 @@ board()
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - The same work costs eight times the bytes if neighbouring threads read far apart.
-# - Shared memory belongs to a block: fetch once, wait at a barrier, use often. It holds garbage at the start.
-# - A barrier waits for all threads of the block. A loop that uses a tile again needs two barriers.
+# - The same work moves eight times as many bytes if neighbouring threads read elements that are far apart.
+# - Shared memory belongs to a block. Load each number once, wait at a barrier, and use it often. Shared memory contains
+#   garbage at the start.
+# - A barrier waits for all threads of the block. A loop that reuses a tile needs two barriers.
 # - A tree adds 64 numbers in six rounds. Within a warp, shuffles do the same without shared memory and without a
 #   barrier.
 
@@ -90,15 +91,16 @@ board()
 #
 # | minutes | what |
 # |---|---|
-# | 0-20 | puzzles 1 to 3; the sectors of the first two side by side on the board |
-# | 20-34 | 4 and 5; walk through the tree by hand, eight people in a row |
+# | 0-20 | puzzles 1 to 3; compare the sectors of the first two on the board |
+# | 20-34 | 4 and 5; act out the tree with eight people in a row |
 # | 34-55 | 6 to 8, in pairs |
 # | 55-70 | the two broken ones and the board |
 #
-# *Ten minutes late:* leave out “Three neighbours”. *Ten minutes early:* try 17 words in a row of the
-# tile, and 18, and ask who finds the remaining conflicts.
+# *Ten minutes late:* leave out “Three neighbours”. *Ten minutes early:* let them try tiles with 17 and 18 words in a
+# row, and ask who finds the remaining conflicts.
 #
-# *Where people get stuck.* They put the barrier inside an `if`, or their guard stops threads that still have something to fetch.
+# *Where people get stuck.* They put the barrier inside an `if`, or their guard stops threads that still have to load
+# something.
 #
 # *Frequent questions.* "Doesn't the cache do all this by itself?" The cache often does a good part of it, but the
 # counts here ignore the cache. If you have a GPU, measure the time.

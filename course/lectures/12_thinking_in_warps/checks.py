@@ -22,10 +22,10 @@ from gpucourse.wording import many
 @exercise(
     "lane-turns",
     hints=(
-        "The idea: a warp makes as many iterations as its busiest lane, and every one of its 32 lanes "
-        "is paid for in each. A last warp that is not full pays for 32 lanes too.",
-        "The shape: for each slice `work[start:start + 32]`, add `32 * slice.max()` to what is "
-        "paid. Useful is the plain sum.",
+        "The idea: a warp makes as many iterations as its busiest lane, and pays for 32 lanes in each of "
+        "them. A last warp with fewer threads also pays for 32 lanes.",
+        "The shape: for each slice `work[start:start + 32]`, add `32 * slice.max()` to `paid`. "
+        "`useful` is the sum of `work`.",
     ),
 )
 def lane_turns(count):
@@ -39,18 +39,18 @@ def lane_turns(count):
         case = f"with {many(n, 'thread')}"
         require(
             useful == work.sum(),
-            f"{case} that need {many(work.sum(), 'iteration')} together, useful is {useful}",
+            f"{case} that need {many(work.sum(), 'iteration')} in total, useful is {useful}",
             look="count as useful the iterations in which a thread works",
         )
         require(
             paid == expected or paid != _without_padding(work),
             f"{case}, the last warp has {n % 32} threads, but pays for 32 lanes",
-            look="count 32 lanes for it: the hardware has no smaller warps",
+            look="count 32 lanes for this warp, because the hardware has no smaller warps",
         )
         require(
             paid == expected,
-            f"{case} in {many(len(padded), 'warp')}, {many(expected, 'iteration')} are paid for; yours are {paid}",
-            look="how many iterations does a warp make, and how many lanes has it?",
+            f"{case} in {many(len(padded), 'warp')}, {many(expected, 'iteration')} are paid for, but your answer is {paid}",
+            look="a warp makes as many iterations as its busiest lane, and pays for 32 lanes in each",
         )
 
 
@@ -58,11 +58,11 @@ def lane_turns(count):
     "turn",
     hints=(
         "The idea: thread (x, y) reads one element into the tile and, after a barrier, writes "
-        "*another* one. On both sides the index that changes with `x` must be the last one, so "
-        "the tile is filled as `[y, x]` and emptied as `[x, y]`.",
-        "The shape: `tile = cuda.shared.array((32, 33), float32)`; guarded, `tile[y, x] = "
-        "table[first_i + y, first_j + x]`; a barrier; guarded, `turned[first_j + y, first_i + x] "
-        "= tile[x, y]`.",
+        "a *different* one. In both tables the index that changes with `x` must be the last one, so "
+        "write the tile as `[y, x]` and read it as `[x, y]`.",
+        "The shape: `tile = cuda.shared.array((32, 33), float32)`. With a guard, `tile[y, x] = "
+        "table[first_i + y, first_j + x]`. Then a barrier and, with a second guard, "
+        "`turned[first_j + y, first_i + x] = tile[x, y]`.",
     ),
 )
 def turn(kernel):
@@ -73,8 +73,8 @@ def turn(kernel):
         start = np.full((columns, rows), LEFTOVER, np.float32)
         blocks = (columns + 31) // 32, (rows + 31) // 32
         _, turned = launched(kernel, blocks, (32, 32), table, start, seeds=(1,), reads=1,
-                             twice="the element that is written needs a guard of its own: do its row and its "
-                                   "column exist in `turned`?")
+                             twice="the element that is written needs its own guard, which tests whether its row and its "
+                                   "column exist in `turned`")
         case = f"with a table of {rows} × {columns}"
         wrong = np.argwhere(turned != table.T)
         if len(wrong):
@@ -82,15 +82,15 @@ def turn(kernel):
             what = held(turned[j, i], table[i, j], digits=4)
             require(
                 False,
-                f"{case}, turned[{j}, {i}] {what}; it should be table[{i}, {j}], {table[i, j]:.4g}",
-                look="which element does this thread read, which does it write, and is each "
-                "of the two guarded by itself?",
+                f"{case}, turned[{j}, {i}] {what}, but it should be table[{i}, {j}], {table[i, j]:.4g}",
+                look="work out which element this thread reads and which it writes, and guard each "
+                "of the two accesses separately",
             )
     # Whole tiles, so many of them that no kernel is made for their number.
     down, across = np.random.default_rng().permutation([2, 3, 4, 5]).tolist()[:2]
     ones = np.ones((32 * down, 32 * across), np.float32)
     counts = counted(kernel, (across, down), (32, 32), ones, np.ascontiguousarray(ones.T))
-    require_shared(counts, (across, down), (32, 32), ones.size, "a tile for each block", rounds=0)
+    require_shared(counts, (across, down), (32, 32), ones.size, "let each block transpose one tile", rounds=0)
     for what, moved, enough in (
         ("reads", counts.global_load_sectors, counts.global_load_ideal_sectors),
         ("writes", counts.global_store_sectors, counts.global_store_ideal_sectors),
@@ -104,9 +104,9 @@ def turn(kernel):
     conflicts = counts.shared_load_conflicts + counts.shared_store_conflicts
     require(
         not conflicts,
-        f"right, and side by side, but shared memory takes {conflicts:,} wavefronts more than it has "
-        "requests",
-        look="how far apart in the tile are the words of neighbouring lanes?",
+        f"the result is right and the accesses are coalesced, but shared memory takes {conflicts:,} "
+        "wavefronts more than it has requests",
+        look="work out how far apart in the tile the words of neighbouring lanes are, modulo 32",
     )
 
 
@@ -114,9 +114,9 @@ def turn(kernel):
     "warp-max",
     hints=(
         "The idea: every lane must shuffle, so guard the value: a thread beyond the end contributes minus "
-        "infinity. Then fold with `max` in place of `+`.",
-        "The shape: `mine = values[i] if i < values.size else -math.inf`; in the loop over 16, 8, "
-        "4, 2, 1: `mine = max(mine, cuda.shfl_down_sync(ALL, mine, k))`; lane 0 writes "
+        "infinity. Then fold with `max` instead of `+`.",
+        "The shape: `mine = values[i] if i < values.size else -math.inf`; in a loop over 16, 8, "
+        "4, 2, 1, `mine = max(mine, cuda.shfl_down_sync(ALL, mine, k))`; then lane 0 writes "
         "`maxima[i // 32]`.",
     ),
 )
@@ -141,35 +141,35 @@ def warp_max(kernel):
             require(
                 not (maxima == LEFTOVER).any(),
                 f"{case}, maxima[{np.argmax(maxima == LEFTOVER)}] was never written",
-                look=("which lane writes, and at which index? Warps are numbered through the whole "
+                look=("let lane 0 of each warp write at the warp's index, which is counted through the whole "
                 "grid")
                 if 32 * np.argmax(maxima == LEFTOVER) < n
-                else ("a warp without values also writes its element, with minus infinity: guard "
+                else ("a warp without values must also write minus infinity, so guard "
                 "only the load of the value"),
             )
             absurd = ~np.isin(maxima, np.append(values, -math.inf))
             require(
                 not absurd.any(),
                 f"{case}, maxima[{np.argmax(absurd)}] is {maxima[np.argmax(absurd)]:g}, which is "
-                "not among them",
-                look="what value do threads beyond the end contribute?"
+                "none of the values",
+                look="threads beyond the end must contribute minus infinity, not 0"
                 if maxima[np.argmax(absurd)] == 0.0
-                else "is the shuffle inside an `if`? Then some lanes do not take part in it",
+                else "if the shuffle is inside an `if`, some lanes do not take part in it",
             )
-            require_equal(maxima, expected, case, "does every lane shuffle, and every value take part?")
+            require_equal(maxima, expected, case, "let every lane shuffle, and every value take part")
     counts = counted(kernel, 2, 64, np.ones(128), np.zeros(4))
     require(
         not counts.shared_loads and not counts.global_atomics and not counts.shared_stores,
-        "the maxima are right, but they were not found by shuffles alone",
-        look=("use neither shared memory nor atomics: the lanes pass their values to each "
-             "other with shuffles"),
+        "the maxima are right, but they were not found with shuffles only",
+        look=("use neither shared memory nor atomics, because the lanes can exchange their values "
+             "with shuffles"),
     )
     require(
         counts.global_loads <= 128,
         f"the maxima are right, but 128 values were loaded {many(counts.global_loads, 'time')}",
         look="let each lane load its own value, and get the other values with shuffles",
     )
-    require_shared(counts, (2,), (64,), 128, "five rounds are enough for 32 lanes", tree=True)
+    require_shared(counts, (2,), (64,), 128, "use five rounds, which are enough for 32 lanes", tree=True)
     require_shared(counts, (2,), (64,), 128, ("let each lane load its own value, and get the other values with shuffles"),
                    rounds=1)
 
@@ -177,30 +177,30 @@ def warp_max(kernel):
 @exercise(
     "occupancy",
     hints=(
-        "The idea: compute for each limit how many *blocks* it allows, rounding down. The smallest number "
-        "decides. For the registers, find out how many warps fit into one part, multiply by four "
-        "parts, and ask how many whole blocks that makes.",
+        "The idea: compute for each limit how many *blocks* it allows, and round down. The smallest of these "
+        "numbers is the answer. For the registers, find out how many warps fit into one part, multiply by four "
+        "parts, and compute how many whole blocks these warps make.",
         "The shape: `of_a_warp = (32 * registers + 255) // 256 * 256`, then "
         "`4 * (16_384 // of_a_warp) // warps` blocks by registers, `233_472 // (shared + 1024)` "
-        "by shared memory, 32 at most; `min` of all, times `warps`.",
+        "by shared memory, and 32 at most. Multiply the `min` of all limits by `warps`.",
     ),
 )
 def occupancy(resident_warps):
     """Every limit is respected, and every block that fits is counted."""
     for threads, registers, shared, limit in (
-        (1024, 32, 0, "64 warps at most"),
-        (192, 32, 0, "a block fits whole or not at all"),
-        (32, 32, 0, "32 blocks at most"),
-        (256, 64, 0, "the registers of four parts"),
+        (1024, 32, 0, "a multiprocessor holds at most 64 warps"),
+        (192, 32, 0, "a block fits completely or not at all"),
+        (32, 32, 0, "a multiprocessor holds at most 32 blocks"),
+        (256, 64, 0, "the registers of the four parts are a limit"),
         (64, 33, 0, "32 × 33 registers are rounded up to a multiple of 256"),
-        (128, 40, 0, "how many warps fit into one part?"),
-        (96, 40, 0, "how many warps fit into one part? A block fits whole or not at all"),
-        (128, 255, 0, "the registers of four parts"),
-        (128, 32, 49_152, "the shared memory of a block"),
-        (128, 32, 14_592, "each block takes 1,024 bytes of shared memory more"),
+        (128, 40, 0, "compute how many warps fit into one part"),
+        (96, 40, 0, "compute how many warps fit into one part. A block fits completely or not at all"),
+        (128, 255, 0, "the registers of the four parts are a limit"),
+        (128, 32, 49_152, "the shared memory of all blocks together is a limit"),
+        (128, 32, 14_592, "each block takes 1,024 bytes of shared memory more than its kernel requests"),
         (1024, 128, 0, "a block that does not fit does not run at all"),
-        (512, 128, 102_400, "the smallest of the limits"),
-        *((32 * int(warps), int(registers), 128 * int(lines), "the smallest of the limits")
+        (512, 128, 102_400, "use the smallest of the limits"),
+        *((32 * int(warps), int(registers), 128 * int(lines), "use the smallest of the limits")
           for warps, registers, lines in np.random.default_rng().integers(
               (1, 16, 0), (33, 256, 700), (20, 3))),
     ):
@@ -210,14 +210,14 @@ def occupancy(resident_warps):
         case += f" and {many(shared, 'byte')} of shared memory" if shared else ""
         require(
             answer == int(answer),
-            f"for {case}, the answer is {answer}: there are no parts of warps",
-            look="is the division `/`, or `//` as it should be?",
+            f"for {case}, the answer is {answer}, but a part of a warp does not exist",
+            look="divide with `//` instead of `/`",
         )
         require(
             answer == expected,
-            f"for {case}, {many(expected, 'warp')} fit; yours are {int(answer)}",
-            look=("each warp belongs to one of the four parts: how many warps fit into one "
-                "part? Multiply that by four")
+            f"for {case}, {many(expected, 'warp')} fit, but your answer is {int(answer)}",
+            look=("each warp belongs to one of the four parts, so compute how many warps fit into one "
+                "part, and multiply that by four")
             if threads == 64 and answer == 65_536 // (-(-32 * registers // 256) * 256) // 2 * 2
             else limit,
         )
@@ -226,11 +226,11 @@ def occupancy(resident_warps):
 @exercise(
     "tiled-matmul",
     hints=(
-        "The idea: keep the loop and its two barriers for every thread. Guard each of the two loads by "
-        "itself (they reach the edge of the matrix at different places), and the final store.",
+        "The idea: keep the loop and its two barriers for every thread. Guard each of the two loads "
+        "separately, because they reach the edge of their matrix in different tiles, and also guard the store.",
         "The shape: `tile_a[y, x] = a[row, start + x] if row < a.shape[0] and start + x < "
-        "a.shape[1] else 0`, likewise for `tile_b` with `start + y` and `column`; the sum as "
-        "before; an `if` around the store.",
+        "a.shape[1] else 0`, and the same for `tile_b` with `start + y` and `column`. Keep the sum, "
+        "and put an `if` around the store.",
     ),
 )
 def tiled_matmul(kernel):
@@ -244,7 +244,7 @@ def tiled_matmul(kernel):
         blocks = ((columns + 15) // 16, (rows + 15) // 16)
         *_, product = launched(kernel, blocks, (16, 16), a, b, start, seeds=(3,), reads=2)
         case = f"({rows} × {inner}) times ({inner} × {columns})"
-        require_equal(product.ravel(), (a @ b).ravel(), case, "what do the tiles hold outside?")
+        require_equal(product.ravel(), (a @ b).ravel(), case, "the tiles must hold zeros where they extend beyond the matrices")
     a = np.ones((48, 48), np.float32)
     counts = counted(kernel, (3, 3), (16, 16), a, a, a)
     require(
@@ -255,7 +255,7 @@ def tiled_matmul(kernel):
     )
     # The answer of the lecture makes 115 accesses an element; a sum kept in `product` adds 96.
     require_shared(counts, (3, 3), (16, 16), a.size,
-                   "each thread loads its number of each tile, and makes one element", rounds=0,
+                   "let each thread load its number of each tile, and compute one element", rounds=0,
                    accesses=240)
 
 

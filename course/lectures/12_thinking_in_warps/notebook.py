@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Correct, but how much of the work was useful?
 #
-# Here are the 71,009 simulated muons of "Numba CUDA" again. This time each thread takes one *event* and adds up the
-# `pt` of its muons. Each writes to its own element, so there is no race, and the sums are right to the last bit. Run
-# the cell, and look at the last two lines.
+# The first cell loads the 71,009 simulated muons of "Numba CUDA" again. This time each thread takes one *event* and
+# adds up the `pt` of its muons. Each thread writes to its own element, so there is no race, and the sums are right to
+# the last bit. Run the cell, and look at the last two lines of its output.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -50,19 +50,20 @@ print("right:", np.allclose(d_sums.copy_to_host(), ak.sum(muons.pt, axis=1), rto
 print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes moved, {used:.0%} were read")
 
 # %% [markdown] id="the-question-stands"
-# The sums are right, but half the work was wasted, because lanes were idle and bytes were moved that no thread needed.
-# **Where did they go?** Both losses have one cause. Threads don't run alone, but in warps of 32, which also fetch
-# memory together.
+# The sums are right, but half the work was wasted. Lanes were idle, and bytes were moved that no thread needed. **Which
+# part of the kernel caused this?** Both losses have one cause. Threads don't run alone, but in warps of 32, and the
+# threads of a warp also access memory together.
 
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
 #
-# The 32 threads of a warp, its lanes, share one instruction at a time, as you saw [in "Why
-# GPUs"](02_why_gpus.ipynb#2-thirty-two-at-a-time). So a thread is less like a thread of a CPU, which follows its own
+# The 32 threads of a warp, its lanes, execute one instruction at a time together, as you saw [in "Why
+# GPUs"](02_why_gpus.ipynb#2-thirty-two-at-a-time). So a GPU thread is less like a CPU thread, which follows its own
 # path, and more like one number in a vector register.
 #
-# In a loop, then, a warp iterates until its *busiest* lane is done. Here are the sums from the beginning, where an event
-# has 0 to 7 muons. `order` says which event a thread takes, and each thread counts its iterations.
+# In a loop, therefore, a warp iterates until its *busiest* lane is finished. The next cell computes the sums from the
+# beginning, where an event has 0 to 7 muons. `order` tells each thread which event to take, and each thread counts its
+# iterations.
 
 # %% id="divergence"
 from gpucourse.views.threads import draw_lanes
@@ -98,13 +99,13 @@ sums, turns = run_events(as_recorded)
 draw_lanes(turns[:64], per="muon")
 
 # %% [markdown] id="lanes-task"
-# In the picture, blue is work and grey is waiting, so all 32 lanes pay for a slow one.
+# In the picture, blue means work and grey means waiting. All 32 lanes have to wait for the slowest one.
 #
 # ### Exercise: what divergence costs
 #
-# You get the iterations that each thread needs, in the order of the threads. Count those that are `useful`, which are
-# blue, and those that are `paid` for, which are blue and grey. A warp pays for 32 lanes in every iteration, even a last
-# warp that is not full.
+# Your function gets the number of iterations that each thread needs, in the order of the threads. Count the iterations
+# that are `useful`, which are blue, and those that are `paid` for, which are blue and grey. A warp pays for 32 lanes in
+# every iteration, even if it is a last warp with fewer threads.
 
 # %% id="lanes-exercise" tags=["exercise"]
 def lane_turns(work):
@@ -122,10 +123,10 @@ def lane_turns(work):
 check("lane-turns", lane_turns)
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
-# An `if` also parts the lanes. *Predict:* if half of a warp's lanes take one branch and half the other, does the warp
-# run one of the two branches, or both?
+# An `if` can also separate the lanes of a warp. *Predict:* if half of the lanes take one branch and half take the
+# other, does the warp run one of the two branches, or both?
 #
-# In this kernel the branches alternate, with `run = 1` from thread to thread, and with `run = 32` from warp to warp.
+# In this kernel the branch alternates, from thread to thread if `run = 1`, and from warp to warp if `run = 32`.
 
 # %% id="branches-guess"
 predict("branches",
@@ -158,12 +159,12 @@ for run in (1, 8, 16, 32, 64):
     print(f"{run:3}{counts.divergent_branches:18}{counts.warp_instructions:20,}{idle:20.0%}")
 
 # %% [markdown] id="branches-why" tags=["why"]
-# It runs both, because where lanes part, the warp runs one branch with the others masked off, and then the other
-# branch. Where a whole warp takes one branch, it runs only that.
+# The warp runs both. Where its lanes take different branches, the warp first runs one branch with the other lanes
+# masked off, and then the other branch. Where a whole warp takes the same branch, it runs only that branch.
 
 # %% [markdown] id="branches-picture-text"
-# Here are two warps of that kernel, step by step. On the left the branches alternate from thread to thread, on the
-# right from warp to warp. Each band is a warp, 32 lanes high, and pale lanes are idle.
+# The next pictures show two warps of this kernel, step by step. On the left the branches alternate from thread to
+# thread, and on the right from warp to warp. Each band is a warp, 32 lanes high, and pale lanes are idle.
 
 # %% id="branches-picture"
 import gpucourse
@@ -174,17 +175,17 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="divergence-why"
-# The lanes that wait while others take a branch are **masked**, and this is **divergence**. On the right no lane is
-# pale, and the same answer takes fewer instructions. Divergence is slow but not wrong, as long as there is no barrier
-# in one of the branches.
+# The lanes that wait while others run a branch are **masked**, and this behaviour is called **divergence**. On the
+# right no lane is pale, and the kernel gets the same answer with fewer instructions. Divergence is slow but not wrong,
+# as long as there is no barrier in one of the branches.
 #
-# Since Volta the hardware keeps a program counter for each lane and may interleave the paths of a warp, which NVIDIA
-# calls *independent thread scheduling*. Lanes still share one instruction at a time, but you may no longer assume that
-# they run in step.
+# Since the Volta generation, the hardware keeps a program counter for each lane and may interleave the branches of a
+# warp. NVIDIA calls this *independent thread scheduling*. Lanes still share one instruction at a time, but you may no
+# longer assume that they run in lockstep.
 
 # %% [markdown] id="short-if-predict" tags=["predict"]
-# Should you avoid every `if`, then? Here is one that sets negative numbers to zero, and half of the values are
-# negative, at random. *Predict:* in how many of the 128 warps do the lanes part at this `if`?
+# Should you avoid every `if`, then? The next kernel sets negative numbers to zero. Half of the values are negative, in
+# random positions. *Predict:* in how many of the 128 warps do the lanes diverge at this `if`?
 
 # %% id="short-if-guess"
 predict("short-if", "at nearly all", "at half of them", "at none")
@@ -208,13 +209,13 @@ ptx = next(iter(no_negatives.inspect_asm().values()))
 print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in line), sep="\n")
 
 # %% [markdown] id="short-if-why" tags=["why"]
-# It diverges in none of them, because the compiler saw that both branches are short, and turned them into one
-# instruction, `selp`, which means *select by a predicate*. Every lane computes both values and keeps one, which has the
-# effect of masking without the branch. So divergence costs time only where the branches are long.
+# They diverge in none of the warps. The compiler saw that both branches are short, and replaced them by one
+# instruction, `selp`, which means *select by a predicate*. Every lane computes both values and keeps one of them, so
+# there is no branch. Divergence costs time only where the branches are long.
 
 # %% [markdown] id="sorted-predict" tags=["predict"]
-# Here are the same events, sorted by their number of muons, so that the lanes of a warp get events of equal length.
-# *Predict:* do the sums change, and does the cost?
+# Now the events are sorted by their number of muons, so that the lanes of a warp get events of equal length. *Predict:*
+# do the sums change, and does the cost change?
 
 # %% id="sorted-guess"
 predict("sorted",
@@ -230,19 +231,19 @@ for name, order_of_events in (("as recorded", as_recorded), ("sorted", by_length
 draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 
 # %% [markdown] id="sorted-why" tags=["why"]
-# The sums are the same to the last bit, and the cost fell from more than twice the useful iterations to hardly more
-# than those. The picture shows where, in the sorted list, the events with one muon end and those with two begin.
-# Sorting is not free either, so it pays only if the work of a thread is long and uneven.
+# The sums are the same to the last bit. The number of iterations that are paid for fell from more than twice the useful
+# ones to hardly more than those. The picture shows where, in the sorted list, the events with two muons begin. But
+# sorting takes time too, so it is worthwhile only if the work of a thread is long and uneven.
 
 # %% [markdown] id="shares-predict" tags=["predict"]
 # ## 2. Coalescing: reading side by side
 #
-# In a grid-stride loop the threads go through the muons side by side. With 4,096 threads, thread 0 takes elements 0,
-# 4096, 8192 and so on. On a CPU one would rather give each thread a contiguous share, so that thread 0 takes elements 0
-# to 17 and thread 1 takes 18 to 35. Each core then reads its own stretch of memory from front to back.
+# In a grid-stride loop, neighbouring threads read neighbouring muons. With 4,096 threads, thread 0 takes elements 0,
+# 4096, 8192 and so on. On a CPU you would rather give each thread a contiguous share, so that thread 0 takes elements 0
+# to 17 and thread 1 takes elements 18 to 35. Then each core reads its own part of memory from front to back.
 #
-# Memory moves in the sectors of 32 bytes that the puzzles counted, eight `float32` numbers. *Predict:* which of the two moves more
-# sectors on a GPU, and how many times as many?
+# Memory is moved in sectors of 32 bytes, as you saw in the puzzles, and a sector holds eight `float32` numbers.
+# *Predict:* which of the two versions moves more sectors on a GPU, and how many times as many?
 
 # %% id="shares-guess"
 predict("shares",
@@ -288,34 +289,35 @@ gpucourse.beside(
 )
 
 # %% [markdown] id="shares-why" tags=["why"]
-# The shares move eight times as much. When a warp loads, its 32 lanes ask at the same moment, and the hardware combines
-# their requests into as few sectors as it can. Side by side, 32 numbers fill 4 sectors, and every byte that moves is
-# used, which makes the access **coalesced**. In shares, each lane asks for a number in its own sector, and seven
-# eighths of what moves is not wanted *now*.
+# The version with shares moves eight times as many. When a warp loads, its 32 lanes make their requests at the same
+# moment, and the hardware combines them into as few sectors as it can. If the lanes read neighbouring elements, 32
+# numbers fill 4 sectors, and every byte that is moved is used. Such an access is **coalesced**. With shares, each lane
+# requests a number in a different sector, and seven eighths of the bytes that are moved are not needed *at that
+# moment*.
 #
-# ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i: all eight lie in
-# one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i: each lies in a sector of its
-# own, so eight sectors move and seven eighths of the bytes are thrown away.](../img/coalescing.svg)
+# ![Two patterns of eight threads that read four-byte numbers. Above, thread i reads element i, so all eight numbers are
+# in one sector of 32 bytes, and one sector moves. Below, thread i reads element 8 i, so each number is in a different
+# sector, eight sectors move, and seven eighths of the bytes are not used.](../img/coalescing.svg)
 #
-# There is also a cache, but it is small for so many threads. A core of a CPU keeps some tens of kB in its first cache
-# and a megabyte or so in the second, for one thread or two. A multiprocessor of an H100 has 256 kB for up to 2,048
-# threads, which is 128 bytes each, if shared memory takes nothing from it. What a lane has fetched may be gone before
-# the lane returns to it. The counts here include every sector, as if there were no cache. A real GPU gets some of them
-# from its caches, and a profiler tells you how many.
+# A GPU also has caches, but they are small for so many threads. A CPU core has some tens of kB in its first cache and
+# about a megabyte in the second, for one thread or two. A multiprocessor of an H100 has 256 kB for up to 2,048 threads.
+# That is 128 bytes for each, if shared memory takes nothing from it. The sector that a lane has loaded may already be
+# evicted when the lane needs its next number. The counts in this lesson include every sector, as if there were no
+# cache. On a real GPU some of them come from a cache, and a profiler tells you how many.
 #
-# A GPU also doesn't guess ahead, as a CPU does when it predicts branches and continues before it knows. It has
-# something else to do while a warp waits, namely another warp. So arrange the work for the *warp*, in such a way that
-# neighbouring lanes access neighbouring addresses in one instruction. Here is the card of the slow kernel, on which one
-# line is dark.
+# A GPU doesn't speculate either, whereas a CPU predicts branches and continues before it knows the result. While a warp
+# waits, a GPU runs another warp instead. So arrange the work for the *warp*, so that in each instruction neighbouring
+# lanes access neighbouring addresses. The next cell shows the report of the slow kernel, in which one line is dark.
 
 # %% id="shares-card"
 gpucourse.report(sums_of_shares, 32, 128, muon_pt, np.zeros(4096))
 
 # %% [markdown] id="records-predict" tags=["predict"]
-# The most common way to lose coalescing is a table. The first cell had the muons as rows of the four numbers `pt`,
-# `eta`, `phi` and charge, as one would write them into a file. Here they are beside the same numbers as four columns.
+# The most common way to lose coalescing is to store a table by rows. The first cell had the muons as rows of the four
+# numbers `pt`, `eta`, `phi` and charge, as you might write them to a file. The next cell compares these rows with the
+# same numbers in four columns.
 #
-# *Predict:* how many times as many sectors does a kernel that adds up only `pt` move from the rows?
+# *Predict:* a kernel adds up only `pt`. How many times as many sectors does it move from the rows as from the columns?
 
 # %% id="records-guess"
 predict("records", "the same: it reads only pt", "four times", "eight times")
@@ -329,12 +331,12 @@ for name, column in (("rows", d_rows[:, 0]), ("columns", d_columns[0])):
           f"{d_partial.copy_to_host().sum():,.1f} GeV")
 
 # %% [markdown] id="records-why" tags=["why"]
-# It moves four times as many, because the unused `eta`, `phi` and charge of each muon come along. Awkward Arrays, cuDF
-# and Parquet files store each column separately, and this is one reason.
+# It moves four times as many, because each sector also contains the unused `eta`, `phi` and charge of its muons. This
+# is one reason why Awkward Arrays, cuDF and Parquet files store each column separately.
 
 # %% [markdown] id="mended-text"
-# So both halves of the first question have an answer, and you can fix both on the host. Give a warp similar events, and
-# store the `pt` of its muons side by side.
+# Now we know the cause of both losses, and you can avoid both on the host. Give a warp events of similar length, and
+# store the values of `pt` next to each other.
 
 # %% id="mended"
 alike = muons.pt[by_length]
@@ -346,22 +348,24 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
     print(f"{name:9} lanes did {worked_so:4.0%} of what they were there for; {used_so:4.0%} of the bytes moved were read")
 
 # %% [markdown] id="mended-why"
-# The kernel is the same, to the letter, and only the layout of its data changed. Even now not all bytes are read at
-# once, because a warp whose events have two muons each reads every second number, then the ones between.
+# The kernel is exactly the same, and only the layout of its data has changed. Even now, a warp does not use all bytes
+# of a sector at once. If its events have two muons each, it first reads every second number and then the numbers
+# between them.
 #
-# It remains to *transpose* a table, rows into columns, on the device. A warp that reads a row side by side writes down
-# a column, far apart, and the other way round. The solution is shared memory, which has its own trap.
+# One problem remains. A kernel that *transposes* a table on the device turns rows into columns. If a warp reads along a
+# row, where the elements are adjacent, it has to write along a column, where they are far apart, or the other way
+# round. You can solve this with shared memory, which has its own trap.
 
 # %% [markdown] id="banks-predict" tags=["predict"]
 # ## 3. Bank conflicts
 #
-# Shared memory has no sectors, but 32 **banks**. The word of 4 bytes with the number `k` is in bank `k % 32`, and each
-# bank delivers one word at a time. If two lanes want different words of the same bank, one of them waits, and the
-# request takes one *wavefront* more. If they want the same word, both get it.
+# Shared memory is not divided into sectors but into 32 **banks**. The 4-byte word with the number `k` is in bank
+# `k % 32`, and each bank delivers one word at a time. If two lanes need different words of the same bank, one of them
+# waits, and the request takes an additional *wavefront*. If they need the same word, both get it at once.
 #
-# There are two ways to fold 128 numbers, and both are right. One adds the far half onto the near half, as "Trees and
-# barriers" does. The other adds neighbours, then neighbours of neighbours. *Predict:* which of the two has bank
-# conflicts?
+# There are two ways to fold 128 numbers, and both give the right sum. One adds the upper half to the lower half, as in
+# "Trees and barriers". The other adds neighbours, then neighbouring sums, and so on. *Predict:* which of the two has
+# bank conflicts?
 
 # %% id="banks-guess"
 predict("banks", "the far half: its words lie far apart", "the neighbours", "both")
@@ -418,14 +422,15 @@ gpucourse.beside(*(
 ))
 
 # %% [markdown] id="banks-why" tags=["why"]
-# Only adding neighbours has bank conflicts, because in the first level lane `t` needs word `2t`, so lanes 0 and 16 both
-# need bank 0, and so on. Every request takes two wavefronts, and in the second level four. Click on requests 3 and 9 to
-# see the rows pile up. In the other fold, lane `t` wants word `t`, and each lane has a bank to itself.
+# Only the fold that adds neighbours has bank conflicts. At its first level, lane `t` needs word `2t`, so lanes 0 and 16
+# both need bank 0, lanes 1 and 17 both need bank 2, and so on. Every request takes two wavefronts, and at the second
+# level four. Click on requests 3 and 9 to see that several lanes use the same bank. In the other fold, lane `t` needs
+# word `t`, so each lane uses a different bank.
 
 # %% [markdown] id="padding-predict" tags=["predict"]
 # The worst case is the column of a square tile. In an array of 32 × 32 words, `tile[0, 3]`, `tile[1, 3]`, `tile[2, 3]`
 # … are 32 words apart, so they are all in bank 3. A warp that reads a column takes 32 wavefronts. *Predict:* how many
-# does it take if the tile is declared with 33 columns, of which the last is never used?
+# does it take if the tile has 33 columns, of which the last is never used?
 
 # %% id="padding-guess"
 predict("padding", "still 32 wavefronts: the last column is unused", "2 wavefronts", "1 wavefront")
@@ -437,17 +442,19 @@ print("32 columns: the banks of tile[:, 3] are", *bank[:, 3])
 print("33 columns: the banks of tile[:, 3] are", *padded[:, 3])
 
 # %% [markdown] id="padding-why" tags=["why"]
-# It takes one wavefront, because 33 is one more than 32, so each row begins one bank further than the row above it, and
-# the words of a column are in 32 different banks.
+# It takes one wavefront. Because 33 is one more than 32, each row begins one bank after the row above it, so the words
+# of a column are in 32 different banks.
 
 # %% [markdown] id="turn-task"
 # ### Exercise: transpose a table
 #
-# Write `turn`, which transposes a table of any size by `turned[j, i] = table[i, j]`. Reading *and* writing must be
-# coalesced, without bank conflicts. Below is the plain kernel, whose writes are scattered.
+# Write `turn`, which transposes a table of any size, so that `turned[j, i] = table[i, j]`. Both the reads *and* the
+# writes must be coalesced, without bank conflicts. The kernel below is the plain version, whose writes are not
+# coalesced.
 #
-# Use a block of 32 × 32 threads, which reads a tile of the table side by side into shared memory, waits, and writes it
-# as a tile of the transposed table, side by side again. The check counts sectors and conflicts.
+# Use blocks of 32 × 32 threads. A block reads a tile of the table with coalesced reads into shared memory, waits at a
+# barrier, and writes it with coalesced writes as a tile of the transposed table. The check counts sectors and
+# conflicts.
 
 # %% id="turn-plain"
 @cuda.jit
@@ -463,8 +470,8 @@ gpucourse.memory(turn_plainly, (2, 2), (32, 32), where, np.zeros((64, 40), np.fl
                  array="turned", steps=4)
 
 # %% [markdown] id="turn-unguarded-text"
-# Sides of tables are rarely multiples of 32. Leave out the guard, and the blocks at the edge reach too far. In two
-# dimensions the message names a thread by two numbers, x first.
+# The sides of a table are rarely multiples of 32. If you leave out the guard, the blocks at the edge access elements
+# beyond the table. In two dimensions the message names a thread by two numbers, x first.
 
 # %% id="turn-unguarded" raises="MemoryAccessError"
 @cuda.jit
@@ -477,8 +484,8 @@ with virtualgpu.check():
     turn_unguarded[(2, 2), (32, 32)](cuda.to_device(where), cuda.to_device(np.zeros((64, 40), np.float32)))
 
 # %% [markdown] id="turn-unguarded-why"
-# It reads row 40 of 40, because in block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large. A tile
-# that is read in one place and written in *another* needs two guards, one for each.
+# It reads row 40 of a table with 40 rows. In block (0, 1), thread (0, 8) is the first whose `i`, 32 + 8, is too large.
+# In your kernel, a thread reads one element and writes a *different* one, so you need two guards, one for each.
 
 # %% id="turn-exercise" tags=["exercise"]
 @cuda.jit
@@ -501,10 +508,11 @@ gpucourse.report(turn, (2, 2), (32, 32), where, np.zeros((64, 40), np.float32))
 # %% [markdown] id="clock-predict" tags=["predict"]
 # ### What a count can tell you, and what it can't
 #
-# Three counts predict three ratios. The shares move eight times as much, folding neighbours takes two, four and more
-# wavefronts for a request where the other fold takes one, and the plain transposition writes eight times the sectors.
+# We have three counts, each of which predicts a ratio of times. The version with shares moves eight times as many
+# sectors. Folding neighbours takes two, four and more wavefronts for a request where the other fold takes one. The
+# plain transposition writes eight times as many sectors.
 #
-# *Predict:* which of these ratios does the clock of an H200 show in full?
+# *Predict:* which of these three ratios do you find in full if you measure the times on an H200?
 
 # %% id="clock-guess"
 predict("clock", "all three", "the first and the last: banks matter less", "none of them")
@@ -515,41 +523,43 @@ from gpucourse.views.measured import recorded, recorded_times
 recorded(*map(recorded_times, ("lesson.coalescing", "lesson.banks", "lesson.turning")))
 
 # %% [markdown] id="clock-why" tags=["why"]
-# It shows none in full, because they are 1.9, 1.00 and 2.5. The counts are right, but a count can't tell you *who waits
-# for it*.
+# You find none of them in full, because the times have the ratios 1.9, 1.00 and 2.5. The counts are right, but a count
+# can't tell you *whether anything waits for it*.
 #
-# - The cache of this GPU, 60 MB, kept much of what the lanes with shares read again. Side by side is still twice as
-#   fast, by the recorded rows `lesson.coalescing`.
+# - The cache of this GPU, 60 MB, kept much of what the lanes with shares read again. Coalesced reads are still about
+#   twice as fast, according to the recorded rows `lesson.coalescing`.
 # - The bank conflicts cost **no measurable time**, with 1.267 and 1.269 ms in the recorded rows `lesson.banks`. Both
-#   kernels take nearly four times as long as merely reading the data. They are waiting for something else, probably
-#   barriers, and that wait hides the extra wavefronts. We have not measured what 32 wavefronts cost in a column without
-#   padding. `make bench-gpu` will, with nothing else to wait for, and with your `turn` on a tile of 32 columns.
-# - Only the writes of the plain transposition are scattered, and the version with a tile is faster than CuPy's own, by
-#   the recorded rows `lesson.turning`.
+#   kernels take nearly four times as long as merely reading the data. They are waiting for something else, probably for
+#   barriers, and the extra wavefronts are hidden behind this wait. We have not measured what 32 wavefronts cost when a
+#   warp reads a column without padding. `make bench-gpu` will measure it, with nothing else to wait for, and with your
+#   `turn` on a tile of 32 columns.
+# - Only the writes of the plain transposition are not coalesced. The version with a tile is faster than CuPy's own
+#   transposition, according to the recorded rows `lesson.turning`.
 
 # %% [markdown] id="clock-then"
-# Counts and times also differ in other lessons, each time for a particular reason.
+# In other lessons, too, some times do not follow the counts, each time for a particular reason.
 #
-# - CuPy's `fuse` moves as many bytes as an `ElementwiseKernel`, but takes 1.57 times as long, by the recorded rows
-#   `quadratic.float64`.
-# - The golf of project 1 has fewer atomics and sectors than its simpler kernel, but takes 1.20 times as long, by the
-#   recorded rows `histogram.peaks`.
+# - CuPy's `fuse` moves as many bytes as an `ElementwiseKernel`, but it takes 1.57 times as long, according to the
+#   recorded rows `quadratic.float64`.
+# - In project 1, the golf kernel has fewer atomics and sectors than the simpler kernel, but it takes 1.20 times as
+#   long, according to the recorded rows `histogram.peaks`.
 #
-# So count to find out *what* unnecessary work a kernel does. Then ask the clock whether the kernel waits for it, before you fix it.
+# So count to find out *which* unnecessary work a kernel does. Before you remove it, measure whether the kernel waits
+# for it.
 
 # %% [markdown] id="further" tags=["further"]
-# The lesson ends here. Sections 4 to 6 go **further** and do not depend on each other. Do them now, or go on with the next lesson
-# and come back later.
+# The main part of the lesson ends here. Sections 4 to 6 go **further** and do not depend on each other. Do them now, or
+# go on with the next lesson and come back later.
 
 # %% [markdown] id="shuffle-predict" tags=["predict"]
 # ## 4. Shuffles
 #
 # The 32 lanes of a warp run together, so they can exchange numbers without any memory.
-# `cuda.shfl_down_sync(mask, value, k)` gives each lane the `value` of the lane `k` further on. `mask` says which lanes
-# take part, with a bit for each, so `0xFFFFFFFF` is all 32.
+# `cuda.shfl_down_sync(mask, value, k)` returns to each lane the `value` of the lane whose number is larger by `k`.
+# `mask` has one bit for each lane that takes part, so `0xFFFFFFFF` means all 32.
 #
-# So within a warp the fold of a tree needs neither shared memory nor barriers. *Predict:* how many shuffles
-# does it take, and which lane has the sum at the end?
+# So within a warp you can fold without shared memory and without barriers. *Predict:* how many shuffles does the sum of
+# 32 numbers take, and which lane has the sum at the end?
 
 # %% id="shuffle-guess"
 predict("shuffle", "31, and every lane", "5, and every lane", "5, and lane 0")
@@ -578,12 +588,13 @@ levels = [d_seen[k].copy_to_host()[: 32 >> k] for k in range(6)]
 draw_levels(levels)
 
 # %% [markdown] id="shuffle-why" tags=["why"]
-# It takes five, and lane 0 has the sum. The picture leaves out the upper lanes, whose sums aren't used. A lane that
-# asks beyond the end of the warp gets its own value back.
+# It takes five shuffles, and lane 0 has the sum. The picture leaves out the upper lanes, whose sums aren't used. If a
+# lane asks for a value beyond the end of the warp, it gets its own value back.
 
 # %% [markdown] id="shuffle-then"
-# Now we add up all muons. Each thread adds up its share, side by side, each warp folds by shuffles, and one lane of
-# each warp adds to the total. Beside it is the sum that ended "Trees and barriers", which folds in shared memory.
+# Now we add up all muons. Each thread adds up its share in a grid-stride loop, each warp folds these sums with
+# shuffles, and one lane of each warp adds the result to the total. The cell also runs the last kernel of "Trees and
+# barriers", which folds in shared memory.
 
 # %% id="shuffle-real"
 @cuda.jit
@@ -633,16 +644,17 @@ for kernel in (sum_all, sum_by_warps):
           f"{counts.global_atomics:9,}")
 
 # %% [markdown] id="shuffle-broken-predict" tags=["predict"]
-# There is no barrier and no shared memory, so no warp ever waits for another. The price is four times as many atomics,
-# one for each warp, and here a few more instructions, because each of the four warps folds and 64 bits take two
-# shuffles of 32. On an H200 the price was higher than the gain. For 268 million numbers the shuffles took 4 % *longer*
-# than the tree, and for a million 2.2 times as long, 19.1 µs against 8.7, because all these atomics go to one address,
-# one after the other. Libraries combine the two, with shuffles within the warps and shared memory between them.
+# The kernel with shuffles uses no barrier and no shared memory, so no warp ever waits for another. In return, it needs
+# four times as many atomics, one for each warp. Here it also needs a few more instructions, because each of the four
+# warps folds, and a 64-bit number takes two shuffles of 32 bits. On an H200 the loss was larger than the gain. For 268
+# million numbers the kernel with shuffles took 4 % *longer* than the tree. For a million numbers it took 2.2 times as
+# long, 19.1 µs compared with 8.7 µs, because all these atomics go to one address, one after the other. Libraries
+# combine the two, with shuffles within the warps and shared memory between them.
 #
 # *Recorded rows: `reduction/shuffle`, `reduction/tree`, `scaling.reduction/shuffle`.*
 #
-# Now we break it, and put the bounds guard around everything, as you have done in every kernel so far. *Predict:* with
-# 100 muons in 128 threads, is the sum right?
+# Now we break the kernel by putting the bounds guard around everything, as in every kernel so far. *Predict:* with 100
+# muons in 128 threads, is the sum right?
 
 # %% id="shuffle-broken-guess"
 predict("shuffle-broken", "yes: the guard keeps the others out", "no")
@@ -665,17 +677,18 @@ for n in (96, 100):
     print(f"{n} muons: {d_total[0]:,.1f} GeV, should be {muon_pt[:n].sum(dtype=np.float64):,.1f}")
 
 # %% [markdown] id="shuffle-broken-why" tags=["why"]
-# It is wrong, although it would be right for 96 muons, three whole warps. In the fourth warp of 100, four lanes are at
-# work, but `mask` says that all 32 are. Lane 3 reads from lane 19, which has no value. CUDA leaves the result
-# undefined, so the virtual GPU returns an absurd number, here so large that the sum overflows, so that you notice. A
-# real GPU may return whatever is in the register. As with a barrier, guard the *value*, not the shuffle.
+# It is wrong, although it would be right for 96 muons, which fill three whole warps. In the fourth warp only four lanes
+# pass the guard, but `mask` says that all 32 take part. Lane 3, for example, reads from lane 19, which gives no value.
+# CUDA leaves the result undefined. The virtual GPU returns an absurd number, so large that the sum overflows, so that
+# you notice the mistake. A real GPU may return whatever is in the register. As with a barrier, put the guard around the
+# *value*, and not around the shuffle.
 
 # %% [markdown] id="shuffle-broken-then"
 # ### Exercise: the maximum of a warp
 #
-# Write `warp_maxima`, where `maxima[w]` is the largest of the values `32 w` to `32 w + 31` of warp `w`, or minus
-# infinity if there are none. Use shuffles only, in five rounds. The check tries any length, and blocks are multiples of
-# 32.
+# Write `warp_maxima`, where `maxima[w]` is the largest of the values `32 w` to `32 w + 31`, which belong to warp `w`,
+# or minus infinity if there are none. Use only shuffles, in five rounds. The check tries arrays of any length, with
+# block sizes that are multiples of 32.
 
 # %% id="warp-max-exercise" tags=["exercise"]
 @cuda.jit
@@ -695,14 +708,14 @@ check("warp-max", warp_maxima)
 # %% [markdown] id="occupancy-text"
 # ## 5. Occupancy: enough warps to hide waiting
 #
-# A number from global memory takes hundreds of cycles to arrive, by [table 3 of a study of
-# 2023](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). While a warp waits, its multiprocessor switches
-# to another one, so it needs many warps at hand. The start of a block decides how many fit. Its threads get registers,
-# the block gets shared memory, and they keep both to the end. The share of the possible warps that fit is the
-# **occupancy**.
+# A number from global memory takes hundreds of cycles to arrive, according to [table 3 of a 2023
+# study](https://pmc.ncbi.nlm.nih.gov/articles/PMC10448217/table/t0015). While a warp waits, its multiprocessor switches
+# to another warp, so it needs many warps to choose from. Their number is limited by what each block occupies. When a
+# block starts, its threads get registers and the block gets shared memory, and both remain occupied until the block
+# ends. The number of warps that fit, divided by the largest possible number, is the **occupancy**.
 #
-# NVIDIA's assembler, `ptxas`, which turns PTX into machine code, decides how many registers a thread takes. It needs no
-# GPU, and it is installed with this course, so the next cell asks it.
+# The number of registers of a thread is chosen by `ptxas`, NVIDIA's assembler, which turns PTX into machine code. It
+# needs no GPU and is installed with this course, so the next cell runs it.
 
 # %% id="registers"
 import re
@@ -735,18 +748,19 @@ for kernel in kernels:
 # %% [markdown] id="occupancy-task"
 # ### Exercise: how many warps fit?
 #
-# Here are the limits of a multiprocessor of compute capability 9.0, such as an H100's. Other GPUs have the same kinds
-# of limits, with other numbers.
+# The list gives the limits of a multiprocessor of compute capability 9.0, such as that of an H100. Other GPUs have the
+# same kinds of limits, with different numbers.
 #
 # - It holds at most 64 warps, and at most 32 blocks.
-# - It has four parts, with 16,384 registers each. A warp lives in one part and takes 32 times the registers of
-#   its threads, rounded up to a multiple of 256.
-# - It has 233,472 bytes of shared memory for its blocks. A block takes what its kernel asks for, and
-#   1,024 bytes more.
-# - A block fits whole or not at all.
+# - It has four parts, with 16,384 registers each. A warp belongs to one part and takes 32 times the registers of its
+#   threads, rounded up to a multiple of 256.
+# - It has 233,472 bytes of shared memory for its blocks. A block takes as many bytes as its kernel requests, and 1,024
+#   bytes more.
+# - A block fits completely or not at all.
 #
-# Write a function for the number of warps at work, of which the starter only says that there are 64. `shared` will be a
-# multiple of 128 and `threads` of 32, and you may spread blocks over the parts as you like.
+# Write a function that returns the number of warps that run on a multiprocessor at the same time. The starter always
+# returns 64. `shared` will be a multiple of 128 and `threads` a multiple of 32, and you may distribute the warps of a
+# block over the parts in any way.
 
 # %% id="occupancy-exercise" tags=["exercise"]
 def resident_warps(threads, registers, shared):
@@ -778,22 +792,22 @@ Picture(figure, "Occupancy against the size of a block, by your function. At bes
                 + ", ".join(f"{warps} with {name}" for name, warps in best.items()) + ".")
 
 # %% [markdown] id="occupancy-why"
-# With 32 registers or fewer, all 64 warps fit, if blocks have 64 threads or more and divide 64 warps evenly. With 128
-# registers there is room for 16, and a block of more than 512 such threads does not start at all. The teeth in the picture are
-# blocks that do not fit whole.
+# With 32 registers or fewer, all 64 warps fit, if a block has 64 threads or more and 64 warps are a whole number of
+# blocks. With 128 registers there is room for 16 warps, and a block of more than 512 threads does not start at all. The
+# curve in the picture has teeth because only whole blocks fit.
 #
-# Don't chase the last per cent, because occupancy isn't speed, but the number of other warps to which a multiprocessor
-# can switch. Once there are enough of them to cover the waiting, more do nothing, and a kernel that keeps more in
-# registers at a quarter of the occupancy may well be the faster one. Look at it when a kernel waits for memory and has
-# few warps. Then try smaller blocks, fewer registers by `@cuda.jit(max_registers=…)`, or less shared memory, and
-# measure on the GPU.
+# Don't try to reach the last per cent, because occupancy isn't speed. It is the number of other warps to which a
+# multiprocessor can switch. Once there are enough of them to cover the waiting time, more warps do not help. A kernel
+# that keeps more numbers in registers and has a quarter of the occupancy may well be faster. Look at the occupancy if a
+# kernel waits for memory and has few warps. Then try smaller blocks, fewer registers with `@cuda.jit(max_registers=…)`,
+# or less shared memory, and measure the effect on the GPU.
 
 # %% [markdown] id="matmul-text"
 # ## 6. A matrix product, from naive to tiled
 #
-# To find out how similar two events are, which variables are correlated, or how light travels through glass, you
-# multiply matrices, and deep learning does little else. Here is a kernel with one thread for each element of the
-# result.
+# You need matrix products to find out how similar two events are, which variables are correlated, or how light travels
+# through glass. Deep learning consists mostly of matrix products. The next kernel has one thread for each element of
+# the result.
 
 # %% id="matmul-naive"
 @cuda.jit
@@ -815,12 +829,12 @@ print("NumPy agrees:", np.allclose(d_product.copy_to_host(), a @ b, atol=1e-4))
 print(f"loads from global memory: {naive.counters.global_loads:,} numbers, {a.size + b.size:,} exist")
 
 # %% [markdown] id="tile-predict" tags=["predict"]
-# The result is right, but the kernel is wasteful, because each of the 18,432 numbers is fetched 96 times, by 96
-# threads. The threads of a block can share what they fetch, in shared memory.
+# The result is right, but the kernel is wasteful, because each of the 18,432 numbers is loaded 96 times, by 96 threads.
+# In shared memory, the threads of a block can share the numbers that they load.
 #
-# Cut the matrices into **tiles** of 16 × 16. For each pair of tiles, the 256 threads of a block load one number of each
-# tile, wait at a barrier, and take 16 products each from shared memory.
-# *Predict:* by what factor do the loads from global memory fall?
+# Cut the matrices into **tiles** of 16 × 16. For each pair of tiles, every one of the 256 threads of a block loads one
+# number of each tile, waits at a barrier, and then computes 16 products from shared memory. *Predict:* by what factor
+# does the number of loads from global memory fall?
 
 # %% id="matmul-tiled-guess"
 predict("matmul-tiled", "2", "16", "256")
@@ -856,9 +870,10 @@ for name, counts in (("naive", naive.counters), ("tiled", tiled.counters)):
           f"{counts.global_load_sectors:10,}{counts.flops:12,}")
 
 # %% [markdown] id="tile-why" tags=["why"]
-# It falls by 16, the side of the tile, because each number is now fetched by 6 blocks instead of 96 threads. The number
-# of operations is the same, but their data are nearby. In sectors it is a factor of 8, because in the naive kernel half
-# a warp reads the *same* element of `a`, and one sector serves it.
+# It falls by a factor of 16, the side of the tile, because each number is now loaded by 6 blocks instead of 96 threads.
+# The number of arithmetic operations is the same, but their inputs are in fast memory. The number of sectors falls only
+# by a factor of 8, because in the naive kernel half a warp reads the *same* element of `a`, so one sector serves 16
+# threads.
 
 # %% [markdown] id="barrier-missing-predict" tags=["predict"]
 # *Predict:* what can go wrong without the second barrier?
@@ -904,17 +919,17 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="barrier-missing-why" tags=["why"]
-# A fast warp goes on to the next tile and overwrites numbers that a slow warp still needs, which is a race. As it
-# comes, the answer is right, so a test would pass. `virtualgpu.check()` names both lines all the same, and
-# `virtualgpu.schedule(seed)` plays an order in which it goes wrong.
+# A fast warp continues with the next tile and overwrites numbers that a slow warp still needs, which is a race. In the
+# usual order the answer is right, so a test would pass. `virtualgpu.check()` names both lines all the same, and
+# `virtualgpu.schedule(seed)` runs the threads in an order in which the answer is wrong.
 
 # %% [markdown] id="tiled-matmul-task"
 # ### Exercise: tiles for every size
 #
-# `matmul_tiled` reads out of bounds unless all sides are multiples of 16. Correct it so that outside a matrix a tile
-# holds zeros, which add nothing, and only threads that have an element write one. Every thread of the block must still
-# come to both barriers, so there must be no early `return`. The check counts the loads from global memory, and the work
-# of the busiest thread.
+# `matmul_tiled` reads out of bounds unless all sides are multiples of 16. Correct it in two ways. Where a tile extends
+# beyond its matrix, it must hold zeros, which add nothing to the sum. And only threads that have an element in the
+# result may write. Every thread of the block must still reach both barriers, so there must be no early `return`. The
+# check counts the loads from global memory, and the work of the busiest thread.
 
 # %% id="tiled-matmul-exercise" tags=["exercise"]
 @cuda.jit
@@ -943,8 +958,8 @@ def matmul_any(a, b, product):
 check("tiled-matmul", matmul_any)
 
 # %% [markdown] id="recorded-product-text"
-# Here are the recorded times of an H200 for two matrices of 4,096 × 4,096. The tiles load a 16th of the numbers. By how
-# much do you expect the kernel with tiles to be ahead?
+# The next cell shows recorded times of an H200 for two matrices of 4,096 × 4,096. The kernel with tiles loads a 16th of
+# the numbers. How many times as fast do you expect it to be?
 
 # %% id="recorded-product"
 from gpucourse.views.measured import recorded_times
@@ -952,24 +967,26 @@ from gpucourse.views.measured import recorded_times
 recorded_times("lesson.product")
 
 # %% [markdown] id="recorded-why"
-# It falls by 5.5, from 100.6 ms to 18.2, and not by 16. The count is right, but a cache mostly serves a load that
-# another thread has just made, and our counts do not include caches. So much of what the tiles save was cheap already.
-# cuBLAS is another 6.8 times as fast as the tiles. Its threads keep many results in registers instead of one, so that
-# each number from shared memory is also used several times. This is the gap between our kernel and a library.
+# It is 5.5 times as fast, with 18.2 ms instead of 100.6 ms, and not 16 times. The count is right, but our counts do not
+# include caches, and a load that another thread has just made usually comes from a cache. So many of the loads that the
+# tiles save were already cheap. cuBLAS is another 6.8 times as fast as the tiles. Each of its threads keeps many
+# results in registers instead of one, so that each number from shared memory is also used several times. This explains
+# the gap between our kernel and a library.
 #
 # *Recorded rows: `lesson.product`.*
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Threads run in warps of 32 lanes. A warp runs every branch that one of its lanes takes, and iterates until its busiest
-#   lane is done, so give a warp work that is alike.
-# - Memory moves in sectors of 32 bytes, so in one instruction, neighbouring lanes should read neighbouring addresses,
-#   for which you store columns and not rows.
-# - Shared memory has 32 banks. Lanes that ask one bank for different words wait for each other, and a column of padding spreads them.
-# - Lanes can exchange numbers by shuffles, and all lanes that the mask names must take part.
+# - Threads run in warps of 32 lanes. A warp runs every branch that one of its lanes takes, and iterates until its
+#   busiest lane is finished, so give the lanes of a warp similar work.
+# - Memory is moved in sectors of 32 bytes, so in each instruction, neighbouring lanes should read neighbouring
+#   addresses. Therefore store columns and not rows.
+# - Shared memory has 32 banks. Lanes that need different words of one bank wait for each other, and an extra column of
+#   padding spreads the words over the banks.
+# - Lanes can exchange numbers with shuffles, and all lanes that the mask names must take part.
 # - Without a clock you can count idle lanes, sectors, wavefronts of shared memory, and warps that fit. Only a clock
-#   tells you whether anybody waits for it.
+#   tells you whether a kernel waits for them.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -977,7 +994,7 @@ recorded_times("lesson.product")
 # - NVIDIA's best practices guide on
 #   [coalescing, bank conflicts and occupancy](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/), and the
 #   [tuning guide of the H100](https://docs.nvidia.com/cuda/hopper-tuning-guide/) for the limits in section 5.
-# - [Warp shuffles](https://nvidia.github.io/numba-cuda/user/intrinsics.html) in Numba-CUDA.
+# - The Numba-CUDA manual on [warp shuffles](https://nvidia.github.io/numba-cuda/user/intrinsics.html).
 # - NVIDIA's programming guide on [SIMT
 #   kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-cuda-kernels.html).
 
@@ -993,15 +1010,15 @@ recorded_times("lesson.product")
 #
 # Sections 4 to 6 are good homework, 40 minutes in all. If you take section 6, do not cut its race.
 #
-# *Ten minutes early:* ask for `turn` with a tile of 16 × 16 and
-# without padding, and what the report says of its banks.
+# *Ten minutes early:* ask for `turn` with a tile of 16 × 16 without padding, and ask what the report says about its
+# banks.
 #
-# *Where people get stuck.* In `turn`, they exchange `x` and `y` on both sides, which transposes twice, but only the
-# *tile* is indexed crosswise, and the rest goes by rows. In `warp-max`, the shuffle is inside the guard. In
-# `occupancy`, they assume one big register file in place of four parts. Let them stall, because the messages explain
-# it.
+# *Where people get stuck.* In `turn`, they exchange `x` and `y` in both accesses, which transposes twice. Only the
+# *tile* is indexed with `x` and `y` exchanged, and both tables are accessed row by row. In `warp-max`, they put the
+# shuffle inside the guard. In `occupancy`, they assume one large register file instead of four parts. Let them find
+# this by themselves, because the messages explain it.
 #
-# *Frequent questions.* "Does sorting pay?" It pays if each thread has much work, or if you use the same order again.
-# Here it only shows what divergence costs. "Don't caches fix the shares?" Caches improve some of the shares, but the
-# counts ignore the cache. A profiler on a GPU shows how much the cache helped. "Which is the best occupancy?" It is the
-# smallest at which no unit waits for data.
+# *Frequent questions.* "Is sorting worthwhile?" It is if each thread has much work, or if you use the same order again.
+# Here it only shows what divergence costs. "Don't caches fix the reads of the shares?" They fix some of them, but the
+# counts ignore caches. A profiler on a GPU shows how much the cache helped. "Which is the best occupancy?" The best is
+# the smallest at which the multiprocessor always has a warp that is ready to run.

@@ -26,12 +26,12 @@ def short_warps_pay_less(work):
     return int(work.sum()), sum(len(warp) * int(warp.max()) for warp in warps_of(work))
 
 
-@wrong("lane-turns", "iterations are paid for; yours are.*how many lanes")
+@wrong("lane-turns", "iterations are paid for, but your answer is .*32 lanes")
 def turns_of_warps(work):
     return int(work.sum()), sum(int(warp.max()) for warp in warps_of(work))
 
 
-@wrong("lane-turns", "iterations are paid for; yours are")
+@wrong("lane-turns", "iterations are paid for, but your answer is")
 def one_big_warp(work):
     return int(work.sum()), -(-len(work) // 32) * 32 * int(work.max(initial=0))
 
@@ -41,7 +41,7 @@ def useful_is_threads(work):
     return int((work > 0).sum()), sum(32 * int(warp.max()) for warp in warps_of(work))
 
 
-@wrong("lane-turns", "iterations are paid for; yours are")
+@wrong("lane-turns", "iterations are paid for, but your answer is")
 def only_what_is_useful(work):
     return int(work.sum()), int(work.sum())
 
@@ -124,13 +124,13 @@ def one_block_turns_all(table, turned):
 
 
 for name, answer, says in (
-    ("one block", one_block_turns_all, "the work is not shared.*a tile for each block"),
+    ("one block", one_block_turns_all, "the work is not shared.*let each block transpose one tile"),
     ("the plain way", scattered_writes, "the writes move .* sectors.*changes with x"),
     ("the other plain way", scattered_reads, "the reads move .* sectors.*changes with x"),
     ("32 columns", turned_by(columns=32), r"shared memory takes [\d,]+ wavefronts more.*how far apart"),
     ("turned twice", turned_by(crosswise=False), r"uninitialised|turned\[0, 1\] is"),
     ("no barrier", turned_by(barrier=False), "race: .*shared memory"),
-    ("one guard for both", turned_by(same_guard=True), "never written.*guarded by itself"),
+    ("one guard for both", turned_by(same_guard=True), "never written.*two accesses separately"),
     ("no guards", tile_without_guards, "illegal address|reads 4 bytes"),
 ):
     WRONG.append(pytest.param("turn", (answer,), says, id=f"turn:{name}"))
@@ -170,11 +170,11 @@ def shuffle_in_the_guard(values, maxima):
         maxima[i // 32] = mine
 
 
-wrong("warp-max", "is 0, which is not among them.*beyond the end contribute", "zeros beyond the end")(
+wrong("warp-max", "is 0, which is none of .*beyond the end must contribute", "zeros beyond the end")(
     swap("-math.inf", "0.0"))
 wrong("warp-max", r"element \d+ is .*every value take part", "one level short")(
     swap("4, 2, 1):", "4, 2):"))
-wrong("warp-max", "race: |never written.*numbered through the whole grid", "warps of the block")(
+wrong("warp-max", "race: |never written.*counted through the whole grid", "warps of the block")(
     swap("maxima[i /", "maxima[cuda.threadIdx.x /"))
 
 
@@ -203,7 +203,7 @@ def lanes_ask_each_other_in_turn(values, maxima):
         maxima[i // 32] = largest
 
 
-@wrong("warp-max", "not found by shuffles alone")
+@wrong("warp-max", "not found with shuffles only")
 @cuda.jit
 def by_shared_memory(values, maxima):
     place = cuda.shared.array(THREADS, float64)
@@ -235,22 +235,22 @@ def warps_that_fit(threads, registers, shared, round_up=True, parts=4, reserved=
     return blocks * warps
 
 
-@wrong("occupancy", "32 warps fit; yours are 64.*32 blocks at most")
+@wrong("occupancy", "32 warps fit, but your answer is 64.*at most 32 blocks")
 def only_the_first_limit(threads, registers, shared):
     return 64 // (threads // 32) * (threads // 32)
 
 
-@wrong("occupancy", "60 warps fit; yours are 64.*fits whole")
+@wrong("occupancy", "60 warps fit, but your answer is 64.*fits completely")
 def parts_of_blocks_fit(threads, registers, shared):
     return min(64, threads * 32 // 32, 65_536 // (32 * registers))
 
 
-@wrong("occupancy", "with 33 registers.*48 warps fit; yours are 60.*rounded up")
+@wrong("occupancy", "with 33 registers.*48 warps fit, but your answer is 60.*rounded up")
 def not_rounded_up(threads, registers, shared):
     return warps_that_fit(threads, registers, shared, round_up=False)
 
 
-@wrong("occupancy", "48 warps fit; yours are 50.*one of the four parts")
+@wrong("occupancy", "48 warps fit, but your answer is 50.*one of the four parts")
 def one_big_register_file(threads, registers, shared):
     return warps_that_fit(threads, registers, shared, parts=1)
 
@@ -260,17 +260,17 @@ def nothing_reserved(threads, registers, shared):
     return warps_that_fit(threads, registers, shared, reserved=0)
 
 
-@wrong("occupancy", "no parts of warps")
+@wrong("occupancy", "a part of a warp does not exist")
 def fractions(threads, registers, shared):
     return 64 / 3
 
 
-@wrong("occupancy", "a block that does not fit does not run at all|yours are")
+@wrong("occupancy", "a block that does not fit does not run at all|your answer is")
 def at_least_one_block(threads, registers, shared):
     return max(warps_that_fit(threads, registers, shared), threads // 32)
 
 
-@wrong("occupancy", "yours are", "a table of known cases")
+@wrong("occupancy", "your answer is", "a table of known cases")
 def known_cases(threads, registers, shared):
     known = {
         (1024, 32, 0): 64, (192, 32, 0): 60, (32, 32, 0): 32, (256, 64, 0): 32, (64, 33, 0): 48,
@@ -280,7 +280,7 @@ def known_cases(threads, registers, shared):
     return known.get((threads, registers, shared), 64)
 
 
-wrong("warp-max", "of both signs.*which is not among them", "of values that are negative")(
+wrong("warp-max", "of both signs.*which is none of the values", "of values that are negative")(
     swap("maxima[i // 32] = mine", "maxima[i // 32] = -abs(mine)"))
 
 
@@ -297,7 +297,7 @@ def lane_0_reads_and_tells(values, maxima):
         maxima[i // 32] = mine
 
 
-@wrong("turn", "the work is not shared.*a tile for each block")
+@wrong("turn", "the work is not shared.*let each block transpose one tile")
 @cuda.jit
 def tiles_for_64_rows_alone(table, turned):
     tile = cuda.shared.array((32, 33), float32)
@@ -370,7 +370,7 @@ wrong("tiled-matmul", "race: ", "no second barrier")(product(second=False))
 wrong("tiled-matmul", "barrier|unwritten|wait", "leaves early")(product(leave=True))
 
 
-@wrong("tiled-matmul", "the work is not shared.*each thread loads its number")
+@wrong("tiled-matmul", "the work is not shared.*let each thread load its number")
 @cuda.jit
 def one_thread_fills_the_tiles(a, b, out):
     tile_a = cuda.shared.array((TILE, TILE), float32)
