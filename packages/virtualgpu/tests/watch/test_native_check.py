@@ -24,7 +24,7 @@ PLACE = """mul.wide.u32 %rd3, %gid, 4; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %
     mov.u64 %rd6, table; mul.wide.u32 %rd7, %tid, 4; add.u64 %rd8, %rd6, %rd7; mov.u32 %r0, %tid;"""
 BEGIN = "st.shared.u32 [%rd8], %tid; bar.sync 0;"
 LAST = "setp.eq.u32 %p9, %gid, 120;"  # one thread of a late block
-SUSPECT = "something in it needs words"
+SUSPECT = "a checker may have something to report"
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,10 @@
-"""Kernels as native code: whole blocks of threads in one compiled function.
+"""Compilation of kernels to native code, which runs whole blocks of threads.
 
-Launches in the default schedule, plain or under ``check()`` or ``profile()``, of kernels that this
-room understands in full; all others run on :mod:`virtualgpu.lanes`, which defines what a kernel
-does. Results are the same to the bit. Whether a launch leaves the interpreter, and where in its
-midst, :mod:`virtualgpu.devices.changeover` decides.
+Native code runs launches in the default schedule, with or without ``check()`` or ``profile()``, of
+kernels in which it supports every instruction. All other launches run in :mod:`virtualgpu.lanes`,
+which defines what a kernel does. Results are the same to the bit.
+:mod:`virtualgpu.devices.changeover` decides if and when a launch changes from the interpreter to
+native code.
 """
 
 from virtualgpu.native.run import natively

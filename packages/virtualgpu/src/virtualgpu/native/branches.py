@@ -1,8 +1,9 @@
 """Branches of a warp: the targets of its lanes, and the lanes that run next.
 
-Lanes that part wait at the higher of the two places, in that place's own word, until the lower
-ones have come there or are done. Which words can be other than zero at which place is known
-beforehand (:mod:`.control_flow`), or looked up (:mod:`.divergence`).
+When lanes diverge, the lanes at the higher place wait until the lower ones have arrived there or
+have ended. The waiting lanes are the bits of a mask that belongs to that place. The masks that can
+be non-zero at a place are known at compile time (:mod:`.control_flow`) or determined at run time
+(:mod:`.divergence`).
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from virtualgpu.ptx import Register
 
 
 class Branches:
-    """Writes the end of each place of a kernel.
+    """Code generator for the end of each place of a kernel.
 
     Attributes
     ----------
     loop_heads, loop_state_bytes
-        The loops whose deciding registers are shown, and the bytes that these take at most.
+        Loops whose deciding registers are shown, and the largest size of these registers.
     counts_clock : bool
-        Whether an instruction asks for the clock.
+        True if an instruction reads the clock.
     keeps_sums : bool
-        Whether cores may keep sums to themselves.
+        True if cores may keep private sums (:mod:`.privatisation`).
     """
 
     def __init__(
@@ -63,9 +64,10 @@ class Branches:
         self.counting, self.counts_clock, self.keeps_sums = counting, counts_clock, False
 
     def stop(self, number: int, mask: ir.Value, why: Value | None = None) -> ir.Block:
-        """Return a block that leaves the kernel for good at site ``number``.
+        """Return a block that stops the kernel at site ``number``.
 
-        A place has the number -1 - index. ``why`` is the index or address that leads nowhere.
+        A place has the number -1 - index. ``why`` is the index or address for which there is no
+        target.
         """
         block = self.build.append_basic_block("stop")
         with self.build.goto_block(block):
@@ -81,7 +83,7 @@ class Branches:
     def guard(
         self, place: Place, guard: tuple[int, bool], mask: ir.Value, pending: int
     ) -> ir.Value:
-        """Let lanes whose predicate is false go on behind; return the mask of the others."""
+        """Send lanes whose predicate is false past the block; return the mask of the others."""
         build, after = self.build, place.after
         slot, negated = guard
         predicate = self.registers.read(slot)[0]
@@ -108,7 +110,7 @@ class Branches:
         return here
 
     def executed(self, place: Place, lanes: ir.Value) -> None:
-        """Count a basic block, if it is counted."""
+        """Count the execution of a basic block, if it is counted."""
         if self.counting is not None:
             self.counting.executed(place, lanes)
         if self.counts_clock:
@@ -166,7 +168,7 @@ class Branches:
         self._go(place, place.after, mask, pending)
 
     def _went(self, place: Place, taken: bool) -> None:
-        """Mark the side of a branch that lanes took, where lines are measured."""
+        """Mark the direction of a branch that lanes took, in programs whose lines are measured."""
         if self.warp.marks is not None:
             self.warp.marks.went(place, taken)
 
@@ -222,7 +224,7 @@ class Branches:
         self._rest(pending)
 
     def _part(self, place: Place, ways: list[tuple[int, ir.Value]], pending: int) -> None:
-        """Send lanes different ways: the lowest target runs at once, the others wait."""
+        """Send lanes to different targets: those with the lowest run at once, the others wait."""
         if self.warp.marks is not None:
             for target, _ in ways:
                 if target in self.warp.ending:
@@ -278,7 +280,7 @@ class Branches:
         build.branch(self.warp.entries[target])
 
     def _wait(self, target: int, lanes: ir.Value) -> None:
-        """Let lanes wait at a place until all lower ones are done."""
+        """Let lanes wait at a place until no lane is left at a lower one."""
         if self.parked is not None:
             self.parked.move(target, lanes)
             return
@@ -286,7 +288,7 @@ class Branches:
         self.build.store(self.build.or_(self.build.load(word), lanes), word)
 
     def _rest(self, pending: int) -> None:
-        """Go on with the lowest waiting lanes once those that ran have ended, or end."""
+        """Continue with the lowest waiting lanes after others have ended; without any, leave."""
         if self.parked is not None and pending:
             first: int | None = self.warp.waiting_places[0]
         else:
@@ -294,7 +296,7 @@ class Branches:
         self.build.branch(self.warp.finish if first is None else self.warp.checks[first])
 
     def _show(self, target: int, mask: ir.Value) -> None:
-        """Store the registers that decide how lanes go on where a core can see them."""
+        """Store the registers that decide the loop's control flow where the core can read them."""
         head = self.loop_heads.get(target)
         slots = head.slots & set(self.registers.homes) if head else frozenset()
         if self.first_lanes is not None:
@@ -309,7 +311,7 @@ class Branches:
             )
 
     def _tick(self, place: Place, mask: ir.Value, target: int = -1) -> None:
-        """Check every so many iterations of a loop, on the way to ``target``, if time is up."""
+        """Count an iteration of a loop, and after a set number of them ask if time is up."""
         build, context = self.build, self.warp.context
         fuel = build.sub(context.load("fuel"), I64(1))
         context.store("fuel", fuel)
@@ -317,20 +319,20 @@ class Branches:
         build.cbranch(build.icmp_signed("<", fuel, I64(0)), ask, onward)
         build.position_at_end(ask)
         self._show(target, mask)
-        if self.keeps_sums:  # what others wait to see
+        if self.keeps_sums:  # other cores may be waiting for these sums
             intrinsic(build, privatisation.merge.symbol, I64, [context.pointer])
         self._call_back(place, mask, TICK)
         build.branch(onward)
         build.position_at_end(onward)
 
     def _call_back(self, place: Place, mask: ir.Value, number: int) -> None:
-        """Have Python do something for these lanes, and leave the kernel where it does not."""
+        """Call Python for these lanes, and stop the kernel if the call fails."""
         build, context = self.build, self.warp.context
         context.store("ended", I64(1))
         context.store("fault", I64(-1 - place.index))
         context.store("fault_mask", build.zext(mask, I64))
         callback = ir.FunctionType(ir.VoidType(), [POINTER, I64]).as_pointer()
-        # It is handed the context so that LLVM knows who may write there.
+        # The context is an argument so that LLVM knows that the call may write to it.
         build.call(build.inttoptr(context.load("tick"), callback), [context.pointer, I64(number)])
         done = self.build.append_basic_block("done")
         build.cbranch(
@@ -343,7 +345,7 @@ class Branches:
     def provided(self, place: Place, step: IntrinsicCall, mask: ir.Value) -> None:
         """Call a function that the device provides.
 
-        The lanes' arguments and results lie in the context, 64 bits each.
+        The lanes' arguments and results are in the context, 64 bits each.
         """
         build, registers, dtypes = self.build, self.registers, self.warp.program.dtypes
         slots = place.block.function.slots

@@ -1,4 +1,4 @@
-"""A kernel's native code in this process."""
+"""Loaded native code of a kernel in this process."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from virtualgpu.native.watched.rules import Checked
     from virtualgpu.program.steps import MemoryAccess
 
-# What names instructions, registers and lines is found out when a launch needs it, for a fault or
-# for those who watch, by modules that take longer to import than a launch takes: 20 ms.
+# The instructions, registers and lines behind the numbers are computed only when a fault or an
+# observer needs them, because the modules that do it take 20 ms to import, longer than a launch.
 
 
 class NativeKernel:
-    """The code that ``record`` tells of, loaded.
+    """Native code that ``record`` describes, loaded into this process.
 
     Attributes
     ----------
     run : callable
-        ``run(context, first, count)`` runs blocks; ENDED when all have, STOPPED where one stopped;
-        of blocks that run side by side also WAITING or DEADLOCK.
+        ``run(context, first, count)`` runs blocks and returns ENDED, or STOPPED if a block stopped.
+        For resident blocks it may also return WAITING or DEADLOCK.
     warp : int
-        Where the code for a warp is, which :mod:`.block_loop` calls.
+        Address of the function for one warp, which :mod:`.block_loop` calls.
     loop_heads : dict
         Loops whose deciding registers it shows, by place.
     checked : Checked or None
-        Of the variant that is checked.
+        Data of the variant under ``check()``.
     idle : list
-        Contexts of launches that are over.
+        Contexts of earlier launches, for reuse.
     crowded : bool
-        Whether cores that share its blocks are in each other's way.
+        True if cores that share its blocks slow each other down.
     """
 
     def __init__(self, program: Program, record: Record):
@@ -75,7 +75,7 @@ class NativeKernel:
 
     @cached_property
     def sites(self) -> list[tuple[MemoryAccess, Place]]:
-        """Its memory instructions, by number."""
+        """Return the memory instructions, by number."""
         from virtualgpu.native.flow.decode import decode
 
         steps: dict[int, list[Any]] = {
@@ -86,7 +86,7 @@ class NativeKernel:
 
     @cached_property
     def layout(self) -> StateLayout | None:
-        """Return the layout of what waiting warps keep, where blocks run side by side."""
+        """Return the layout of waiting warps' state, for kernels with resident blocks."""
         from virtualgpu.native.state_layout import state_layout
 
         parked = self.record.parked

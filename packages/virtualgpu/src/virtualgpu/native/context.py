@@ -1,8 +1,8 @@
 """Context of a native kernel: one array of 64-bit words, and the offset of each field.
 
-The array belongs to one run of a kernel on one processor core. After the fixed words come room
-for the lanes' addresses and values where an access is not a plain one; then, for each memory
-instruction, the variable that it used last.
+The array belongs to one run of a kernel on one processor core. The fixed words are followed by
+space for the addresses and values of a warp's lanes, for accesses that call a shared function.
+After these come the words of each memory instruction, such as the allocation that it used last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from virtualgpu.compilers.loop_language import Words
 from virtualgpu.lanes.barriers import COUNT as BARRIERS
 
 FIELDS = (
-    "delta",  # host address of a byte of global memory, less its device address
+    "delta",  # host address of a byte of global memory minus its device address
     "shared",
     "local",
     "local_stride",
@@ -29,7 +29,7 @@ FIELDS = (
     "ctaid_y",
     "ctaid_z",
     "block",
-    "ahead",  # by how much a block's place in the grid is beyond its number (`launch.sampling`)
+    "ahead",  # a block's index in the grid minus its number (`launch.sampling` skips blocks)
     "warp",
     "tid_x",
     "tid_y",
@@ -37,7 +37,7 @@ FIELDS = (
     "parameters",
     "states",
     "state_size",
-    # Tables of extents, three words each: where the sorted starts are, where the ends, how many.
+    # Tables of extents, three words each: address of the sorted starts, address of the ends, count.
     "global_starts",
     "global_ends",
     "global_count",
@@ -48,19 +48,20 @@ FIELDS = (
     "local_bytes",
     "dynamic_smem_size",
     "total_smem_size",
-    # Rounds left until `tick` is called, which makes `ended` 0 where the kernel may go on. Where it
-    # was then, or has stopped: a memory instruction's number or a place as -1 - index, the lanes.
-    # `tick` is called for functions that the device provides (`intrinsics`) too, by their number.
+    # Iterations left until `tick` is called. It clears `ended` if the kernel may continue. `fault`
+    # and `fault_mask` say where the kernel was then or has stopped: the number of a memory
+    # instruction, or -1 - index of a place, and the lanes. `tick` also calls functions that the
+    # device provides, by their number (`intrinsics`).
     "fuel",
     "tick",
     "ended",
     "fault",
     "fault_mask",
-    "warp_function",  # the address of the kernel's code for a warp
-    "several",  # whether other cores run blocks of the same launch
-    # Blocks that run side by side (`resident_blocks`): whether they have started, where each memory
-    # of the first begins and how many bytes each block has of it; threads at the grid's barrier and
-    # ended.
+    "warp_function",  # address of the kernel's function for one warp
+    "several",  # true if other cores run blocks of the same launch
+    # Resident blocks (`resident_blocks`): a flag that they have started, the address of each memory
+    # of the first block, the bytes per block of each memory, the number of threads at the grid
+    # barrier, and the number of threads that have ended.
     "started",
     "shared_all",
     "local_all",
@@ -71,7 +72,7 @@ FIELDS = (
     "states_room",
     "at_grid",
     "finished",
-    # What a watched kernel counts (`counting`): its tables, and the observer's loop with its data.
+    # Counters of a watched kernel (`counting`): its tables, and the observer's loop with its data.
     "place_counts",
     "site_counts",
     "thread_instructions",
@@ -83,28 +84,28 @@ FIELDS = (
     "warp_accesses",
     "span",
     "end_stretch",
-    "watch",  # the words of a kernel that is checked (`watched.rules`)
-    "in_rows",  # whether each row of lanes has neighbouring threads (`affine`)
-    # Sums that a core keeps to itself (`privatisation`): their room, the host address of what they
-    # are of, how many bytes it has (0: none) and one of its elements; and how many memory
-    # instructions there are.
+    "watch",  # words of a kernel under `check()` (`watched.rules`)
+    "in_rows",  # true if the threads of each row of lanes are neighbours (`affine`)
+    # Private sums of this core (`privatisation`): the buffer of the partial sums, the host address
+    # of the array that they belong to, the bytes of that array (0: none) and of one element. Last,
+    # the number of memory instructions.
     "own_room",
     "own_start",
     "own_span",
     "own_width",
     "sites",
-    # Device addresses that a launch gives a kernel which asks for them (`core.given`).
+    # Device addresses that a launch passes to kernels that need them (`core.given`).
     "workspace",
     "parameter_address",
-    "clock",  # instructions that warps of the block have run, in a kernel that asks for them
-    "ran",  # this core's marks of the blocks that ran, where lines are measured (`marks`)
-    "seen",  # where a loop's head leaves the registers that decide how it goes on (`livelock`)
+    "clock",  # this core's marks of executed blocks, where lines are measured (`marks`)
+    "ran",  # this core's marks of executed blocks, where lines are measured (`marks`)
+    "seen",  # buffer for the registers that decide a loop's control flow (`livelock`)
 )
 AT = {name: number for number, name in enumerate(FIELDS)}
 
 
 class ContextWords(Words):
-    """The same for run-time routines in the loop language."""
+    """Words of the context, for run-time routines in the loop language."""
 
     at = AT
 
@@ -113,19 +114,20 @@ LANES = 32
 ADDRESSES = 80  # one word per lane
 VALUES = ADDRESSES + LANES  # up to four words per lane
 COMPARES = VALUES + 4 * LANES
-HOSTS = COMPARES  # of a load or store: the host's addresses of lanes 0, 8, 16 and 24
+HOSTS = COMPARES  # host addresses of lanes 0, 8, 16 and 24 in a load or store
 SITES = COMPARES + LANES
 
-# The words of a memory instruction. In an allocation or a shared variable that it used: the lowest
-# address, from there on how many bytes an access may start at, the host's address less this one.
-# How many bytes of a thread's local memory it may touch. Where it was last, in a loop. And how many
-# bytes the integers have that it adds to global memory (0: it does anything else).
+# The words of a memory instruction. For the allocation or shared variable that it used last: the
+# lowest address, the number of bytes from there at which an access may start, and the host address
+# minus the lowest address. Then the bytes of a thread's local memory that it may touch, the address
+# of its last access in a loop, and the size of the integers that it adds to global memory (0 if it
+# does anything else).
 LOW, SPAN, DELTA, LIMIT, LAST, ADDS = range(6)
 SITE_WORDS = 6
 
 
 class SiteWords(Words):
-    """The same for run-time routines."""
+    """Words of a memory instruction, for run-time routines."""
 
     at: ClassVar = {
         "low": LOW,
@@ -137,33 +139,33 @@ class SiteWords(Words):
     }
 
 
-# The form of a warp's addresses: a full warp whose lanes reach neighbouring elements; one in which
-# each eight lanes do (rows of a block that is 8 or 16 threads wide); one in which each eight lanes
-# reach one element; none of these.
+# The form of a warp's addresses: a full warp whose lanes access neighbouring elements; one in which
+# each group of eight lanes does (rows of a block that is 8 or 16 threads wide); one in which each
+# group of eight lanes accesses one element; anything else.
 APART, LINE, ROWS, SAME = range(4)
 ROW = 8
 
-TICK = -1  # what `tick` is called with from within a loop
-ROOM = 1 << 15  # bytes of `own_room`, as many as a core's nearest cache has
+TICK = -1  # argument of `tick` when a loop calls it
+ROOM = 1 << 15  # bytes of `own_room`: the size of a core's first-level cache
 WORD = 8
 assert len(FIELDS) <= ADDRESSES
-DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # what a warp's function returns
-ENDED, WAITING, DEADLOCK = 0, 1, 3  # ... and what one of blocks does, beside STOPPED
+DONE, AT_BARRIER, STOPPED, YIELDED = range(4)  # return values of a warp's function
+ENDED, WAITING, DEADLOCK = 0, 1, 3  # the same of a function for blocks
 
-# What the state of a warp that waits begins with: the number of the barrier, the mask, and whether
-# the warp may run.
+# First words of a waiting warp's state: the number of the barrier, the mask, and a flag that the
+# warp may run.
 PHASE, LANES_AT, READY = 0, 4, 8
-# The words of a barrier there, where lanes may be parked: who has come, whom the block has counted,
-# who came with a true predicate, at which barrier, of how many threads (0: all), what a reduction
-# gives, who may go on.
+# Words of a barrier in that state, in kernels with parked lanes: the lanes that have arrived, those
+# that the block has counted, those that arrived with a true predicate, the barrier's number, its
+# thread count (0: all), the result of a reduction, and the lanes that may continue.
 PARKED, COUNTED, PREDICATE, NUMBER, COUNT, RESULT, GIVEN = range(7)
 ARRIVAL_WORDS = 7
-GRID = 16  # the number of the grid's barrier, after the block's own
-# Words of a block that lies beside others: per barrier the threads that have come and that are
-# awaited (0: all), the threads that have ended; and per barrier which lanes of each warp have come,
-# two warps in a word, where a barrier of the kernel awaits a number.
+GRID = 16  # number of the grid barrier, after those of the block
+# Words of a resident block. For each barrier, the number of threads that have arrived and the
+# number expected (0: all); then the number of threads that have ended. Last, for each barrier, the
+# lanes of each warp that have arrived, two warps in a word, for barriers with a thread count.
 ARRIVED, EXPECTED, EXITED, CAME = 0, BARRIERS, 2 * BARRIERS, 2 * BARRIERS + 1
-WARPS = 32  # of a block at most
+WARPS = 32  # at most, per block
 TABLE = CAME + BARRIERS * WARPS // 2
 
 
@@ -173,5 +175,5 @@ def site_at(number: int) -> int:
 
 
 def size(sites: int) -> int:
-    """Return the words of a context for this number of memory instructions."""
+    """Return the number of words in a context with this number of memory instructions."""
     return site_at(sites)

@@ -1,10 +1,10 @@
 """Counters of native kernels for ``profile()``.
 
-The variant of a kernel that is watched adds to tables: how often each place ran, for how many
-lanes, and which way it went; what each memory instruction asked for; what each thread did, and each
-warp between two barriers. An access to neighbouring elements, or of all lanes to one, is counted
-here. Of others the lanes' addresses are handed to the observer's own loops, the same that count for
-the interpreter.
+The counting variant of a kernel adds to tables. They hold, for each place, its executions, its
+lanes and its branches; for each memory instruction, its accesses; for each thread, its
+instructions; and for each warp, its work between two barriers. Accesses to neighbouring elements,
+or of all lanes to one element, are counted here. For all others, the lanes' addresses are passed
+to the observer's own loop, which also counts for the interpreter.
 """
 
 from __future__ import annotations
@@ -34,30 +34,36 @@ from virtualgpu.program.site import Site
 from virtualgpu.program.steps import MemoryAccess, Step
 
 SPACES = ("global", "shared", "local")
-# Words of a place: warps that ran it, their lanes, conditional branches, those that parted lanes.
+# Words of a place: warps that ran it, their lanes, conditional branches, divergent branches.
 WARPS, HERE, BRANCHES, PARTED = range(4)
 PLACE_WORDS = 4
-# Words of a memory instruction in one space: lanes, warps, sectors or wavefronts, and how few
-# would do; of atomics passes instead, the most lanes on one address, and updates of one word.
+# Words of a memory instruction in one space: lanes, warps, sectors or wavefronts, and the smallest
+# possible number of them. For atomics, the last three are passes, the largest number of lanes on
+# one address, and the updates of one word.
 ACCESSES, REQUESTS, MOVED, LEAST, HOTTEST = range(5)
 SITE_WORDS = 5
-WORD = 4  # bytes of a bank of shared memory
-POINTERS = 12  # that the observer's loop takes
+WORD = 4  # bytes of a shared-memory bank
+POINTERS = 12  # number of pointer arguments of the observer's loop
 
 
 @dataclass(slots=True)
 class Counts:
-    """The tables of one run, and the counters of accesses that are not plain.
+    """The tables of one run, and the functions that count all other accesses.
 
-    ``places`` int64, shape (places, PLACE_WORDS); ``sites`` int64, shape (memory instructions,
-    spaces, SITE_WORDS); ``instructions`` and ``accesses`` uint32, for each thread of the grid from
-    ``first`` on, and LANES more; ``passes`` int64, how often blocks passed each of the barriers,
-    from 1 on. ``warp_instructions`` and ``warp_accesses``, int64 for each warp of a block, since
-    its last barrier; ``span`` int64: both of the block up to there, both of the block with most.
-    ``stretch`` is the address of a function of these three, of how many warps there are and of
-    whether the block has ended. ``loop`` is the address of a function of pointers (those of
-    ``data``, but the second is of the lanes' addresses) and of numbers: the row in ``sites``, which
-    of SPACES, lanes (a mask), bytes, whether it is an atomic, and the block.
+    ``places`` is int64, shape (places, PLACE_WORDS). ``sites`` is int64, shape (memory
+    instructions, spaces, SITE_WORDS). ``instructions`` and ``accesses`` are uint32, with one
+    element for each thread of the grid from ``first`` on, and LANES more. ``passes`` (int64)
+    counts how often blocks passed each barrier; barriers are numbered from 1.
+
+    ``warp_instructions`` and ``warp_accesses`` (int64) hold the counts of each warp of a block
+    since its last barrier. ``span`` (int64) holds both counts of the block so far, and both of the
+    block with the largest. ``stretch`` is the address of a function of these three arrays, the
+    number of warps, and a flag that the block has ended.
+
+    ``loop`` is the address of a function. Its pointer arguments are those of ``data``, except that
+    the second points to the lanes' addresses. Its integer arguments are the row in ``sites``, the
+    space (an index of SPACES), the mask of the lanes, the bytes, a flag for atomics, and the
+    block.
     """
 
     places: np.ndarray
@@ -77,8 +83,8 @@ class Counts:
 def _is_silent(site: Site) -> bool:
     """Return True if an access is not counted.
 
-    ``ld.const`` may be given an address of any memory, and is counted where that is not constant:
-    the interpreter looks, each time.
+    ``ld.const`` may read an address of any memory, and is counted only if that memory is not
+    constant. The interpreter checks each access.
     """
     if site.quiet and site.space == "global":
         raise Refused("ld.const, under profile()")
@@ -86,7 +92,7 @@ def _is_silent(site: Site) -> bool:
 
 
 class Counting:
-    """Writer of the counting code of a watched kernel."""
+    """Code generator for the counters of a watched kernel."""
 
     def __init__(self, context: Context, steps: list[list[Step]]):
         self.context, self.build, self.steps = context, context.build, steps
@@ -106,7 +112,7 @@ class Counting:
         return self.build.zext(self.build.ctpop(mask), I64)
 
     def executed(self, place: Place, mask: ir.Value) -> None:
-        """Count a warp that runs a place."""
+        """Count one execution of a place by a warp."""
         build, context = self.build, self.context
         count = len(place.block.instructions)
         if not count:
@@ -156,9 +162,9 @@ class Counting:
             self._add("site_counts", self.build.add(at, I64(8 * word)), more)
 
     def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
-        """Count a whole warp that reaches neighbouring elements from ``first`` on.
+        """Count an access of a full warp to neighbouring elements from ``first`` on.
 
-        They lie in one variable.
+        The elements belong to one variable.
         """
         build, site = self.build, step.site
         if _is_silent(site):
@@ -184,7 +190,7 @@ class Counting:
         )
 
     def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
-        """Count an access in which all lanes of ``mask`` reach one address."""
+        """Count an access in which all lanes of ``mask`` use one address."""
         build, site = self.build, step.site
         if _is_silent(site):
             return
@@ -198,7 +204,7 @@ class Counting:
         self._site(I64(len(SPACES) * number + space), (self._lanes(mask), 1, turns, turns))
 
     def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
-        """Count an access of lanes to the addresses that lie in the context."""
+        """Count an access of lanes to the addresses that are in the context."""
         build, site = self.build, step.site
         if _is_silent(site):
             return

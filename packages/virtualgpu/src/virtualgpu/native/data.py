@@ -1,7 +1,7 @@
 """Data instructions and exchanges between lanes, as LLVM values.
 
-The meaning of a data instruction is the expression of :mod:`virtualgpu.operations`, the same
-that the interpreter runs; here it is built once more, for 32 lanes or for one number.
+Each data instruction is an expression of :mod:`virtualgpu.operations`. The interpreter evaluates
+the same expression; here LLVM code is generated from it, for 32 lanes or for one number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPACES = {"global", "shared", "local", "const", "param"}
 
 
 def emit(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
-    """Write one step that touches no memory; ``mask`` is the word of the lanes that run it."""
+    """Emit a step that does not access memory; ``mask`` holds the lanes that run it."""
     if isinstance(step, Data):
         _data(registers, step)
     elif isinstance(step, Move):
@@ -54,7 +54,7 @@ def _data(registers: LoweredRegisters, step: Data) -> None:
     assert operation.body is not None  # else the kernel would have been refused
     results = operation.body(*together(arguments))
     results = results if isinstance(results, tuple) else (results,)
-    # Whether LLVM may find out which float64 it is: one that comes of none.
+    # LLVM could fold the result if no operand is a float64 in a register, so it is hidden.
     known = all(
         want != F64 or isinstance(source, Immediate)
         for source, want in zip(step.sources, operation.sources, strict=True)
@@ -152,7 +152,7 @@ def _isspacep(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
     registers.write(step.targets[0], test, BOOL)
 
 
-# Instructions that are no data: what they do, with the word of the lanes that run them.
+# Emitters of instructions other than data instructions; they take the mask of running lanes.
 _EMIT: dict[str, Callable[[LoweredRegisters, Step, ir.Value], None]] = {
     "cvta": _cvta,
     "isspacep": _isspacep,

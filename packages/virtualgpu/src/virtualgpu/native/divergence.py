@@ -1,13 +1,14 @@
 """Divergence in native code: lanes that wait while others of the warp run.
 
-Most kernels need none of this: their lanes meet before each barrier and each instruction of the
-whole warp, and no loop waits for another thread. Where that cannot be known, lanes are *parked*: in
-a word for each barrier, each meeting of the warp and each loop in which lanes may spin. When no
-lane of a warp can go on, its registers and words are kept and the next warp runs
-(:mod:`.block_scheduler` says when parked lanes may go on).
+Most kernels need none of this, because their lanes meet before each barrier and each instruction
+of the whole warp, and no loop waits for another thread. If that cannot be proved, lanes are
+*parked*: each barrier, each meeting of the warp and each loop in which lanes may spin has a mask
+of the lanes that wait there. When no lane of a warp can continue, its registers and masks are
+saved, and the next warp runs. :mod:`.block_scheduler` decides when parked lanes may continue.
 
-What is known beforehand in other kernels, who waits where, is looked up here: ``others`` has the
-lanes that wait at any place. While it is empty, lanes go from place to place as there.
+In other kernels, the places where lanes can wait are known at compile time. Here they are
+determined at run time: ``others`` is the mask of the lanes that wait at any place. While it is
+zero, lanes go directly from place to place, as in other kernels.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from virtualgpu.operations.expression import Value, select
 from virtualgpu.program.steps import Barrier, Step
 from virtualgpu.ptx.opcodes import COLLECTIVES
 
-ROUNDS = 64  # of a loop that may wait, before other lanes get their turn
+ROUNDS = 64  # iterations of a loop that may wait before other lanes run
 
 
 @dataclass(slots=True)
 class Arrival:
-    """One barrier instruction: the place of its words in the state, and its effect."""
+    """One barrier instruction: the offset of its words in the state, and its step."""
 
     place: Place
     step: Barrier
@@ -59,7 +60,7 @@ def barrier_of(steps: Iterable[Step]) -> Barrier:
 
 
 class ParkedLanes:
-    """The lanes of a warp that wait for others, in its state and in words of its function."""
+    """The waiting lanes of a warp, in its saved state and in masks of its function."""
 
     def __init__(self, warp: WarpFunction, spinning: set[int]):
         self.warp, self.build = warp, warp.build
@@ -81,7 +82,7 @@ class ParkedLanes:
         self._check_warp_barriers()
         self.again = [*self.meets, *self.spin_heads]
         offset = State.HEADER
-        self.kept: dict[int, int] = {}  # place → where the state has the lanes that go on there
+        self.kept: dict[int, int] = {}  # place → offset of its mask in the state
         for place in self.again:
             self.kept[place.index] = offset
             offset += 4
@@ -97,23 +98,23 @@ class ParkedLanes:
         self.others, self.rounds = self._word(), self._word()
         self.parked = {place.index: self._word() for place in self.meets}
         self.yielded = {place.index: self._word() for place in self.spin_heads}
-        self.waiting = [(self._word(), self._word()) for _ in self.arrivals]  # and predicates
+        self.waiting = [(self._word(), self._word()) for _ in self.arrivals]  # arrived, predicate
 
     def places(self) -> set[int]:
-        """Return the places where lanes may go on after they were parked."""
+        """Return the places where parked lanes may continue."""
         after = {arrival.place.after for arrival in self.arrivals}
         after |= {partner.after for place in self.meets for partner in self._partners(place)}
         return {place.index for place in self.again} | after
 
     def _check_warp_barriers(self) -> None:
-        """Refuse warp barriers whose meetings are unclear.
+        """Refuse the kernel if it is unclear which warp barriers meet.
 
-        Lanes at different ``bar.warp.sync`` meet where they name the same lanes: a comparison that
-        is made here and not while the kernel runs.
+        Lanes at different ``bar.warp.sync`` instructions meet if they name the same lanes. This is
+        decided at compile time, so their masks have to be constants.
         """
         here = [p.block.warp_mask for p in self.meets if _is_warp_barrier(p)]
         if len(here) > 1 and not all(isinstance(mask, np.ndarray) for mask in here):
-            raise Refused("warp barriers whose lanes are known late")
+            raise Refused("warp barriers whose lanes are known only at run time")
 
     def _word(self) -> ir.Value:
         place = self.build.alloca(I32)
@@ -140,22 +141,22 @@ class ParkedLanes:
             build.store(build.or_(build.load(word), lanes), word)
 
     def to_the_next(self, place: Place) -> None:
-        """Go on with the lowest lanes that wait, or leave the warp."""
+        """Continue with the lowest waiting lanes, or leave the warp's function."""
         warp = self.warp
         waiting = warp.waiting[place.index]
         self.build.branch(warp.checks[warp.waiting_places[0]] if waiting else warp.finish)
 
     def leave(self, lanes: ir.Value) -> None:
-        """Run the lanes that waited for their turn."""
+        """Remove lanes that now run from the waiting ones."""
         build = self.build
         build.store(build.and_(build.load(self.others), build.not_(lanes)), self.others)
 
     # -- meetings of the warp ------------------------------------------------------------------
 
     def meet(self, place: Place, mask: ir.Value) -> ir.Value:
-        """Return the lanes that may go on at a meeting; the others are parked.
+        """Return the lanes that may continue at a meeting; park the others.
 
-        A lane goes on once all lanes that it names are there or have ended.
+        A lane continues once all lanes that it names have arrived or ended.
         """
         build = self.build
         word = self.parked[place.index]
@@ -170,7 +171,7 @@ class ParkedLanes:
         build.position_at_end(met)
         self.move(place.index, build.and_(lanes, build.not_(team)))
         for partner in self._partners(place):
-            # Its barrier is all that its block holds.
+            # The barrier is the only instruction of its block.
             self.move(partner.after, build.load(self.parked[partner.index]))
             build.store(I32(0), self.parked[partner.index])
         return team
@@ -188,7 +189,7 @@ class ParkedLanes:
     def _complete(self, place: Place, lanes: ir.Value) -> ir.Value:
         """Return the lanes of one complete team among ``lanes``, which wait at a meeting.
 
-        0 if no team is complete.
+        The result is 0 if no team is complete.
         """
         build, warp = self.build, self.warp
         alive = build.or_(build.load(self.others), self._any(self._all_parked()))
@@ -204,7 +205,7 @@ class ParkedLanes:
         if not isinstance(home.type, ir.VectorType):
             return self._if_all(home, alive, here, lanes)
         if _is_warp_barrier(place):
-            raise Refused("warp barriers whose lanes are known late")
+            raise Refused("warp barriers whose lanes are known only at run time")
         named = Value(build, home, "u32")
         left, found = self._word_here(lanes), self._word_here(I32(0))
         with while_(build, lambda: build.icmp_unsigned("!=", build.load(left), I32(0))):
@@ -235,7 +236,7 @@ class ParkedLanes:
     # -- barriers of the block, loops that wait --------------------------------------------------
 
     def arrive(self, place: Place, mask: ir.Value) -> None:
-        """Park lanes that come to a barrier of the block or the grid."""
+        """Park lanes that arrive at a barrier of the block or the grid."""
         build, registers = self.build, self.warp.registers
         number = self.warp.barriers.index(place)
         arrival, (word, predicates) = self.arrivals[number], self.waiting[number]
@@ -256,7 +257,7 @@ class ParkedLanes:
         self.to_the_next(place)
 
     def tire(self, place: Place, target: int, mask: ir.Value) -> None:
-        """Let others run after many rounds of a loop that may wait."""
+        """Let other lanes run after many iterations of a loop that may wait."""
         if target > place.index or place.index not in self.spinning or (target not in self.yielded):
             return
         build = self.build
@@ -274,7 +275,7 @@ class ParkedLanes:
     # -- leaving the warp and coming back --------------------------------------------------------
 
     def finish(self) -> None:
-        """Resume lanes whose companions have ended, if no lane can run, or save all and leave."""
+        """Resume a completed meeting if no lane can run; otherwise save the state and return."""
         build, warp, state = self.build, self.warp, self.state
         for place in self.meets:
             lanes = build.load(self.parked[place.index])
@@ -307,7 +308,7 @@ class ParkedLanes:
         build.ret(build.select(tired, I32(YIELDED), I32(AT_BARRIER)))
 
     def resume(self) -> None:
-        """Load the saved state, with the lanes that the block has let go on."""
+        """Load the saved state, with the lanes that the block has released."""
         build, registers, state = self.build, self.warp.registers, self.state
         state.restore(self.live)
 
@@ -346,7 +347,7 @@ def needed(
     varying: set[int],
     spinning: set[int],
 ) -> bool:
-    """Return True if lanes may come to a meeting one by one, or have to be patient."""
+    """Return True if lanes may arrive at a meeting one by one, or may spin."""
     if spinning:
         return True
     for place in places:

@@ -1,4 +1,4 @@
-"""Arrays that native code reaches by their addresses."""
+"""Arrays whose host addresses are passed to native code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from virtualgpu.native.context import WORD
 
 
 class HostArrays:
-    """Memory that native code reaches by its address, for as long as this object lives."""
+    """Arrays that native code accesses by address; they live as long as this object."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []

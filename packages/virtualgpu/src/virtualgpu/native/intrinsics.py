@@ -1,8 +1,8 @@
-"""Functions that the device provides, called from native code: the interpreter's own.
+"""Calls from native code to functions that the device provides, such as ``vprintf``.
 
-Native code leaves the arguments of a warp's lanes in its context, and calls back
-(:meth:`.core.Core`). So lines have the order of lanes, warps and blocks, and none is lost that the
-interpreter would print.
+Native code stores the arguments of a warp's lanes in its context and calls back
+(:meth:`.core.Core`). The interpreter's own function then runs. So the lines that a kernel prints
+have the order of lanes, warps and blocks, and none is lost that the interpreter would print.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from virtualgpu.lanes.intrinsics import INTRINSICS
 from virtualgpu.lanes.special import SPECIAL
 from virtualgpu.native.context import LANES, VALUES
 
-# And registers that tell the time of day.
+# %globaltimer is a register, but it is read by a call too.
 NAMES = ("vprintf", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
 
 FUNCTIONS: dict[str, Any] = {name: (INTRINSICS | SPECIAL)[name] for name in NAMES}
@@ -31,7 +31,7 @@ def takes(name: str) -> int:
 
 
 def serve(number: int, group: Group, context: np.ndarray) -> None:
-    """Call a function of the device for the lanes of a group; ``context`` has their arguments."""
+    """Call a device function for the lanes of a group; ``context`` holds their arguments."""
     name = NAMES[number]
     lanes = group.lanes % LANES
     values = context[VALUES:].view(np.uint64)[: LANES * max(takes(name), 1)]

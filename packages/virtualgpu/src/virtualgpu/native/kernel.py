@@ -1,7 +1,7 @@
 """Compilation of a program to a native function that runs blocks of threads.
 
-The warp's function (:mod:`.lowering`) is called for each warp of each block by :mod:`.block_loop`,
-or by a function of the kernel's own where blocks run side by side (:mod:`.block_scheduler`).
+:mod:`.block_loop` calls the warp's function (:mod:`.lowering`) for each warp of each block.
+Kernels with resident blocks have a generated function for this (:mod:`.block_scheduler`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from virtualgpu.program.program import Program
 
 
 def build(program: Program, name: str) -> Record:
-    """Compile a kernel and load it.
+    """Compile a kernel and return its record.
 
     The variants are ``native``, ``counting`` and ``watching`` (under ``check()``). Raises Refused
-    where native code cannot be the same as the machine.
+    if native code cannot give the interpreter's results.
     """
     counts, watches = name == "counting", name == "watching"
     lowering = Lowering(program, name, counts, watches)

@@ -1,7 +1,7 @@
-"""Location of an address: its variable, and its address on the host.
+"""Lookup of the variable and the host address of a device address.
 
-Asked for a single lane, by :mod:`.access_helpers` and by kernels, where an address is not in the
-variable that the instruction used last.
+:mod:`.access_helpers` and kernels call it for a single lane whose address is not in the variable
+that the instruction used last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GLOBAL, SHARED, LOCAL, GENERIC = SPACES.values()
 def locate(
     context: ContextWords, site: SiteWords, space: int, lane: int, address: int, size: int
 ) -> int:
-    """Return the host's address, or 0 for an illegal access of ``size`` bytes.
+    """Return the host address, or 0 for an illegal access of ``size`` bytes.
 
     A variable found outside local memory is cached in the site. (An address from 2**63 on counts as
     negative, which none is.)

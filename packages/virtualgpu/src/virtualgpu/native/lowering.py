@@ -1,13 +1,13 @@
-"""A kernel as one LLVM function that runs a warp: 32 lanes, and a mask of those that are here.
+"""Code generator for the LLVM function that runs a warp: 32 lanes under a mask.
 
-The code of a place runs with the word ``mask``, bit ``i`` for lane ``i``. Lanes that part wait at
-the higher of the two places, in that place's own word, until the lower ones have come there or
-are done: the order of the interpreter. Which words can be other than zero at which place
-is known beforehand (:mod:`.control_flow`), so a kernel whose branches are uniform has none, and
+The code of a place runs under the word ``mask``, bit ``i`` for lane ``i``. When lanes diverge, the
+lanes at the higher place wait in that place's own mask until the lower ones have arrived there or
+have ended, which is the order of the interpreter. The masks that can be non-zero at each place are
+known at compile time (:mod:`.control_flow`), so a kernel whose branches are uniform has none, and
 one with a short ``if`` has one.
 
-The function takes the context and the warp's state, and answers DONE, AT_BARRIER (the registers
-that live on are in the state) or STOPPED (the context says where).
+The function takes the context and the warp's state. It returns DONE, AT_BARRIER (the live
+registers are in the state) or STOPPED (the context says where).
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ KINDS = {"next", "goto", "branch", "indexed", "exit", "barrier", "trap", "call",
 
 
 class Lowering:
-    """Writes the function of one kernel. Raises Refused where it cannot.
+    """Code generator for one kernel's function. Raises Refused if it is not supported.
 
     Attributes
     ----------
     warp : WarpFunction
-        The function, and the places where lanes may be; it names them when it stops.
+        The function, and the numbered places at which it may stop.
     branches : Branches
-        Where lanes go at the end of each place.
+        Code generator for the end of each place.
     accesses.sites
-        The memory instructions, by the numbers that the function gives for them.
+        The memory instructions, by the numbers that the function reports.
     state.size : int
-        Bytes that a warp keeps at a barrier; 0 for a kernel without.
+        Bytes of a warp's state at a barrier; 0 for a kernel without barriers.
     """
 
     def __init__(self, program: Program, name: str, counts: bool = False, watches: bool = False):
@@ -69,7 +69,7 @@ class Lowering:
         loop_heads = livelock.heads(program, places)
         spinning = spin_loops.spinning(places, steps)
         endings = control_flow.endings(places)
-        # How a basic block that ends runs makes no difference, except to a count.
+        # Uniformity at the end of a basic block only matters if executions are counted.
         timed = any(
             isinstance(source, Register) and source.name in CLOCKS
             for some in steps
@@ -136,7 +136,7 @@ class Lowering:
         return self.affine.row_length if self.affine else 1
 
     def _companions(self, places: list[Place]) -> list[int]:
-        """Return, for each place, the waiting lanes' places that a meeting has to wait for."""
+        """Return, for each place, the places of waiting lanes that a meeting has to wait for."""
         alone = sum(1 << place for place in self.counted_out)
         return [
             waiting & ~alone if ends_others(places[index]) else waiting
@@ -146,7 +146,7 @@ class Lowering:
     # -- the frame of the function -------------------------------------------------------------
 
     def _busy(self) -> set[int]:
-        """Return the registers written in loops without a barrier, which are best kept at hand."""
+        """Return the registers written in loops without a barrier, to be kept on the stack."""
         free = {
             place.index: place.onward
             for place in self.warp.places
@@ -161,9 +161,9 @@ class Lowering:
         }
 
     def _dispatch(self) -> None:
-        """Emit the jump from the entry to the first place, or to where a barrier released the warp.
+        """Emit the jump from the entry to the first place or to where a barrier released the warp.
 
-        It also jumps from lanes that are done to those that wait.
+        It also emits the jumps from lanes that have ended to those that wait.
         """
         build = self.build
         build.store(self.warp.function.args[2], self.warp.mask)
@@ -249,9 +249,10 @@ class Lowering:
     ) -> None:
         """Emit a place twice: for affine addresses in known variables, and for everything else.
 
-        In the first version, affine results are left for later (:mod:`.affine.first_lanes`). It
-        serves full warps, but where nothing affine is passed on and no other core sees what is
-        stored, also some of the lanes: a loop's ``if t < half: shared[t] += shared[t + half]``.
+        The first version does not write out all lanes of affine results
+        (:mod:`.affine.first_lanes`). It runs for full warps. If no affine value is used later and
+        no other core sees what is stored, it also runs for a part of the lanes, as in a loop's
+        ``if t < half: shared[t] += shared[t + half]``.
         """
         build, steps = self.build, self.steps[place.index]
         terms = affine.terms(place, steps)
@@ -276,7 +277,7 @@ class Lowering:
             *(step.writes for step in steps), place.block.reads, *(step.reads for step in steps)
         )
         if not planned and place.index in self.looping and touched & first_lanes.bits.keys():
-            # Without accesses, but in a loop: what others leave for later shall stay so.
+            # A place without accesses in a loop keeps stale registers stale.
             needed = dict.fromkeys(
                 flag for term in terms.results.values() for flag in term.built.flags
             )
@@ -317,7 +318,7 @@ class Lowering:
         finish: Callable[[], None] = lambda: None,
         affine: dict[int, Term] | None = None,
     ) -> None:
-        """Emit the steps of a place and its exit; some results may be ``affine``."""
+        """Emit the steps of a place and its exit; results may be ``affine``."""
         build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:
             if self.watching is not None:
@@ -355,7 +356,7 @@ class Lowering:
         self.branches.leave(place, mask, taken, pending)
 
     def _count_out(self, pending: int) -> None:
-        """End the lanes that wait only to end, before the others meet."""
+        """End the lanes whose only remaining step is to end, before the others meet."""
         build = self.build
         for index in sorted(self.counted_out & set(control_flow.members(pending))):
             place, word = self.warp.places[index], self.warp.waiting_lanes[index]
@@ -370,4 +371,4 @@ class Lowering:
 def _check(places: list[Place]) -> None:
     for place in places:
         if place.block.kind not in KINDS:
-            raise Refused(f"a block that ends by {place.block.kind}")
+            raise Refused(f"a block that ends with {place.block.kind}")

@@ -1,8 +1,8 @@
 """Coverage marks in native code: executed basic blocks and branch directions.
 
-A core stores to its own copy of :attr:`~virtualgpu.program.program.Program.ran`, so that cores do
-not wait for each other's cache; the launch joins the copies at its end. Only programs whose lines
-are measured have this code.
+A core stores to its own copy of :attr:`~virtualgpu.program.program.Program.ran`, because cores
+would otherwise contend for a cache line. The launch merges the copies at its end. Only programs
+whose lines are measured contain this code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ I8 = ir.IntType(8)
 
 
 class Marks:
-    """Writer of the stores that mark a warp's way through its places."""
+    """Code generator for the stores that mark executed places and branch directions."""
 
     def __init__(self, build: ir.IRBuilder, context: Context, places: list[Place]):
         self.build, self.context, self.places = build, context, places
@@ -31,15 +31,18 @@ class Marks:
         )
 
     def ran(self, place: Place) -> None:
-        """Mark a place that has run; of one that stops, the interpreter finds out how far."""
+        """Mark a place as executed; the interpreter handles the place at which code stops."""
         self._mark(place, RAN)
 
     def went(self, place: Place, taken: bool) -> None:
-        """Mark that lanes took the branch of a place, or went on behind it."""
+        """Mark that lanes took the branch of a place, or fell through it."""
         self._mark(place, TAKEN if taken else FELL)
 
     def ended(self, target: int, lanes: ir.Value | None = None) -> None:
-        """Mark the places by which lanes end that need no code; of ``lanes``, if there are any."""
+        """Mark the ending places from ``target`` on, which have no code.
+
+        With ``lanes``, they are marked only if this mask is not zero.
+        """
         some = None
         if lanes is not None:
             some = self.build.zext(self.build.icmp_unsigned("!=", lanes, I32(0)), I8)

@@ -1,4 +1,4 @@
-"""Operands of instructions as LLVM values: registers, literals, addresses, special registers."""
+"""Operands as LLVM values: registers, literals, addresses and special registers."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ HOME_ALIGN = 64
 
 
 def stored(own: ir.Type) -> ir.Type:
-    """Return the type of a register in memory.
+    """Return the type in which a register is stored.
 
-    Predicates are a word, or a byte where one serves all lanes.
+    Predicates are a mask, or a byte if one value serves all lanes.
     """
     if own == I1:
         return ir.IntType(8)
@@ -67,9 +67,9 @@ def stored(own: ir.Type) -> ir.Type:
 
 
 def _adapted(value: Value, have: np.dtype, want: np.dtype) -> Value:
-    """Adapt as :func:`adapt` does, and hide a float64 made of integers from LLVM.
+    """Adapt as :func:`adapt` does, but hide from LLVM a float64 that is made of integers.
 
-    LLVM may know the integers, and leave out an operation that makes a NaN quiet
+    If LLVM knew the integers, it could omit an operation that makes a NaN quiet
     (:func:`~.formats.passed_on`).
     """
     adapted = adapt(value, have, want)
@@ -77,11 +77,11 @@ def _adapted(value: Value, have: np.dtype, want: np.dtype) -> Value:
 
 
 class LoweredRegisters:
-    """A kernel's registers while its code is written.
+    """A kernel's registers during code generation.
 
-    A register's home is a place on the stack, which LLVM's first pass turns into values, or in
-    what a warp keeps at barriers (``kept``). Within a block the latest value is at hand in
-    ``current``, as lanes that run the block see it.
+    A register's home is a stack slot, which LLVM's first pass turns into SSA values, or it is in
+    the state that a warp keeps at barriers (``kept``). Within a block, ``current`` holds the
+    latest values, as the lanes that run the block see them.
     """
 
     def __init__(
@@ -100,23 +100,24 @@ class LoweredRegisters:
         self.homes: dict[int, ir.Value] = {}
         self.kept: set[int] = set()
         self.current: dict[int, tuple[Value, np.dtype]] = {}
-        # What gives the values of registers that are not in `current`, nor in their homes.
+        # Functions that build the values of registers that are in neither `current` nor their
+        # homes.
         self.later: dict[int, Callable[[], tuple[Value, np.dtype]]] = {}
         self.written: set[int] = set()
         self.given: set[str] = set()  # words of the context that a launch has to fill
-        self.variables: dict[str, int] = {}  # whose addresses stand in the code
+        self.variables: dict[str, int] = {}  # variables whose addresses are constants in the code
         for slot in sorted(slots):
             name = kind(program.dtypes[slot])
             lanes = LANES if slot in varying else None
             self.homes[slot] = build.alloca(llvm_type(name, lanes))
             self.homes[slot].align = HOME_ALIGN
-            # What is read before it is written; of a kernel that parks its lanes, all: the result
-            # of the grid's barrier is 0, and nothing writes it.
+            # Registers that are read before they are written. In a kernel with parked lanes these
+            # are all, because the result of the grid barrier is 0 and no instruction writes it.
             if zeros or slot in first.live_in:
                 build.store(zero(name, lanes), self.homes[slot])
 
     def start(self, place: Place) -> None:
-        """Go on with the block of ``place``."""
+        """Begin the block of ``place``."""
         self.place, self.current, self.later, self.written = place, {}, {}, set()
 
     def read(self, slot: int) -> tuple[Value, np.dtype]:
@@ -130,7 +131,8 @@ class LoweredRegisters:
     def write(self, slot: int | None, value: Value, have: np.dtype) -> None:
         """Write a register's new value.
 
-        A narrower one is extended by its own sign, as :meth:`Emitter.write_slot` does.
+        A narrower value is sign-extended or zero-extended according to its own type, as
+        :meth:`Emitter.write_slot` does.
         """
         if slot is None:
             return
@@ -152,7 +154,7 @@ class LoweredRegisters:
     def store_back(self, live: frozenset[int], mask: ir.Value | None, needed: set[int]) -> None:
         """Store live registers at the end of a block for the next one.
 
-        Lanes that wait keep what they need.
+        Waiting lanes keep the values that they need.
         """
         for slot in sorted(self.written & live):
             value, have = self.read(slot)
@@ -193,7 +195,7 @@ class LoweredRegisters:
     def keep(self, slot: int, home: ir.Value) -> None:
         """Give a register a home in memory that outlasts the function, aligned to HOME_ALIGN.
 
-        It holds zero only where :meth:`clear` is called.
+        It is set to zero only by :meth:`clear`.
         """
         self.homes[slot] = home
         self.kept.add(slot)
@@ -207,7 +209,7 @@ class LoweredRegisters:
     # -- operands ------------------------------------------------------------------------------
 
     def get(self, operand: Operand, want: np.dtype) -> Value:
-        """Return an operand's bits as ``want``."""
+        """Return an operand's bits as the type ``want``."""
         if isinstance(operand, Immediate):
             return self._literal(literal(operand, want))
         if isinstance(operand, Symbol):
@@ -286,7 +288,7 @@ class LoweredRegisters:
         return Value(self.build, self.context.load(field), "u64")
 
     def _environment(self, name: str) -> Value:
-        """Return a driver register, as :mod:`virtualgpu.lanes.special` defines it."""
+        """Return a driver register (``%envreg``) as :mod:`virtualgpu.lanes.special` defines it."""
         if name not in ("%envreg1", "%envreg2"):
             return self._number(0, 32)
         address = self._given("workspace")

@@ -1,14 +1,15 @@
-"""Sums that a core keeps to itself while others run blocks of the same launch.
+"""Private sums: each core adds to its own copy of an array that all blocks add to.
 
-Where all threads add integers to few elements (a histogram), the processor's own atomics pass each
-line of memory from core to core: two cores take longer than one. So each core adds to zeros of its
-own, and adds these to memory when its batch of blocks ends, when it stops, and when a long loop
-looks up. Sums of integers, which wrap, are the same in any order.
+If all threads add integers to few elements (a histogram), the processor's own atomics move each
+cache line from core to core, and two cores take longer than one. So each core adds to its own
+copy, which begins with zeros, and adds the copy to memory when its batch of blocks ends, when it
+stops, and at intervals in a long loop. Integer sums wrap, so they are the same in any order.
 
-One allocation at a time has such sums: the first of at most ROOM bytes that an instruction adds to
-whose result no instruction uses. Nothing else may see it meanwhile. Each instruction asks
-:func:`.locate.locate` before it goes over to another allocation, and that tells :func:`claim`: an
-instruction that does something else there, or did so last, ends it.
+One allocation at a time has private sums: the first one of at most ROOM bytes to which an
+instruction adds without using the old value. No other instruction may access it while they exist.
+Each instruction calls :func:`.locate.locate` before it uses another allocation, and
+:func:`.locate.locate` calls :func:`claim`. If the instruction does anything else to that
+allocation, or another instruction did so last, the private sums end.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from virtualgpu.program.steps import MemoryAccess, Step
 
 
 def width(step: Step, used: set[int]) -> int:
-    """Return the bytes of an integer that the step adds to global memory.
+    """Return the size in bytes of the integer that a step adds to global memory.
 
-    0 for all other steps, and where one of the ``used`` registers takes the old value.
+    The result is 0 for all other steps, and if one of the ``used`` registers receives the old
+    value.
     """
     if not isinstance(step, MemoryAccess) or step.site.kind != "atomic":
         return 0
@@ -40,7 +42,7 @@ def width(step: Step, used: set[int]) -> int:
 def claim(address: Any, site: SiteWords, low: int, nbytes: int) -> None:
     """Give an instruction private sums for the allocation at device address ``low``.
 
-    ``address`` is the context's.
+    ``address`` is the address of the context.
     """
     context: ContextWords = address
     start = low + context.delta
@@ -48,7 +50,7 @@ def claim(address: Any, site: SiteWords, low: int, nbytes: int) -> None:
         if start == context.own_start and site.adds != context.own_width:
             merge(context)
             context.own_span = 0
-            context.own_room = 0  # not again in this launch
+            context.own_room = 0  # no private sums again in this launch
         return
     if site.adds == 0 or context.own_room == 0 or nbytes > ROOM or start & (WORD - 1):
         return
@@ -63,7 +65,7 @@ def claim(address: Any, site: SiteWords, low: int, nbytes: int) -> None:
 
 @compiled(passes="few")
 def merge(context: ContextWords) -> None:
-    """Add the core's private sums to memory, by the processor's atomics, and set them to zero."""
+    """Add the core's private sums to memory with atomics, and set them to zero."""
     if context.own_width == 4:
         kept: U32 = context.own_room
         place: U32 = context.own_start

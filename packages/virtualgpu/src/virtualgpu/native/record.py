@@ -1,10 +1,11 @@
-"""Record of a kernel's machine code: plain numbers, on disk as JSON beside it.
+"""Records of compiled kernels, stored as JSON beside their machine code.
 
-A process that finds a kernel's record loads its code and runs it, without the LLVM text of which
-the code was made: to write that text takes 0.1 s. So the key has to stand for all that decides the
-text: the PTX, the variant, and the files of the packages that write it, by size and time, as Python
-itself knows a changed file. Addresses of variables stand in the text too, and may differ between
-processes: the record has them, and is not used where a variable lies elsewhere now.
+A process that finds a kernel's record loads the machine code and runs it. It need not generate the
+LLVM assembly from which the code was compiled, which takes 0.1 s. So the record's key has to
+contain everything that decides the assembly: the PTX, the variant, and the size and time of the
+package's files that generate it, by which Python also recognises a changed file. The assembly
+contains the addresses of variables, which may differ between processes. The record lists them, and
+is not used if a variable now has another address.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from virtualgpu.compilers import cache, llvm
 from virtualgpu.program.program import Program
 
 _ROOMS = ("ptx", "compilers", "operations", "memory", "program", "lanes", "launch", "native")
-# Where a kernel stands in its source moves with each cell of a notebook; it is in no code.
+# A kernel's line numbers change with each cell of a notebook, and the code does not contain them.
 _LINES = re.compile(
     r"^[ \t]*\.(?:loc[ \t]+\d+[ \t]+\d+[ \t]+\d+"
     r"(?:, function_name [\w$]+, inlined_at \d+ \d+ \d+)?"
@@ -38,37 +39,37 @@ class Record:
     Attributes
     ----------
     code : list of str
-        The functions to load (:func:`virtualgpu.compilers.llvm.load`), the kernel's own the last;
-        the first, where blocks do not run side by side, is :func:`.block_loop.run_blocks`.
+        Functions to load (:func:`virtualgpu.compilers.llvm.load`); the kernel's own is the last.
+        The first is :func:`.block_loop.run_blocks` unless the kernel has resident blocks.
     variables : dict
-        Device addresses that stand in the code, by name.
+        Device addresses that the code contains, by name.
     sites : list of (int, int)
-        Of each memory instruction its place, and which step of it.
+        Place of each memory instruction, and the index of its step there.
     limits : list of int
-        Of each, up to which byte of local memory it may reach.
+        Bytes of local memory that each memory instruction may access.
     adds : list of int
-        Of each, bytes of an integer that it adds, by :func:`.privatisation.width`.
+        Size of the integer that each memory instruction adds (:func:`.privatisation.width`).
     state_size, local_size : int
-        Bytes that a warp keeps while it waits, and of a thread's local memory, calls included.
+        Bytes of a waiting warp's state, and of a thread's local memory including called functions.
     ordered : bool
-        Whether its blocks have to run in their order, on one core.
+        True if the blocks have to run in order, on one core.
     atomics : bool
-        Whether blocks may meet in atomics.
+        True if atomics of several blocks may access the same memory.
     grid_barrier : bool
-        Whether it waits for the whole grid.
+        True if the kernel has a grid barrier.
     given : list of str
         Words of the context that a launch has to fill (:func:`.core.given`).
     row_length : int
         Lanes of a row (:mod:`.affine.lines`).
     loop_state_bytes : int
-        Bytes that loops show of the registers which decide how they go on.
+        Bytes of the registers that loops show because they decide control flow.
     loop_heads : list
-        These loops: place, whether memory decides too, slots, and of each register its first byte,
-        its dtype and whether each lane has its own.
+        These loops: place, a flag that memory also decides, slots, and for each register the offset
+        of its first byte, its dtype and a flag that each lane has its own value.
     parked : dict or None
-        Where blocks run side by side: what :class:`~.state_layout.StateLayout` is made of.
+        Arguments of :class:`~.state_layout.StateLayout`, for kernels with resident blocks.
     grain : list or None
-        The fields of a checked kernel's :class:`~virtualgpu.native.watched.rules.Grain`.
+        Fields of a checked kernel's :class:`~virtualgpu.native.watched.rules.Grain`.
     """
 
     code: list[str]
@@ -90,9 +91,9 @@ class Record:
 
 
 def fetch(program: Program, variant: str) -> Record | str | None:
-    """Load and return the record that a process has left, or why there is no code.
+    """Load and return the record that an earlier process stored, or its reason for refusal.
 
-    None without either.
+    Returns None if there is neither.
     """
     key = _key(program, variant)
     raw = None if key is None else cache.fetch(key)
@@ -112,13 +113,13 @@ def fetch(program: Program, variant: str) -> Record | str | None:
 
 
 def is_kept(program: Program, variant: str) -> bool:
-    """Return True if there is something for :func:`fetch`."""
+    """Return True if :func:`fetch` would find something."""
     key = _key(program, variant)
     return key is not None and cache.has(key)
 
 
 def keep(program: Program, variant: str, record: Record | str) -> None:
-    """Leave it for the next process, or why native code cannot be the same as the machine."""
+    """Store a record for the next process, or the reason why the kernel has no native code."""
     key = _key(program, variant)
     if key is not None:
         fields = record if isinstance(record, str) else asdict(record)
@@ -148,7 +149,7 @@ def _key(program: Program, variant: str) -> bytes | None:
 def _sources() -> str:
     """Return names, sizes and times of the files that decide a kernel's code.
 
-    Empty where they are no files.
+    The result is empty if they are not files on disk.
     """
     found = []
     package = Path(__file__).parents[1]

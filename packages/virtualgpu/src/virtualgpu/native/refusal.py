@@ -1,7 +1,7 @@
-"""Refusal: the reason why a kernel stays on the interpreter."""
+"""Exception for kernels that native code does not support."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """The kernel has something that native code does not do; the message says what."""
+    """Native code does not support the kernel; the message names the reason."""

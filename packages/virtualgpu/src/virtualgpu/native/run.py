@@ -1,4 +1,4 @@
-"""Launches in native code: the conditions for one, and the run."""
+"""Launches in native code: their conditions, and the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from virtualgpu.native.refusal import Refused
 from virtualgpu.program.program import Program
 from virtualgpu.signal_handlers import raised_by_handler
 
-# Whether an error of the compiler's own is one: tests ask for it, users get the interpreter.
+# True if an error inside the compiler is raised, as the tests need; users get the interpreter.
 STRICT = os.environ.get("VIRTUALGPU_NATIVE") == "always"
 
 _lock = threading.Lock()
@@ -33,7 +33,7 @@ _lock = threading.Lock()
 def natively(launch: Launch, first: int = 0) -> bool:
     """Run the blocks from ``first`` on in native code if possible.
 
-    Returns False where nothing has been done.
+    Returns False if nothing has been done.
     """
     with hearing_signals(launch):
         return _natively(launch, first)
@@ -41,12 +41,12 @@ def natively(launch: Launch, first: int = 0) -> bool:
 
 def _natively(launch: Launch, first: int) -> bool:
     if not isinstance(launch.schedule, Lockstep) or not math.isinf(launch.budget.instructions):
-        launch.native.refusal = "a schedule or a limit of instructions is set"
+        launch.native.refusal = "a schedule or an instruction limit is set"
         return False
     found = [observer.has_found() for observer in launch.observers]
     if found and None not in found:
         if any(found) and launch.program.watching is None:
-            launch.program.watching = "faults have been found in it"
+            launch.program.watching = "faults were found in it"
         checked = not any(found) and _checked(launch, first)
         if not checked:
             launch.native.refusal = _reason(launch.program.watching)
@@ -57,7 +57,7 @@ def _natively(launch: Launch, first: int) -> bool:
         return False
     start = time.thread_time()
     kernel = _kernel(launch.program, counts)
-    launch.deadline += time.thread_time() - start  # the kernel's own time is what is limited
+    launch.deadline += time.thread_time() - start  # compiling is not limited
     if (
         kernel is None
         or kernel.record.local_size > MAX_LOCAL
@@ -79,14 +79,14 @@ def _natively(launch: Launch, first: int) -> bool:
 
 
 def _reason(known: object) -> str:
-    """Return the reason why a program has no native code, in words for the log."""
+    """Return the reason why a program has no native code, for the log."""
     return f"native code refuses it: {known}" if isinstance(known, str) else "memory is too small"
 
 
 def _checked(launch: Launch, first: int) -> bool:
     """Run the blocks under the checkers.
 
-    Returns False, with memory as it was, where a checker may have a finding.
+    Returns False, with memory restored, if a checker may have a finding.
     """
     from virtualgpu.native.watched_launch import Suspicion, Watch, Watched, space_of
 
@@ -107,7 +107,7 @@ def _checked(launch: Launch, first: int) -> bool:
         except Suspicion:
             watch.undo()
             if not (allocations := watch.to_track()):
-                launch.program.watching = "something in it needs words"
+                launch.program.watching = "a checker may have something to report"
                 launch.deadline += time.thread_time() - start
                 return False
             assert kernel.checked is not None
@@ -121,9 +121,9 @@ def _checked(launch: Launch, first: int) -> bool:
 
 
 def is_on_disk(launch: Launch) -> bool:
-    """Return True if an earlier process has left this launch's native code, or its refusal.
+    """Return True if an earlier process stored this launch's native code, or its refusal.
 
-    It is looked up once for each program.
+    The answer is cached per program.
     """
     variant = _variant(launch.observers)
     known = launch.program.on_disk
@@ -139,12 +139,12 @@ def _variant(observers: list[Observer]) -> str:
 
 
 def _can_be_counted(observers: list[Observer]) -> bool:
-    """Return True if native code can count for the observers, instead of notifying them."""
+    """Return True if native code can count for the observer, so that it needs no events."""
     return len(observers) == 1 and type(observers[0]).counts is not Observer.counts
 
 
 def _kernel(program: Program, counts: bool, watches: bool = False) -> NativeKernel | None:
-    """Return the program's native code, compiled when first asked for; None without."""
+    """Return the program's native code, compiled on first use, or None if there is none."""
     variant = "counting" if counts else "watching" if watches else "native"
     with _lock:
         if getattr(program, variant) is None:
@@ -159,10 +159,10 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
     try:
         known = record.fetch(program, variant)
         if known is None:
-            # Writing LLVM makes 50,000 objects, which may be when Python looks through all that
-            # there are: 0.2 s beside Numba.
+            # Generating LLVM creates 50,000 objects, which could trigger a full garbage collection:
+            # 0.2 s if Numba is loaded.
             gc.disable()
-            from virtualgpu.native.kernel import build  # 20 ms that a kernel on disk never needs
+            from virtualgpu.native.kernel import build  # 20 ms, saved for kernels on disk
 
             try:
                 with logs.timed("native code of kernel %s (%s) compiled", program.display, variant):
@@ -172,12 +172,12 @@ def _code(program: Program, variant: str) -> NativeKernel | str:
                 logs.logger.info("native code refuses kernel %s: %s", program.display, known)
             record.keep(program, variant, known)
         return known if isinstance(known, str) else NativeKernel(program, known)
-    except Exception as error:  # an unforeseen form: the interpreter knows it
+    except Exception as error:  # an unexpected case, which the interpreter can run
         if STRICT or raised_by_handler(error):
             raise
         warnings.warn(
-            f"the kernel {program.display!r} cannot be compiled whole ({error!r}) and "
-            "runs slower than it could: please report this",
+            f"the kernel {program.display!r} cannot be compiled to native code ({error!r}), so "
+            "it runs more slowly: please report this",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""The lanes of an instruction sorted by the memory that their generic addresses reach."""
+"""Dispatch of an instruction's lanes by the memory that their generic addresses point to."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from virtualgpu.operations.expression import Value
 def by_space(
     build: ir.IRBuilder, addresses: Value, mask: ir.Value
 ) -> Iterator[tuple[str, Value, ir.Value]]:
-    """Yield the lanes of each space: shared, local and global memory.
+    """Yield each space (shared, local and global memory) with its lanes.
 
-    Each has its name, all addresses as addresses within it, and the lanes of ``mask`` that reach
-    it, a word with a bit for each.
+    Each item has the space's name, all addresses as addresses within it, and the mask of the lanes
+    of ``mask`` that access it.
     """
     left = mask
     for space in windows.STARTS:

@@ -1,4 +1,4 @@
-"""State of a warp that waits at a barrier: its place, its lanes and its registers."""
+"""Saved state of a warp that waits at a barrier: its place, its lanes and its registers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class State:
     ``size`` is in bytes.
     """
 
-    HEADER = 16  # bytes that every state begins with
+    HEADER = 16  # bytes at the start of every state
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class State:
         self.size = offset
 
     def room(self, nbytes: int) -> ir.Value:
-        """Reserve bytes for something else than registers."""
+        """Reserve bytes for something other than registers."""
         self.size, offset = self.size + -(-nbytes // ALIGN) * ALIGN, self.size
         return self.at(offset)
 
@@ -73,10 +73,10 @@ class State:
             build.store(value, home)
 
     def keep(self, slots: Iterable[int]) -> None:
-        """Let registers live in the state: nothing is done for them at barriers."""
+        """Let registers live in the state all the time, so that barriers need not save them."""
         for slot in slots:
             self.registers.keep(slot, self.at(self.offsets[slot]))
 
     def at(self, offset: int) -> ir.Value:
-        """Return the address in the state of a byte offset."""
+        """Return the address of a byte offset in the state."""
         return self.build.gep(self.pointer, [I64(offset)], source_etype=ir.IntType(8))

@@ -16,8 +16,8 @@ from virtualgpu.program.program import Program
 class StateLayout:
     """Layout of the states of warps.
 
-    It has the places where lanes may be parked, with the first byte of their word, and of each
-    register its first byte and whether each lane has its own.
+    It lists the places where lanes may be parked, each with the offset of its mask. For each
+    register it has the offset, and a flag that is True if each lane has its own value.
     """
 
     spin_heads: Sequence[tuple[Place, int]]
@@ -29,7 +29,7 @@ class StateLayout:
 
 
 def parked(lanes: ParkedLanes) -> dict[str, Any]:
-    """Return the layout in plain numbers."""
+    """Return the layout as plain numbers."""
     return {
         "spin_heads": [(place.index, lanes.kept[place.index]) for place in lanes.spin_heads],
         "meets": [(place.index, lanes.kept[place.index]) for place in lanes.meets],

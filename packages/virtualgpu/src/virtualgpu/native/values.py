@@ -1,4 +1,4 @@
-"""LLVM values of a warp: 32 lanes, or one number for all, and masks of lanes."""
+"""LLVM values of a warp: vectors of 32 lanes, uniform values, and masks of lanes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ IOTA = np.arange(LANES)
 
 
 def constant_vector(numbers: Iterable[int], bits: int = 32) -> ir.Constant:
-    """Return a constant vector of the numbers, one for each lane or as many as there are.
+    """Return a constant vector of the numbers, with as many elements as there are numbers.
 
-    32 bits serve for the order of a shuffle.
+    32-bit elements serve as the order of a shuffle.
     """
     return _constant_vector(tuple(int(n) & ((1 << bits) - 1) for n in numbers), bits)
 
 
 @cache
 def _constant_vector(numbers: tuple[int, ...], bits: int) -> ir.Constant:
-    """Return the cached constant: writing one out takes 0.1 ms, and is done once."""
+    """Return the cached constant, because formatting one takes 0.1 ms."""
     return ir.Constant(ir.VectorType(ir.IntType(bits), len(numbers)), list(numbers))
 
 
 def splat(build: ir.IRBuilder, node: ir.Value, lanes: int = LANES) -> ir.Value:
-    """Return one number in every lane."""
+    """Return a vector with one number in every lane."""
     if isinstance(node, ir.Constant):
         return Splat(node, lanes)
     vector = ir.VectorType(node.type, lanes)
@@ -51,14 +51,14 @@ def spread(value: Value) -> Value:
 
 
 def together(values: list[Value]) -> list[Value]:
-    """Return all values as numbers if all are, else all with one element per lane."""
+    """Return the values unchanged if all are uniform, else all with one element per lane."""
     if all(value.lanes is None for value in values):
         return values
     return [spread(value) for value in values]
 
 
 def bits_of_mask(build: ir.IRBuilder, predicate: ir.Value) -> ir.Value:
-    """Return a predicate of 32 lanes as a word, lane 0 the lowest bit."""
+    """Return a predicate of 32 lanes as a word; lane 0 is the lowest bit."""
     return build.bitcast(predicate, I32)
 
 
@@ -69,8 +69,8 @@ def mask_of_bits(build: ir.IRBuilder, word: ir.Value) -> ir.Value:
 def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
     """Return the bits that are set in some element of a vector of integers.
 
-    Asking this of all lanes takes half the instructions of making a word with a bit for each,
-    without AVX-512.
+    Without AVX-512, this takes half as many instructions as converting each lane's condition to a
+    bit.
     """
     of = node.type
     return intrinsic(
@@ -79,7 +79,7 @@ def any_bits(build: ir.IRBuilder, node: ir.Value) -> ir.Value:
 
 
 def alike(build: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
-    """Return the condition that two vectors of integers are equal in all elements."""
+    """Return the condition that two integer vectors are equal in all elements."""
     differing = any_bits(build, build.xor(one, other))
     return build.icmp_unsigned("==", differing, differing.type(0))
 
@@ -102,7 +102,7 @@ def zero(kind: str, lanes: int | None) -> ir.Constant:
 
 
 class Context:
-    """Words of the context, from inside a kernel."""
+    """Words of the context, read and written by a kernel's code."""
 
     def __init__(self, build: ir.IRBuilder, pointer: ir.Value):
         self.build, self.pointer = build, pointer
@@ -118,7 +118,7 @@ class Context:
         self.build.store(value, self.at(field))
 
     def word32(self, field: str) -> Value:
-        """Return a field as a register of 32 bits."""
+        """Return a field as a 32-bit register."""
         return Value(self.build, self.build.trunc(self.load(field), I32), "u32")
 
 

@@ -1,4 +1,4 @@
-"""The LLVM function of a warp while it is written: its code's blocks, and its words of lanes."""
+"""LLVM function of a warp during code generation: its basic blocks and its masks."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from virtualgpu.program.steps import Step
 
 
 class WarpFunction:
-    """The function, the places where its lanes may be, and who waits where.
+    """The function, the places where its lanes may be, and the masks of the waiting lanes.
 
     Attributes
     ----------
     first : Place
-        Where the kernel begins.
+        Place at which the kernel begins.
     barriers : list of Place
-        Those that end at a barrier.
+        Places that end at a barrier.
     ending : set of int
-        Places where lanes may end at once.
+        Places that only end the thread.
     waiting : list of int
-        For each place: where others may wait meanwhile, a set.
+        For each place, the set of places where other lanes may wait while it runs.
     mask : ir.Value
-        The word of the lanes that run.
+        The mask of the running lanes.
     waiting_places, waiting_lanes : list of int, dict
-        All places where lanes may wait, the lowest first, and the word of those that do.
+        All places where lanes may wait, the lowest first, and the mask of each.
     entries, checks : list and dict of ir.Block
-        A place's code; and, from the lowest of ``waiting_places`` on, the code that looks who
-        waits there.
+        The code of each place, and the code that checks if lanes wait at a place; the checks
+        follow each other in the order of ``waiting_places``.
     finish : ir.Block
         The end of the warp's turn.
     marks : Marks or None
@@ -63,9 +63,9 @@ class WarpFunction:
         )
         function.linkage = "internal"
         function.args[0].add_attribute("noalias")
-        # Else what LLVM puts by on the stack lies across two lines of the processor's cache.
+        # Otherwise LLVM's spill slots straddle two cache lines.
         function.attributes.alignstack = 64
-        function.attributes.add("nounwind")  # llvmlite writes no alignment without another
+        function.attributes.add("nounwind")  # llvmlite omits the first without it
         self.build = ir.IRBuilder(function.append_basic_block("entry"))
         self.context = Context(self.build, function.args[0])
         slots = {slot for some in steps for step in some for slot in (*step.writes, *step.reads)}
@@ -78,7 +78,7 @@ class WarpFunction:
         self.marks = None if program.ran is None else Marks(self.build, self.context, places)
 
     def add_blocks(self, more: set[int]) -> None:
-        """Add the blocks of all places, and words for lanes that wait, also at places ``more``."""
+        """Add the blocks of all places, and masks for waiting lanes, also at places in ``more``."""
         build, function = self.build, self.function
         found = more.union(*map(control_flow.members, self.waiting))
         self.waiting_places = sorted(found)

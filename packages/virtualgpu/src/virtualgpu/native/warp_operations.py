@@ -1,7 +1,7 @@
-"""Exchange between the lanes of a warp, as LLVM values (:mod:`virtualgpu.lanes.warp_exchange`).
+"""Warp-level exchange as LLVM values (:mod:`virtualgpu.lanes.warp_exchange`).
 
-All lanes that are here take part: a kernel is refused where some may be missing or where lanes
-name other companions.
+All lanes of ``mask`` take part. A kernel is refused if some lanes may be missing, or if lanes name
+different companions.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ def _vote(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
 
 
 def sources(registers: LoweredRegisters, step: Step) -> tuple[Value, Value]:
-    """Return the lane that each lane of ``shfl.sync`` reads, and True where it is in range.
-
-    Types are s32 and pred, as in :func:`virtualgpu.lanes.warp_exchange.shuffle`.
-    """
+    """Return the source lane of each lane of ``shfl.sync``, and True where it is in range."""
     build = registers.build
     b = spread(registers.get(step.sources[1], U32)).view("s32") & 31
     c = spread(registers.get(step.sources[2], U32)).view("s32")
@@ -78,14 +75,14 @@ def sources(registers: LoweredRegisters, step: Step) -> tuple[Value, Value]:
 
 
 def _shuffle(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
-    """Emit a shuffle; an absent lane gives the poison pattern."""
+    """Emit a shuffle; a lane that reads an absent lane gets the poison pattern."""
     build = registers.build
     a = spread(registers.get(step.sources[0], U32))
     source, inside = sources(registers, step)
     poison = Value(build, splat(build, I32(0xFEFEFEFE)), "u32")
     present = Value(build, mask_of_bits(build, mask), "pred")
     table = select(present, a, poison)
-    # Through memory: LLVM has no shuffle by a vector that is not constant.
+    # Through memory, because LLVM has no shuffle by a variable vector.
     context = registers.context
     build.store(table.node, context.at(VALUES), align=8)
     result = ir.Constant(ir.VectorType(I32, LANES), ir.Undefined)
@@ -126,7 +123,7 @@ def _elect(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
 
 
 def _match(registers: LoweredRegisters, step: Step, mask: ir.Value) -> None:
-    """Emit ``match.sync``: the lanes with the same value, and for ``all`` if every lane has it."""
+    """Emit ``match.sync``: the lanes with the same value; ``all`` also tells if all have it."""
     build, modifiers = registers.build, step.instruction.modifiers
     dtype = DTYPES[modifiers[-1]]
     values = spread(registers.get(step.sources[0], dtype))

@@ -1,9 +1,9 @@
-"""A launch under ``check()`` in native code: its records, and the undoing of its stores.
+"""Launches under ``check()`` in native code: records of accesses, and undo of stores.
 
-Records lie in address space that costs memory where it is touched, four bytes for a granule
-(:mod:`.watched.rules`), at the places where a device's memory has its bytes; before the first store
-to an allocation its bytes are kept at the same place of another such space. Times go on from launch
-to launch, so that nothing has to be cleared between two.
+Records are kept in a reserved address range in which only touched pages use memory. Each granule
+of device memory (:mod:`.watched.rules`) has four bytes at the corresponding position. Before the
+first store to an allocation, its bytes are saved at the same position of a second such range. Time
+continues from launch to launch, so that records need not be cleared in between.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from virtualgpu.native.watched.rules import (
 
 RECORDS = ("writes", "reads", "strong")
 RECORD = 4  # bytes
-ATTEMPTS = 8  # runs begun again because one more allocation is loaded and stored to
+ATTEMPTS = 8  # restarts before the loads of all allocations are recorded
 
 
 class Suspicion(Exception):
-    """Native code came to something that the checkers may have words for."""
+    """Signal that native code met something that the checkers may have to report."""
 
 
 class Space:
-    """The records of one device's memory, and room to keep its bytes."""
+    """Records of one device's memory, and the copy of its bytes for undo."""
 
     def __init__(self, nbytes: int):
         self.nbytes = nbytes
@@ -57,9 +57,9 @@ class Space:
 
 
 def space_of(memory: GlobalMemory) -> Space | None:
-    """Return the records of a memory, with room for all allocations and for time to pass.
+    """Return the records of a memory, with space for all allocations and enough time left.
 
-    None where the system gives no address space.
+    Returns None if the system provides no address space.
     """
     end = (memory.ends[-1] if memory.ends else BASE) - BASE
     known = memory.records
@@ -73,15 +73,15 @@ def space_of(memory: GlobalMemory) -> Space | None:
 
 
 class Watch:
-    """The words of one watched run of the blocks from ``first`` on."""
+    """State of one watched run of the blocks from ``first`` on."""
 
     def __init__(self, launch: Launch, kernel: NativeKernel, space: Space, first: int):
         assert kernel.checked is not None
         self.launch, self.space, self.grain = launch, space, kernel.checked.grain
-        # As they are now: while this runs, other threads and Python's collector allocate and free.
+        # A copy, because other threads and Python's garbage collector allocate and free meanwhile.
         self.memory = launch.memory
         self.starts, self.ends = launch.memory.starts, launch.memory.ends
-        # An allocation that is only said to be large is kept here instead, its touched pages.
+        # Huge arrays are saved separately, only their touched pages.
         self.huge = [
             (self.memory.huge[one], self.memory.huge[one].keep())
             for one in self.starts
@@ -142,7 +142,7 @@ class Watch:
         return self.space.records[kind].view(np.uint32)[first : first + count]
 
     def _take_over(self) -> None:
-        """Take over the accesses of earlier waves as those of other blocks."""
+        """Record the accesses of earlier waves as accesses of other blocks."""
         size = 1 << self.grain.global_
         for observer in self.launch.observers:
             for start, granule, masks in observer.touched():
@@ -163,10 +163,10 @@ class Watch:
                     records[here[: len(records)]] = self.floor | MANY
 
     def to_track(self) -> list[int]:
-        """Return the allocations whose loads have to be recorded too.
+        """Return the allocations whose loads also have to be recorded.
 
-        It is the one where the run stopped, or after some attempts all that there are; none where
-        the run did not stop for that.
+        This is the one at which the run stopped, or all of them after several attempts. The list
+        is empty if the run stopped for another reason.
         """
         again = int(self.words[WORD["again"]])
         if not again:
@@ -188,12 +188,12 @@ class Watch:
         self._leave()
 
     def settle(self) -> None:
-        """Record the bytes that the run has written."""
+        """Record which bytes the run has written."""
         for start, known in self.unwritten:
             if not self.states[self.numbers[start], KEPT]:
                 continue
             if self.memory.unwritten.get(start) is not known:
-                continue  # freed meanwhile, and the place may be another array's
+                continue  # freed meanwhile; the address may belong to another array now
             floor = np.uint32(self.words[WORD["floor"]])
             for kind in ("writes", "strong") if self.grain.strong else ("writes",):
                 records = self._records(kind, start, known.nbytes)
@@ -215,7 +215,7 @@ def _local_bytes(launch: Launch, kernel: NativeKernel) -> int:
 
 
 class Watched(Run):
-    """A run that stops at the first suspicion."""
+    """A run that stops at its first suspicion."""
 
     def __init__(self, launch: Launch, kernel: NativeKernel, watch: Watch):
         super().__init__(launch, kernel)

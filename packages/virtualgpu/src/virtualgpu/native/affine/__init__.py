@@ -1,1 +1,1 @@
-"""Registers that are affine functions of the lane, kept as a base and a step."""
+"""Registers that are affine functions of the lane, stored as a base and a stride."""

@@ -1,10 +1,11 @@
-"""Static analysis: registers whose values may lie at a constant stride over the lanes.
+"""Static analysis of registers whose values may have a constant stride across the lanes.
 
-A register is *affine* where the lanes of each row of a warp hold ``start``, ``start + stride``,
-``start + 2 stride`` and so on: thread indices, what is computed from them, uniform values (stride
-0). This is the affine part of Sampaio et al., "Divergence Analysis", TOPLAS 2013. Whether it holds
-is seen only when the kernel runs: a sum may wrap, an index may be negative, lanes may have parted.
-A row is the warp, or eight lanes in a kernel that asks for ``tid.y``: blocks 8 or 16 threads wide.
+A register is *affine* if the lanes of each row of a warp hold ``start``, ``start + stride``,
+``start + 2 stride`` and so on. Thread indices are affine, as are values computed from them, and
+uniform values (stride 0). This is the affine part of Sampaio et al., "Divergence Analysis", TOPLAS
+2013. If a register is affine at a given moment is only known when the kernel runs, because a sum
+may wrap, an index may be negative, or lanes may have diverged. A row is the warp, or eight lanes
+in a kernel that reads ``tid.y``, whose blocks may be 8 or 16 threads wide.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 
 THREAD = {"%tid.x": 1, "%tid.y": 0, "%tid.z": 0}
-# By name: pairs of halves and bfloat16 lie in registers as integers do.
+# By name, because pairs of halves and bfloat16 are stored in registers as integers.
 INTEGERS = {f"{sign}{bits}" for sign in "bsu" for bits in (8, 16, 32, 64)} | {"pred"}
-SMALL = 1 << 20  # strides of which a row spans less than half of what 32 bits hold
+SMALL = 1 << 20  # with such a stride, a row spans less than half of the range of 32 bits
 
 
 def row_length(steps: list[list[Step]]) -> int:
-    """Return the number of lanes in a row: see above."""
+    """Return the number of lanes in a row (see the module)."""
     several = any(
         isinstance(source, Register) and source.name in ("%tid.y", "%tid.z")
         for some in steps
@@ -38,13 +39,13 @@ def row_length(steps: list[list[Step]]) -> int:
 def rule(step: Step, strides: list[int]) -> tuple[int, str] | None:
     """Return the stride of a step's result from the strides of its operands.
 
-    Also returns the condition on the first operand, if there is one:
+    It also returns the condition on the first operand, if there is one:
 
     - ``extends``: no row of it wraps,
     - ``sign``: all its values have the same sign,
     - ``yes`` or ``no``: all rows choose the same side.
 
-    Returns None where nothing is known.
+    Returns None if nothing is known.
     """
     name = step.instruction.opcode
     if isinstance(step, Data):
@@ -143,7 +144,7 @@ class AffineAnalysis:
             ]
         changed = True
         bad: set[int] = set()
-        opaque: set[int] = set()  # nothing is known where they are computed, say by a division
+        opaque: set[int] = set()  # nothing is known about the result, as for a division
         while changed:
             changed = False
             for slot in sorted(wanted - bad):
@@ -160,18 +161,19 @@ class AffineAnalysis:
                     if found is None or found[0] == before or (before and not found[0]):
                         continue
                     changed = True
-                    if before:  # two strides, neither of them 0
+                    if before:  # two strides, neither of which is 0
                         bad.add(slot)
                         del self.strides[slot]
                         break
                     self.strides[slot] = found[0]
             if not changed:
-                # What nothing is known of may yet hold one value: that is looked at.
+                # A value about which nothing is known may still be uniform, so that is checked at
+                # run time.
                 for slot in wanted & opaque - bad - self.strides.keys():
                     self.strides[slot], changed = 0, True
 
     def rule(self, step: Step, strides: list[int]) -> tuple[int, str] | None:
-        """Apply :func:`rule` to results that fill their register."""
+        """Apply :func:`rule` to results that are as wide as their register."""
         dtype = (
             step.operation.destinations[0]
             if isinstance(step, Data)
@@ -195,7 +197,7 @@ class AffineAnalysis:
         return 1 if name == "%laneid" else THREAD.get(name, 0 if name in SPECIALS else None)
 
     def to_look(self, steps: list[Step], slots: set[int]) -> set[int]:
-        """Return those of the registers whose lanes may be affine although no rule proves it."""
+        """Return the registers that may be affine although no rule proves it."""
         last = {slot: step for step in steps for slot in step.writes}
         return {
             slot

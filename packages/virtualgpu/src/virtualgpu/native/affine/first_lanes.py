@@ -1,10 +1,11 @@
-"""Affine registers for which full warps keep only the first lane of each row.
+"""Affine registers of which full warps store only the first lane of each row.
 
-Where a warp is full and its addresses are affine (:mod:`.affine_access`), what the addresses
-depend on is computed once for each row, or once for the warp. All lanes of such a register are
-written out only where an instruction wants them. What lies in its home meanwhile is stale, and a
-word says so; other code writes it out before it begins (:meth:`FirstLanes.settle`). Two registers
-of 64 bits that count a loop's rounds are 16 vectors of AVX2, which has 16 registers for all.
+If a warp is full and its addresses are affine (:mod:`.affine_access`), the values on which the
+addresses depend are computed once for each row, or once for the warp. All lanes of such a register
+are written out only when an instruction needs them. Until then the register's home is stale, which
+a bit of a mask records, and other code writes the lanes out before it begins
+(:meth:`FirstLanes.settle`). This matters because two 64-bit registers that count a loop's
+iterations would take 16 vectors of AVX2, which has only 16 vector registers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from virtualgpu.native.values import I64, IOTA, POINTER, constant_vector, splat,
 from virtualgpu.operations.expression import Value, llvm_type
 from virtualgpu.program.steps import Step
 
-MOST = 64  # registers: a bit of a word for each
+MOST = 64  # most registers, each with a bit of a word
 
 
 class FirstLanes:
-    """Registers that may be stale, and the code that determines which are.
+    """Registers that may be stale, and the code that records which of them are.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class FirstLanes:
     def settle(self, slots: set[int], rarely: bool = False) -> None:
         """Write out those of the registers that are stale.
 
-        Where that is ``rarely`` so, it is done by a function that all kernels share.
+        If they are stale only ``rarely``, a function that all kernels share does it.
         """
         build, known = self.build, sorted(slots & self.bits.keys())
         if not known:
@@ -90,10 +91,10 @@ class FirstLanes:
     # -- the code of full warps ------------------------------------------------------------------
 
     def begin(self, slots: frozenset[int], known: dict[ir.Value, None]) -> None:
-        """Begin a place in which the flags ``known`` hold.
+        """Begin a place in which the flags ``known`` are true.
 
-        Lanes of registers that are affine by them, or stale, are written out where ``slots`` are
-        read.
+        All lanes of a register that is affine because of them, or stale, are written out only
+        where ``slots`` are read.
         """
         affine, self.known = self.affine, known
         for slot in sorted(slots & affine.homes.keys()):
@@ -107,13 +108,13 @@ class FirstLanes:
         return self._value(slot), self.registers.program.dtypes[slot]
 
     def _follows(self, built: Built) -> bool:
-        """Return True if a value is known to be affine here without looking at its lanes."""
+        """Return True if a value is known to be affine here without a check of its lanes."""
         return all(flag in self.known for flag in built.flags)
 
     def result(self, step: Step, term: Term | None) -> bool:
         """Return True if a step's result is affine here.
 
-        Its lanes are then written out only where they are read.
+        Its lanes are then written out only if they are read.
         """
         if term is None or not self._follows(term.built):
             return False
@@ -129,7 +130,7 @@ class FirstLanes:
         self.registers.current.pop(slot, None)
 
     def leave(self, after: dict[int, Built]) -> None:
-        """End the place, with the registers that are affine ``after`` it stored."""
+        """End the place, and store the registers that are affine ``after`` it."""
         build, stale, written = self.build, 0, 0
         for slot in sorted(self.registers.written & self.bits.keys()):
             written |= self.bits[slot]
@@ -145,8 +146,9 @@ class FirstLanes:
 def write_out(kind: str, rows: int | None) -> str:
     """Return the function that writes out all lanes of a register that is ``stale``.
 
-    ``(home, start, stride, stale)``; it starts from the first lane of each of its rows, and does
-    nothing for a register that is not stale. None: the warp is one row.
+    Its arguments are ``(home, start, stride, stale)``. It computes the lanes from the first lane
+    of each row, and does nothing for a register that is not stale. Returns None if the warp is one
+    row.
     """
     name = f"native_write_out_{kind}_{rows}"
     build, (home, start, stride, stale) = function(name, [POINTER, llvm_type(kind, rows), I64, I64])
@@ -159,7 +161,7 @@ def write_out(kind: str, rows: int | None) -> str:
                 ir.Constant(start.type, ir.Undefined),
                 constant_vector(IOTA // (LANES // rows)),
             )
-        if kind[0] != "f":  # a float's stride is 0
+        if kind[0] != "f":  # the stride of a float is 0
             bits = int(kind[1:])
             step = stride if bits == 64 else build.trunc(stride, ir.IntType(bits))
             numbers = constant_vector(IOTA % (LANES // (rows or 1)), bits)

@@ -1,8 +1,8 @@
-"""Values at a constant stride over lanes, kept as the first of each row.
+"""Values with a constant stride across the lanes, stored as the first lane of each row.
 
-Addresses of such values need not be looked at lane by lane. :mod:`.affine.analysis` finds
-beforehand where they may be; that a register is affine *now* is told by a flag that runs beside
-its start.
+Addresses of such values need not be checked lane by lane. :mod:`.affine.analysis` finds the
+registers that may be affine. A flag that is stored with a register's start says if it is affine
+*now*.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Register
 from virtualgpu.ptx.module import Operand
 
-DEEPEST = 64  # terms that are built one inside the other
+DEEPEST = 64  # deepest nesting of terms
 
 
 @dataclass(slots=True)
 class Built:
-    """First lane of each row, its type, and the condition for the others to follow from it."""
+    """First lane of each row, its type, and the condition that the others follow from it."""
 
     start: Value
     dtype: np.dtype
@@ -40,7 +40,7 @@ class Built:
 
 @dataclass(eq=False)
 class Term:
-    """Value at a constant stride, built once when it is needed.
+    """Value with a constant stride, built once when it is needed.
 
     ``depth`` is the number of values that have to be built before it.
     """
@@ -58,8 +58,8 @@ class Term:
 class Terms:
     """Affine values of a place.
 
-    They are addresses of loads and stores and results of steps, by the steps' ``id``, and registers
-    at the end of the place.
+    They are the addresses of loads and stores and the results of steps, by the steps' ``id``, and
+    the registers at the end of the place.
     """
 
     bases: dict[int, Term]
@@ -68,7 +68,7 @@ class Terms:
 
 
 class AffineRegisters(AffineAnalysis):
-    """Storage of starts and flags of affine registers, and what follows from them in a place."""
+    """Starts and flags of affine registers, and the affine values that depend on them."""
 
     def __init__(self, registers: LoweredRegisters, places: list[Place], steps: list[list[Step]]):
         super().__init__(registers.program, registers.varying, places, steps)
@@ -77,15 +77,15 @@ class AffineRegisters(AffineAnalysis):
         self.homes: dict[int, tuple[ir.Value, ir.Value]] = {}
         crossing = frozenset().union(*(place.live_in for place in places))
         self.kept = sorted(crossing & self.strides.keys())
-        self.entries: dict[int, Built] = {}  # what registers are where the place begins
+        self.entries: dict[int, Built] = {}  # register values at the beginning of the place
 
     # -- homes ---------------------------------------------------------------------------------
 
     def begin(self, memory: Callable[[int], ir.Value], waiting: frozenset[int]) -> None:
-        """Give each register that lives across places a home for start and flag.
+        """Give each register that lives across places a home for its start and flag.
 
-        It is on the stack, or in ``memory`` that outlasts the function for those that live across
-        ``waiting``.
+        The home is on the stack, or in ``memory`` that outlasts the function for registers that
+        live across ``waiting``.
         """
         for slot in self.kept:
             start = llvm_type(kind(self.registers.program.dtypes[slot]), self.rows)
@@ -104,7 +104,7 @@ class AffineRegisters(AffineAnalysis):
             self.build.store(ir.IntType(8)(0), self.homes[slot][1])
 
     def remember(self, slot: int, built: Built, full: ir.Value) -> None:
-        """Mark a register as affine from here on, if ``full``: all lanes have written it."""
+        """Mark a register as affine from here on if it was written by a ``full`` warp."""
         build, dtype = self.build, self.registers.program.dtypes[slot]
         build.store(adapt(built.start, built.dtype, dtype).node, self.homes[slot][0], align=8)
         for flag in built.flags:
@@ -120,9 +120,9 @@ class AffineRegisters(AffineAnalysis):
         return Built(Value(build, node, kind(dtype)), dtype, (affine,))
 
     def look(self, slot: int, full: ir.Value) -> None:
-        """Check by its lanes if a written register is affine.
+        """Check at run time if the lanes of a written register are affine.
 
-        It is called where nothing is known of the register.
+        It is called for registers about which the analysis knows nothing.
         """
         build, dtype = self.build, self.registers.program.dtypes[slot]
         value = adapt(*self.registers.read(slot), dtype)
@@ -143,7 +143,7 @@ class AffineRegisters(AffineAnalysis):
         return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
 
     def whole(self, start: Value, stride: int) -> Value:
-        """Return all lanes from the first of each row; one number if it serves all."""
+        """Return all lanes from the first of each row; one number if all lanes have the same."""
         build = self.build
         if self.rows is None and not stride:
             return start
@@ -163,7 +163,7 @@ class AffineRegisters(AffineAnalysis):
     # -- a place -------------------------------------------------------------------------------
 
     def terms(self, place: Place, steps: list[Step]) -> Terms:
-        """Return the affine values of a place, as far as they are known beforehand."""
+        """Return the affine values of a place, as far as they are known at compile time."""
         self.entries = {}
         known: dict[int | str, Term | None] = {}
         bases: dict[int, Term] = {}
@@ -292,7 +292,7 @@ class AffineRegisters(AffineAnalysis):
             value = registers.get(operand, U32)
             value = value if value.lanes is None else self.starts(value)
             return Built(self._spread(value), U32)
-        # A float's literal has the size that it is written with; all else fits 64 bits.
+        # A float literal has the size in which it is written; everything else fits 64 bits.
         wide = UNSIGNED[4 if getattr(operand, "type", None) == "f32" else 8]
         return Built(self._spread(registers.get(operand, wide)), wide)
 

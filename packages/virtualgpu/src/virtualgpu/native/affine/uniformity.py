@@ -1,9 +1,9 @@
 """Uniformity analysis: registers with one value for all lanes that run together.
 
-A register is uniform if every instruction that writes it computes one value for the warp, and
-none writes it while lanes wait that still need the old value (Coutinho et al., "Divergence
-Analysis and Optimizations", PACT 2011, whose sync dependence this is). Such a register is one
-number in native code, and a branch on it never parts a warp.
+A register is uniform if every instruction that writes it computes one value for the warp, and if
+none writes it while waiting lanes still need the old value (the sync dependence of Coutinho et
+al., "Divergence Analysis and Optimizations", PACT 2011). Such a register is one number in native
+code, and lanes never diverge at a branch on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import COLLECTIVES
 
-# Special registers that are one number for a warp.
+# Special registers that have one value for a warp.
 SPECIALS = {
     *(f"%{name}.{axis}" for name in ("ctaid", "ntid", "nctaid") for axis in "xyz"),
     "%warpid",
@@ -34,7 +34,8 @@ SPECIALS = {
 class Uniformity:
     """Result of the analysis: ``varying`` registers, and those ``waiting`` at each place.
 
-    ``apart`` has every place that lanes can reach once they may have parted (:mod:`.divergence`).
+    ``apart`` is the set of places that lanes can reach once they may have diverged
+    (:mod:`.divergence`).
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Uniformity:
             return step.grid
         if step.instruction.opcode in COLLECTIVES or isinstance(step, IntrinsicCall):
             return False
-        # A thread's own memory, or an address that may lie there.
+        # A thread's local memory, or an address that may be there.
         if isinstance(step, MemoryAccess) and (
             step.site.kind == "atomic" or step.site.space not in ("global", "shared")
         ):
@@ -97,7 +98,7 @@ class Uniformity:
                     guarded.add(place.index)
                 mask = block.warp_mask
                 if self.apart and isinstance(mask, int) and mask in self.varying:
-                    guarded.add(place.index)  # teams go on one by one
+                    guarded.add(place.index)  # teams continue one by one
             find = control_flow.anywhere if self.apart else control_flow.waiting
             self.waiting = find(self.places, parting, guarded, self.gone)
             grown: set[int] = set()

@@ -1,8 +1,9 @@
-"""The loop over blocks: runs all warps of each block, from barrier to barrier.
+"""Loop over blocks: it runs all warps of each block, from barrier to barrier.
 
-A kernel with barriers runs all warps of a block up to where each waits, then goes round again, as
-PoCL does with work groups (Jääskeläinen et al., "pocl: A Performance-Portable OpenCL
-Implementation", 2015). Compiled once for all kernels, whose warp functions are called by address.
+In a kernel with barriers, each warp of a block runs until it waits; then the loop continues with
+the first warp, as PoCL does with work groups (Jääskeläinen et al., "pocl: A Performance-Portable
+OpenCL Implementation", 2015). The loop is compiled once for all kernels and calls their warp
+functions by address.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from virtualgpu.native.context import AT_BARRIER, DONE, ENDED, STOPPED, ContextW
 from virtualgpu.native.privatisation import merge
 from virtualgpu.native.watched.clock import block_passes, block_starts
 
-UNUSED = 0xFE  # what bytes of shared and local memory hold before a block writes them
-RESULT = 0xFFFF_FFFF  # a warp's function answers 32 bits
+UNUSED = 0xFE  # initial bytes of shared and local memory
+RESULT = 0xFFFF_FFFF  # a warp's function returns 32 bits
 
 
 @compiled(passes="few")
 def run_blocks(context: ContextWords, first: int, count: int) -> int:
-    """Run blocks ``first`` to ``first + count``: ENDED, or STOPPED where one stopped."""
+    """Run blocks ``first`` to ``first + count``; return ENDED, or STOPPED if one stopped."""
     result = ENDED
     for block in range(first, first + count):
         place = block + context.ahead
@@ -43,16 +44,16 @@ def run_blocks(context: ContextWords, first: int, count: int) -> int:
 
 @compiled
 def _run_block(context: ContextWords) -> int:
-    """Run all warps up to their barriers until all have ended: DONE or STOPPED.
+    """Run all warps up to their barriers until all have ended; return DONE or STOPPED.
 
-    A warp's state begins with the number of the barrier at which it waits: 0 at its start, -1 when
-    it has ended.
+    A warp's state begins with the number of the barrier at which it waits: 0 at its start, and -1
+    after it has ended.
     """
     for warp in range(context.warps):
         state: I32 = context.states + warp * context.state_size
         state[0] = 0
     while True:
-        lowest = -1  # of the barriers at which warps stand
+        lowest = -1  # a bit for each barrier at which a warp waits
         for warp in range(context.warps):
             state = context.states + warp * context.state_size
             if state[0] < 0:
@@ -89,7 +90,7 @@ def lanes_of(threads: int, warp: int) -> int:
 
 @compiled(inline=False)
 def _all_stand_at(context: ContextWords, barrier: int) -> int:
-    """Return True if all threads of all warps wait at one barrier."""
+    """Return True if all threads of all warps wait at the same barrier."""
     for warp in range(context.warps):
         state: I32 = context.states + warp * context.state_size
         if state[0] != barrier or (state[1] & RESULT) != lanes_of(context.threads, warp):
@@ -99,7 +100,7 @@ def _all_stand_at(context: ContextWords, barrier: int) -> int:
 
 @compiled(inline=False)
 def _end_stretch(context: ContextWords, ended: int) -> None:
-    """Tell the observer's loop that warps have come to a barrier, or that the block has ended."""
+    """Call the observer's function after warps reach a barrier, or after the block has ended."""
     call(
         context.end_stretch,
         context.warp_instructions,

@@ -1,10 +1,10 @@
-"""Round-robin scheduling of resident blocks, as long as a warp can go on.
+"""Code generator for round-robin scheduling of resident blocks while any warp can run.
 
-For kernels whose lanes may be parked (:mod:`.divergence`): at barriers with numbers and counts, at
-the grid's barrier, in loops that wait. Each block has its own memory here, so that any of them may
-go on at any time. A round gives every warp that is ready one turn; who has come to a barrier is
-counted after each turn, as :mod:`virtualgpu.lanes.barriers` does. Written with llvmlite's builder
-and not in the loop language, as it differs with the barriers of each kernel.
+It serves kernels whose lanes may be parked (:mod:`.divergence`): at barriers with numbers and
+counts, at the grid barrier, and in loops that wait. Each block has its own memory here, so any of
+them may continue at any time. In each round, every warp that is ready gets one turn. Arrivals at
+barriers are counted after each turn, as in :mod:`virtualgpu.lanes.barriers`. The code depends on
+the barriers of the kernel, so it is built with llvmlite's builder and not in the loop language.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from virtualgpu.native.divergence import Arrival, ParkedLanes
 from virtualgpu.native.refusal import Refused
 from virtualgpu.native.values import I1, I32, I64, POINTER, Context, pointer_to
 
-IDLE = 4  # rounds in which all warps only yield, before other blocks get their turn
-MOST = 64  # barriers of a kernel: the code after a warp's turn knows each
+IDLE = 4  # rounds in which all warps only yield, before other blocks run
+MOST = 64  # most barriers in a kernel; the code after a warp's turn handles each
 
 
 class BlockScheduler:
     """Code generator for the scheduler of resident blocks.
 
-    It writes ``name(context, first, count)``, which runs blocks ``first`` to ``first + count``, or
-    goes on with them, and returns ENDED, WAITING, STOPPED or DEADLOCK.
+    The generated function ``name(context, first, count)`` runs blocks ``first`` to ``first +
+    count``, or continues them, and returns ENDED, WAITING, STOPPED or DEADLOCK.
     """
 
     def __init__(self, name: str, warp: ir.Function, lanes: ParkedLanes, sites: int):
@@ -93,7 +93,7 @@ class BlockScheduler:
 
     @contextmanager
     def _each_block(self) -> Iterator[tuple[ir.Value, ir.Value]]:
-        """Build a loop over the blocks here: each block's number and its table."""
+        """Build a loop over the resident blocks, with each block's number and table."""
         with count_to(self.build, self.count) as number:
             at = self.build.add(self.context.load("tables"), self.build.mul(number, I64(8 * TABLE)))
             yield number, pointer_to(self.build, at)
@@ -171,7 +171,7 @@ class BlockScheduler:
             self._store(state, READY, I32(1))
 
     def _enter(self, number: ir.Value) -> None:
-        """Tell the warps which block they are of."""
+        """Set the block's number and memory in the context before its warps run."""
         build, context = self.build, self.context
         block = build.add(self.first, number)
         x, y = context.load("nctaid_x"), context.load("nctaid_y")
@@ -191,7 +191,7 @@ class BlockScheduler:
                     context.load(f"{name}_all"), build.mul(number, context.load(f"{name}_room"))
                 ),
             )
-        # What a memory instruction used last may lie in another block's shared memory.
+        # The allocation that a memory instruction used last may be another block's shared memory.
         several = build.icmp_unsigned(">", self.count, I64(1))
         with build.if_then(several), count_to(build, I64(self.sites)) as site:
             at = build.add(build.mul(site, I64(SITE_WORDS)), I64(SITES + SPAN))
@@ -271,7 +271,7 @@ class BlockScheduler:
             build.ret(I64(STOPPED))
 
     def _release_complete(self, number: ir.Value, table: ir.Value) -> None:
-        """Let threads go on whose barrier is complete."""
+        """Release the threads at barriers that are complete."""
         build, context = self.build, self.context
         threads, exited = context.load("threads"), item(build, table, I64(EXITED), I64)
         with count_to(build, I64(BARRIERS)) as barrier:
@@ -301,7 +301,7 @@ class BlockScheduler:
                         build.store(I32(0), self._came(table, barrier, warp))
 
     def _came(self, table: ir.Value, barrier: ir.Value, warp: ir.Value) -> ir.Value:
-        """Return the places of a warp's lanes that have arrived at a barrier."""
+        """Return the places at which a warp's lanes have arrived at a barrier."""
         build = self.build
         at = build.add(build.mul(barrier, I64(WARPS)), build.add(warp, I64(2 * CAME)))
         return build.gep(table, [at], source_etype=I32)
@@ -309,7 +309,7 @@ class BlockScheduler:
     def _fill_up(
         self, number: ir.Value, table: ir.Value, barrier: ir.Value, more: ir.Value
     ) -> None:
-        """Count lanes that will never come (``lanes.barriers.Waiting.filling``)."""
+        """Count lanes that can no longer arrive (``lanes.barriers.Waiting.filling``)."""
         build = self.build
         build.store(I64(0), more)
         with self._each_warp(number) as (warp, state):
@@ -337,7 +337,7 @@ class BlockScheduler:
                 build.call(self.release, [context.pointer, number, I32(GRID)])
 
     def _release(self, module: ir.Module) -> ir.Function:
-        """Build ``(context, block, barrier)``, which lets the waiting lanes go on."""
+        """Build ``(context, block, barrier)``, a function that releases the waiting lanes."""
         build, (pointer, number, barrier) = function("release", [POINTER, I64, I32], module)
         self.build, self.context = build, Context(build, pointer)
         waits = [arrival for arrival in self.parked.arrivals if not arrival.step.onward]

@@ -1,4 +1,4 @@
-"""A processor core's part of a launch: its context, its clock, and its reason to stop."""
+"""Part of a launch that runs on one processor core: its context, clock and stopping."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ from virtualgpu.native.flow.livelock import LoopWatch
 from virtualgpu.native.host_arrays import HostArrays
 from virtualgpu.signal_handlers import raised_by_handler
 
-# Rounds of loops until the first look at the clock, and at most between two. A look takes 0.1 ms,
-# for which other cores have to wait: where loops are short, each interval is twice the one before.
+# Iterations of loops before the first check of the clock, and the most between two checks. A check
+# takes 0.1 ms, during which other cores wait. If iterations are short, each interval is twice as
+# long as the one before.
 ROUNDS, MOST_ROUNDS = 20_000, 160_000
 OFTEN = 0.0025  # seconds of processor time between two looks
-SMALL = 1 << 20  # bytes of shared and local memory that may lie idle between launches
-SIDE_BY_SIDE = 4 << 20  # bytes that blocks which may wait for each other have together
+SMALL = 1 << 20  # bytes of shared and local memory that may be kept between launches
+SIDE_BY_SIDE = 4 << 20  # total bytes of resident blocks that may wait for each other
 
 
 def given(launch: Launch, names: list[str]) -> dict[str, int]:
-    """Return global addresses that a kernel asks for, allocated now unless they exist."""
+    """Return the global addresses that a kernel needs, and allocate them on first use."""
     known: dict[str, Callable[[], int]] = {
         "workspace": launch.workspace,
         "parameter_address": lambda: int(launch.parameter_address(0)[0]),
@@ -68,9 +69,9 @@ class Common:
     Attributes
     ----------
     blocks : int
-        How many blocks have memory of their own in a context; 1 where none waits for another.
+        Number of blocks with separate memory in a context; 1 if no block waits for another.
     rooms : dict
-        Bytes of each block's memories.
+        Bytes of a block's memories, by name.
     """
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
@@ -118,13 +119,13 @@ class Common:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of a context's shared and local memory and states."""
+        """Return the bytes of a context's shared memory, local memory and states."""
         return self.blocks * sum(self.rooms.values())
 
     def _side_by_side(self, launch: Launch) -> int:
-        """Return the number of blocks, which may wait for each other, that share a context.
+        """Return the number of resident blocks in a context, which may wait for each other.
 
-        These are as many as fit a core's cache, and all blocks of a cooperative launch.
+        As many blocks as fit a core's cache are resident, or all blocks of a cooperative launch.
         """
         own = sum(self.rooms.values())
         blocks = (
@@ -146,9 +147,9 @@ class Common:
         }
 
     def renew(self, launch: Launch) -> None:
-        """Go over to another launch that fits."""
+        """Prepare for another launch for which this state is suitable."""
         self._parameters[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
-        self.fields |= given(launch, self._given)  # another version of memory, if there are any
+        self.fields |= given(launch, self._given)  # another version of memory, if it has versions
         if self.version != launch.memory.version:
             self.fields |= self.allocations(launch)
 
@@ -158,14 +159,14 @@ class Common:
 
 @contextmanager
 def hearing_signals(launch: Launch) -> Iterator[None]:
-    """Hold Ctrl-C back while no Python code can handle it, and raise it later.
+    """Postpone Ctrl-C while no Python code can handle it, and raise it later.
 
-    Exceptions of other signal handlers are kept too. They are kept in ``launch.native.lost`` and
-    raised if the launch has not raised them.
+    Exceptions of other signal handlers are postponed too. They are stored in
+    ``launch.native.lost`` and raised if the launch has not raised them.
 
-    A signal's handler runs as a function of Python begins: before any ``try`` in
-    :meth:`Core._tick`, or in the ``__del__`` of an object, as the compiler's are released. What
-    leaves these goes to ``sys.unraisablehook`` alone. Only the main thread runs handlers.
+    A signal handler runs at the start of any Python function: in :meth:`Core._tick` before its
+    ``try``, or in the ``__del__`` of an object, such as those of the compiler. Exceptions that
+    leave these are only passed to ``sys.unraisablehook``. Only the main thread runs handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -203,29 +204,29 @@ def _dimensions(launch: Launch) -> tuple[object, ...]:
 
 
 class Core:
-    """Runs blocks of a launch, one after the other or (:meth:`place`) side by side.
+    """Processor core that runs blocks of a launch, one by one or resident (:meth:`place`).
 
     Parameters
     ----------
     look : callable
-        Asked in the midst of long loops whether the core may go on; it may raise.
+        Called at intervals within long loops; it returns True if the core may continue, or raises.
 
     Attributes
     ----------
     count : int
-        How many blocks it shall be given at once.
+        Number of blocks in the next batch.
     first, width : int
-        The blocks that it runs, or that lie side by side here: the first of them and how many.
+        The first of the blocks that it runs or that are resident here, and their number.
     done : bool
-        Whether it will run no more blocks.
+        True if it will run no more blocks.
     spent : float
-        Seconds of its thread's processor time, when it last looked.
+        Processor time of its thread in seconds, at the last check.
     loop_watch : LoopWatch
-        What it has seen of the loops from which it asks.
+        Observations of the loops in which the core was at its checks.
     error : BaseException or None
-        What was raised meanwhile.
+        Exception that was raised while native code ran.
     helpers : list of Core
-        Of a launch's first core that lies idle: the others, which have the same ``common``.
+        Idle helpers of a launch's first core, which share its ``common``.
     """
 
     def __init__(
@@ -249,12 +250,13 @@ class Core:
             self.set({name: room, f"{name}_all": room})
         if record.parked:
             self.set({"tables": own.room(common.blocks * WORD * TABLE)})
-        # A site knows no variable yet: its first access looks one up.
+        # The words of a memory instruction are zero at first, so its first access looks up a
+        # variable.
         self.context[SITES + LIMIT :: SITE_WORDS] = record.limits
         self.context[SITES + ADDS :: SITE_WORDS] = record.adds
         self._sums = 0 if record.ordered or not any(record.adds) else own.room(ROOM)
         self.set({"sites": len(record.sites), "warp_function": kernel.warp})
-        # Its copy of `Program.ran`.
+        # This core's copy of `Program.ran`.
         self.ran = None if launch.program.ran is None else np.zeros_like(launch.program.ran)
         if self.ran is not None:
             self.set({"ran": pointer(self.ran)})
@@ -284,11 +286,11 @@ class Core:
         self.set({"fuel": ROUNDS, "several": 0, "block": 0, "own_room": self._sums, "own_span": 0})
 
     def forget_variables(self) -> None:
-        """Have each memory instruction look up again where its addresses lie."""
+        """Make each memory instruction look up its variable again."""
         self.context[SITES + SPAN :: SITE_WORDS] = 0
 
     def set(self, fields: dict[str, int]) -> None:
-        """Fill words of the context."""
+        """Write words of the context."""
         for name, value in fields.items():
             self.context[AT[name]] = value
 
@@ -302,15 +304,15 @@ class Core:
         self.spent = time.thread_time() - self._began
 
     def place(self, first: int, count: int) -> None:
-        """Begin with blocks that lie side by side; :meth:`run` goes on with the same."""
+        """Set the resident blocks; :meth:`run` runs them and can be called again to continue."""
         self.first, self.width = first, count
         self.set({"started": 0})
 
     def run(self, first: int, count: int) -> int:
         """Run blocks that are neighbours in the grid.
 
-        Returns ENDED or STOPPED; side by side also WAITING or DEADLOCK. Other threads go on
-        meanwhile.
+        Returns ENDED or STOPPED; for resident blocks also WAITING or DEADLOCK. Other Python
+        threads run meanwhile.
         """
         chosen = self.launch.chosen
         self.context[AT["ahead"]] = 0 if chosen is None else chosen[first] - first
@@ -322,9 +324,10 @@ class Core:
         return result
 
     def _tick(self, context: int, number: int) -> None:
-        """Handle a call from within a loop, or to a function that the device provides.
+        """Handle a call from within a loop, or a call of a function that the device provides.
 
-        ``number`` is the function's. Native code stops unless this returns normally.
+        ``number`` is the number of that function, or TICK. Native code stops unless ``ended`` is
+        cleared here.
         """
         try:
             self._note()
@@ -334,7 +337,7 @@ class Core:
                 return
             if self.error is None and self.launch.native.lost is None:
                 self.context[AT["ended"]] = 0
-        except BaseException as error:  # it must pass through native code
+        except BaseException as error:  # an exception cannot propagate through native code
             self.error = error
 
     def _goes_on(self) -> bool:
@@ -357,11 +360,11 @@ class Core:
         return int(np.count_nonzero(self._exited() == self.launch.threads))
 
     def end(self) -> None:
-        """Mark all blocks as ended elsewhere."""
+        """Mark all blocks as ended, because the interpreter has run them."""
         self._exited()[:] = self.launch.threads
 
     def _exited(self) -> np.ndarray:
-        """Return the threads of each block that have ended: int64, shape (blocks,), a view."""
+        """Return a view of the number of ended threads of each block: int64, (blocks,)."""
         whole = (ctypes.c_int64 * (self.width * TABLE)).from_address(self.word("tables"))
         return np.ctypeslib.as_array(whole).reshape(self.width, TABLE)[:, EXITED]
 
@@ -374,7 +377,7 @@ class Core:
         )
 
     def stand(self) -> tuple[Wave, Group]:
-        """Return block and lanes that stopped or last looked up from a loop, for messages."""
+        """Return the block and lanes of the last stop or check of the clock, for messages."""
         assert self._stood is not None
         fault, block, warp, mask = self._stood
         lanes = np.array([warp * LANES + i for i in range(LANES) if mask >> i & 1])
@@ -385,7 +388,7 @@ class Core:
         return wave, group
 
     def _serve(self, number: int) -> None:
-        """Call a function of the device for the lanes that ask, with the block's local memory."""
+        """Call a device function for the lanes that need it, with the block's local memory."""
         wave, group = self.stand()
         stride = self.common.fields["local_stride"]
         if stride:
@@ -396,14 +399,14 @@ class Core:
         intrinsics.serve(number, group, self.context)
 
     def location(self) -> Location:
-        """Return line and thread if the kernel has a loop that took long, else the block."""
+        """Return line and thread of the last check of the clock, or else only the block."""
         if self._stood is not None:
             return barriers.location(*self.stand())
         block, _ = Wave(self.launch, self.word("block"), 1).where(0)
         return Location(self.launch.kernel, block=block)
 
     def addresses(self, lanes: np.ndarray) -> np.ndarray:
-        """Return the addresses that a refused access had asked for."""
+        """Return the addresses of a refused access."""
         of_all = self.context[ADDRESSES : ADDRESSES + LANES].view(np.uint64)
         asked: np.ndarray = of_all[lanes % LANES]
         return asked

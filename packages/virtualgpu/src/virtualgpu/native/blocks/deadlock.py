@@ -1,6 +1,6 @@
-"""Handover of side-by-side blocks to the interpreter.
+"""Handover of resident blocks to the interpreter when native code cannot continue.
 
-The interpreter has the messages for waiting lanes, and decides whether they can ever end.
+The interpreter decides if the waiting lanes can ever continue, and has the messages for them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 
 def take_over(launch: Launch, found: StateLayout, core: Core) -> Wave:
-    """Return a wave of blocks of which no lane can go on in native code.
+    """Return a wave of blocks in which no lane can continue in native code.
 
-    Native lanes meet at one instruction only. The interpreter knows whether they meet at several,
-    or reports which lanes wait.
+    Native lanes meet only at one instruction. The interpreter can match lanes at several
+    instructions, or else reports which lanes wait.
     """
     wave = _Handover(launch, found, core).wave
     parked, wave.parked = wave.parked, {}
@@ -63,8 +63,8 @@ def take_over(launch: Launch, found: StateLayout, core: Core) -> Wave:
 def look(launch: Launch, found: StateLayout, cores: Sequence[Core], seconds: float) -> None:
     """Run copies of all blocks in the interpreter, for some seconds of processor time.
 
-    Raises EndlessError where it is certain that they never end; otherwise nothing has changed.
-    There must be no blocks that have yet to begin, or no room for them.
+    Raises EndlessError if it is certain that they never end. Otherwise nothing has changed. Call
+    it only if no blocks are left to begin, or there is no space for them.
     """
     waves = [_Handover(launch, found, core).wave for core in cores]
     before = launch.deadline, launch.look_at, launch.resident, launch.instructions
@@ -77,7 +77,7 @@ def look(launch: Launch, found: StateLayout, cores: Sequence[Core], seconds: flo
             pass
     except EndlessError:
         raise
-    except VirtualGPUError:  # out of time, or what native code will come to as well
+    except VirtualGPUError:  # out of time, or an error that native code will also meet
         pass
     finally:
         watch.take_back()
@@ -95,7 +95,7 @@ class _Handover:
         self.wave = wave = Wave(launch, core.first, blocks)
 
         def memory(name: str) -> np.ndarray:
-            """View a memory of all blocks: uint8, shape (blocks, bytes)."""
+            """Return a view of one memory of all blocks: uint8, shape (blocks, bytes)."""
             room = common.rooms[name]
             array = (ctypes.c_uint8 * (blocks * room)).from_address(core.word(f"{name}_all"))
             return np.ctypeslib.as_array(array).reshape(blocks, room)
@@ -136,7 +136,7 @@ class _Handover:
         wave.finished = int(np.count_nonzero(wave.has_exited))
 
     def _running(self, fresh: np.ndarray) -> Iterator[tuple[Place, np.ndarray]]:
-        """Yield the places where lanes may go on, and their masks: ``fresh`` have yet to begin."""
+        """Yield the places where lanes may continue, and their masks; ``fresh`` have not begun."""
         yield self.found.first, fresh.astype(np.uint32)
         for place, offset in self.found.spin_heads:
             yield place, self._word(offset)
@@ -170,9 +170,9 @@ class _Handover:
                 state.predicates.append(true if step.mode else None)
 
     def _lanes(self, words: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Return the waiting lanes of each warp in words, and their block, warp, lane.
+        """Return the waiting lanes of each warp as masks, and their block, warp and lane.
 
-        Warps are numbered as the wave counts them.
+        Warps are numbered as in the wave.
         """
         where = (words[..., None] >> np.arange(LANES, dtype=np.uint32) & 1).nonzero()
         block, warp, lane = where
@@ -220,7 +220,7 @@ class _Handover:
             nbytes = dtype.itemsize * (LANES if own else 1)
             found = np.ascontiguousarray(self.states[:, :, offset : offset + nbytes]).view(dtype)
             values[slot] = found[block, warp, lane if own else 0]
-        for arrival in self.found.arrivals:  # what a reduction has given to those who go on
+        for arrival in self.found.arrivals:  # the result of a barrier reduction, for released lanes
             slot = next(iter(arrival.place.block.receives), -1)
             if arrival.step.mode and slot in slots:
                 given = self._word(arrival.offset + 4 * GIVEN)[block, warp]

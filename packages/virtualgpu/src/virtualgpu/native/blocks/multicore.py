@@ -31,28 +31,28 @@ from virtualgpu.native.flow.livelock import Head
 if TYPE_CHECKING:
     from virtualgpu.native.counting import Counts
 
-REPLAY = 5.0  # seconds to find the words for an error
-# Seconds of a batch of blocks, as far as can be foreseen: between two, Ctrl-C and the clock are
-# heard; and where several cores share, none may be left with much when the others are done.
+REPLAY = 5.0  # seconds in which the interpreter looks for an error's message
+# Expected seconds of a batch of blocks. Ctrl-C and the time limit are checked between batches. If
+# several cores share the work, batches are short, so that the cores finish at about the same time.
 ALONE, SHARED = 0.05, 0.005
-# Seconds of work that are left when other cores are asked to help: to start a thread takes 0.1 ms,
-# as long as to make it a context, for a kernel's first launch.
+# Remaining seconds of work for which other cores are asked to help. Starting a thread takes 0.1 ms,
+# and so does creating its context in a kernel's first launch.
 WORTH_SHARING = 0.001
-LEAST = 0.0003  # seconds of a batch; to hand one out takes 0.05 ms
-# How long a block takes a core that helps is known after so many seconds of a batch.
+LEAST = 0.0003  # least seconds of a batch; handing one out takes 0.05 ms
+# After a batch of so many seconds, the time of a block on a helping core is known.
 TELLING = 0.0005
 
 
 class Run:
-    """One launch: blocks are handed out in their order to the cores that ask for more.
+    """Run of one launch, whose blocks are handed out in order to the cores.
 
-    Where blocks stop, the lowest of them is what the launch tells, whichever came first: cores
-    that run lower ones finish these, no higher one is begun.
+    If blocks stop, the launch reports the lowest of them, even if a higher one stopped first.
+    Cores that run lower blocks finish these, and no higher block is begun.
     """
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
         self.launch, self.kernel = launch, kernel
-        self.next, self.end = 0, launch.blocks  # of the blocks that no core has begun
+        self.next, self.end = 0, launch.blocks  # range of blocks that no core has begun
         self.halted = False
         self.stopped: list[Core] = []
         self._hand = threading.Lock()
@@ -61,7 +61,7 @@ class Run:
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()  # all other cores are done
         self.counts: Counts | None = None
-        self._alone = 0.0  # seconds of a block while one core worked
+        self._alone = 0.0  # seconds per block while one core worked
 
     def _first_core(self) -> Core:
         """Return a core from an earlier launch with the same dimensions, or a new one (0.1 ms)."""
@@ -74,10 +74,10 @@ class Run:
         return Core(self.launch, self.kernel, Common(self.launch, self.kernel), self._look)
 
     def count(self, counts: Counts) -> None:
-        """Count into these tables."""
+        """Use these tables for counting."""
         self.counts = counts
         self._pointers = np.array([pointer(array) for array in counts.data], np.int64)
-        before = 4 * counts.first  # bytes of threads before the first
+        before = 4 * counts.first  # bytes of the threads before the first
         self.cores[0].set(
             {
                 "place_counts": pointer(counts.places),
@@ -100,7 +100,8 @@ class Run:
         self.next = first
         try:
             self._work(self.cores[0])
-            # Not Thread.join: until Python 3.13 a thread counts as ended when Ctrl-C comes then.
+            # Thread.join would not do: until Python 3.13 a thread counts as ended if Ctrl-C arrives
+            # in it.
             while self._threads and not self._over.wait(0.1):
                 self._say_where(self._at_work())
         except BaseException as error:  # Ctrl-C, while other cores work
@@ -128,7 +129,7 @@ class Run:
         return next((core for core in self.cores if not core.done), self.cores[0])
 
     def _work(self, core: Core) -> None:
-        """Run blocks until there are none, or something stops."""
+        """Run blocks until none are left or one stops."""
         try:
             core.start_clock()
             while (blocks := self._take(core)) is not None:
@@ -153,13 +154,13 @@ class Run:
                     core.count = max(1, core.count // 2)
                 if len(self.cores) == 1:
                     self._share(took / blocks[1])
-        except BaseException as error:  # from a thread without a caller
+        except BaseException as error:  # a thread has no caller that could receive it
             core.error, self.halted = error, True
         finally:
             self._leave(core)
 
     def _take(self, core: Core) -> tuple[int, int] | None:
-        """Return the next blocks for a core: the first and how many."""
+        """Return the next blocks for a core: the first and their number."""
         with self._hand:
             left = self.end - self.next
             if left <= 0 or self.halted:
@@ -173,7 +174,7 @@ class Run:
             return core.first, count
 
     def _share(self, seconds: float) -> None:
-        """Ask other cores to help if the work left, at so many seconds a block, is worth it."""
+        """Let other cores help if the remaining work is worth it, at ``seconds`` per block."""
         left = self.end - self.next
         helpers = min(self.launch.native.cores - 1, left)
         if (
@@ -194,24 +195,24 @@ class Run:
         self._alone = seconds
         for core in self.cores:
             core.context[AT["several"]] = 1
-            core.forget_variables()  # `privatisation` begins where an instruction looks one up
+            core.forget_variables()  # `privatisation` begins at an instruction's next lookup
         for core in cores:
             thread = threading.Thread(
                 target=self._work, args=(core,), name="virtualgpu", daemon=True
             )
             try:
                 thread.start()
-            except RuntimeError:  # the process may have no more: fewer must do
+            except RuntimeError:  # the process can start no more threads, so fewer cores work
                 self._leave(core)
             else:
                 self._threads.append(thread)
 
     def _hinders(self, core: Core, spent: float, blocks: int) -> bool:
-        """Return True if a helping core had better leave, now and in later launches of the kernel.
+        """Return True if a helping core should leave, now and in later launches of the kernel.
 
-        With atomics in the kernel, a block then takes as many times as long as one core alone takes
-        as there are cores. So it is where all add to the same few elements (100 bins: six times, on
-        two).
+        This is so if the kernel has atomics and a block takes as many times longer than on one
+        core alone as there are cores. It happens if all threads add to the same few elements (100
+        bins: six times as long on two cores).
         """
         if (
             core is self.cores[0]
@@ -223,7 +224,7 @@ class Run:
         return True
 
     def _leave(self, core: Core) -> None:
-        """Retire a core, which runs no more blocks."""
+        """Mark a core as done; it runs no more blocks."""
         with self._hand:
             core.done = True
             for other in self.cores:
@@ -235,9 +236,9 @@ class Run:
         return not self.halted and core.word("block") <= self.end
 
     def _look(self, core: Core) -> bool:
-        """Return True if a core may go on; called from the core's own thread.
+        """Return True if a core may continue; called from the core's own thread.
 
-        Raises BudgetExceeded, and what was lost.
+        Raises BudgetExceeded, or an exception that a signal handler raised meanwhile.
         """
         if self.launch.native.lost is not None:
             raise self.launch.native.lost
@@ -253,11 +254,12 @@ class Run:
         return True
 
     def _is_endless(self, core: Core, head: Head) -> bool:
-        """Return True if lanes that go in a circle will do so for ever.
+        """Return True if lanes that repeat a state will do so for ever.
 
-        Where memory decides, all working cores must have been seen to do so, each twice since any
-        of them was not: then none has changed memory meanwhile, as these loops do not store. A
-        lower block that goes on elsewhere comes first, because it may end with an error.
+        If memory also decides, every working core must have been seen repeating a state, and twice
+        since any core was last seen not to. Then no core has changed memory in between, because
+        these loops do not store. A core that runs a lower block is waited for, because that block
+        may end with an error.
         """
         block = core.word("block")
         if any(not other.done and other.word("block") < block for other in self.cores):
@@ -273,7 +275,7 @@ class Run:
             )
 
     def _ended(self) -> int:
-        """Return the number of blocks that have run to their end."""
+        """Return the number of blocks that have ended."""
         begun = sum(
             core.first + core.width - core.word("block") for core in self.cores if core.width
         )
@@ -284,7 +286,7 @@ class Run:
         if patience and time.monotonic() > patience.due:
             patience.tell(core.location())
 
-    # -- what went wrong -----------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------
 
     def _raise(self, core: Core, error: BaseException) -> NoReturn:
         if isinstance(error, BudgetExceeded) and not isinstance(error, EndlessError):
@@ -304,15 +306,17 @@ class Run:
         )
         if fault >= 0:
             self._refused_access(fault, group, core.addresses(group.lanes))
-        elif block.kind in ("indexed", "call"):  # an index or addresses that lead nowhere
+        elif block.kind in ("indexed", "call"):  # an index or addresses without a target
             follow = simt._indexed if block.kind == "indexed" else calls.call
             follow(wave, group, block, core.addresses(group.lanes))
         elif block.kind != "barrier":
             simt._trap(wave, group, block, None)
-        raise VirtualGPUError("native code stopped where nothing is wrong: please report this")
+        raise VirtualGPUError(
+            "native code stopped, but the interpreter finds no error: please report this"
+        )
 
     def _refused_access(self, number: int, group: Group, addresses: np.ndarray) -> None:
-        """Have the interpreter look at the addresses that native code refused."""
+        """Let the interpreter check the addresses that native code refused, and raise its error."""
         site = self.kernel.sites[number][0].site
         offset, site.offset = site.offset, 0
         try:
@@ -329,16 +333,16 @@ class Run:
             site.offset = offset
 
     def _replay(self, kinds: type[VirtualGPUError] | tuple[type[VirtualGPUError], ...]) -> None:
-        """Raise the interpreter's error, if it comes to one of these ``kinds``.
+        """Raise the interpreter's error, if a second run raises one of these ``kinds``.
 
-        How many other threads do the same, and which is the first of all, only the interpreter can
-        say, which runs many blocks side by side. It runs the kernel once more, over what the
-        stopped one left in memory; it may go another way there, or take long: then native code's
-        own error must do, which knows the lanes of one warp.
+        Only the interpreter, which runs many blocks side by side, can tell which thread is the
+        first with an error and how many others have it. It runs the kernel again, on the memory
+        that the stopped run left. This run may take another path or too long. In that case native
+        code's own error has to do, which covers the lanes of one warp.
         """
         self.launch.deadline = time.thread_time() + REPLAY
         printed = self.launch.lines[:], self.launch.printed
-        if self.counts is not None:  # who watches hears all from the interpreter
+        if self.counts is not None:  # the observer receives all events again from the interpreter
             self.counts = None
             self.launch.observers[0].launch_started(self.launch)
         try:

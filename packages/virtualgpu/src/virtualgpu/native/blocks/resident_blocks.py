@@ -1,8 +1,8 @@
-"""Launches whose blocks may wait for each other: all resident, on one core.
+"""Launches whose blocks may wait for each other: they are resident together, on one core.
 
-Of a cooperative launch all blocks lie in one context; of others as many as fit a core's cache, and
-where those only wait, the next ones begin in a context of their own (:mod:`.block_scheduler` is the
-native code).
+All blocks of a cooperative launch are in one context. Other launches have as many blocks in a
+context as fit a core's cache. If these only wait, the next blocks begin in another context.
+:mod:`.block_scheduler` generates the native code.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from virtualgpu.native.context import DEADLOCK, ENDED, STOPPED, WAITING
 
 
 class ResidentRun(Run):
-    """Run of resident blocks by the launching thread: each :class:`Core` is a context in turn."""
+    """Run of resident blocks in the launching thread; each :class:`Core` holds one context."""
 
     def __init__(self, launch: Launch, kernel: NativeKernel):
         super().__init__(launch, kernel)
-        self.taken_over: dict[Core, Wave] = {}  # by the interpreter
+        self.taken_over: dict[Core, Wave] = {}  # blocks that the interpreter has ended
 
     def _work(self, core: Core) -> None:
         launch, waiting = self.launch, list[Core]()
@@ -58,13 +58,13 @@ class ResidentRun(Run):
                     seconds = max(standstill.FIRST, min(spent * standstill.PART, 10))
                     deadlock.look(self.launch, self.kernel.layout, waiting, seconds)
                     look_at = 2 * spent
-        except BaseException as error:  # Ctrl-C between two turns, too
+        except BaseException as error:  # allow Ctrl-C between two turns
             core.error = error
 
     def _may_begin(self, waiting: list[Core]) -> bool:
-        """Return True if there are more blocks, and room for them.
+        """Return True if more blocks may begin: there are some, and there is space for them.
 
-        As many lanes may wait as in the interpreter.
+        At most as many lanes may wait as in the interpreter.
         """
         launch, common = self.launch, self.cores[0].common
         most = min(

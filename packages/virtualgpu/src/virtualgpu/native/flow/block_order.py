@@ -1,10 +1,10 @@
-"""Kernels whose result may depend on the order of their blocks without a race.
+"""Detector of kernels whose result may depend on the order of their blocks without a race.
 
-Their blocks run one after the other, on one core, so that the same launch gives the same bits each
-time: sums of floats by atomics (rounded in another order, another sum), atomics whose old value
-is used (a ticket, a place in a list), exchanges, loads that may see what another block has
-stored meanwhile, and what is printed. What integers add up to, or the largest of them, is the same
-in any order.
+The blocks of such a kernel run one after the other on one core, so that the same launch always
+gives the same bits. These kernels contain atomic sums of floats (another order rounds
+differently), atomics whose old value is used (a ticket, an index in a list), exchanges, loads that
+may see another block's stores, or printing. Sums and extremes of integers are the same in any
+order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMMUTATIVE = {"add", "and", "or", "xor", "min", "max"}
 
 
 def is_commutative(site: Site) -> bool:
-    """Return True if the final memory does not show the order of such atomics."""
+    """Return True if such atomics leave the same memory in any order."""
     return site.operation in COMMUTATIVE and site.dtype.kind in "iu"
 
 

@@ -1,12 +1,12 @@
-"""Control flow of a warp: places, the order in which they run, and which lanes may wait.
+"""Control flow of a warp: places, the order in which they run, and where lanes may wait.
 
-The lanes of a warp that stand at the lowest place run first, and lanes that meet at a place run
-on together: that is the order of :class:`~virtualgpu.lanes.schedule.Lockstep`, and native code
-keeps it, so stores of lanes that went different ways come in the same order. Where other lanes
-can wait meanwhile is known before a kernel runs: a basic block during which none can runs with all
-lanes of the warp that have not ended, and needs no mask.
+The lanes of a warp at the lowest place run first, and lanes that meet at a place continue
+together. This is the order of :class:`~virtualgpu.lanes.schedule.Lockstep`, so stores of lanes
+that diverged come in the same order as in the interpreter. The places where other lanes can wait
+are known at compile time. A basic block during which no lane can wait runs with all lanes of the
+warp that have not ended, and needs no mask.
 
-Sets of places are Python integers: bit ``i`` stands for place ``i``.
+A set of places is a Python integer whose bit ``i`` stands for place ``i``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from virtualgpu.program.program import BasicBlock, FunctionCode, Program
 from virtualgpu.ptx import Register, Symbol
 from virtualgpu.ptx.module import Operand
 
-# A function has places of its own for each way to it. Compiling takes 1 to 3 ms for each.
+# A function has separate places for each chain of calls to it. Each place takes 1 to 3 ms to
+# compile.
 MOST_PLACES = 1000
 Stand = tuple[tuple[int, ...], int]  # calling blocks, block
 
@@ -30,8 +31,8 @@ Stand = tuple[tuple[int, ...], int]  # calling blocks, block
 class Passing:
     """Values that a call or a return passes.
 
-    ``registers`` has those that are written, each with the one that is read (None: zero);
-    ``memory`` pieces of a thread's local memory: from which byte, to which, how many.
+    ``registers`` maps each register that is written to the register that is read (None: zero).
+    ``memory`` lists copies in a thread's local memory: source offset, target offset, bytes.
     """
 
     registers: dict[int, int | None]
@@ -40,12 +41,12 @@ class Passing:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A block, and the calls by which lanes came to it.
+    """A basic block, together with the calls by which lanes came to it.
 
-    ``index`` says who runs first: as :attr:`Group.key`, deeper calls before all others, then the
-    lowest block. ``after`` is where the text goes on (-1: nowhere), ``targets`` where a jump,
-    call or return leads: several where a table or an address says which. ``frame`` is where in
-    local memory the function's own variables begin.
+    ``index`` gives the order of places, the same as that of :attr:`Group.key`: deeper calls come
+    first, then lower blocks. ``after`` is the next place in the text (-1: none). ``targets`` are
+    the places to which a jump, call or return leads; there are several if a table or an address
+    decides. ``frame`` is the offset of the function's own variables in local memory.
     """
 
     block: BasicBlock
@@ -60,7 +61,7 @@ class Place:
 
     @property
     def target(self) -> int:
-        """The only one of the targets."""
+        """Return the only target."""
         (only,) = self.targets
         return only
 
@@ -70,9 +71,9 @@ class Place:
 
 
 def places(program: Program) -> list[Place]:
-    """Return all places that a kernel can come to, in order; the first may not be its entry.
+    """Return all reachable places of a kernel, in order; the first may not be its entry.
 
-    Raises Refused where functions call themselves.
+    Raises Refused for recursive functions.
     """
     found: dict[Stand, Place] = {}
     leads: dict[Stand, tuple[Stand | None, list[Stand]]] = {}
@@ -110,7 +111,7 @@ def places(program: Program) -> list[Place]:
 
 
 def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
-    """Return the places that lanes reach from a place: the next, and its jumps' targets."""
+    """Return the places that lanes reach from a place: the next one and the targets."""
     block, stack = place.block, place.stack
     after: Stand | None = (stack, block.index + 1)
     targets: list[Stand] = []
@@ -133,8 +134,8 @@ def _leads(program: Program, place: Place) -> tuple[Stand | None, list[Stand]]:
 def callees(program: Program, block: BasicBlock) -> list[FunctionCode]:
     """Return the functions that a call may enter.
 
-    For a call through a register these are all functions that take as many arguments and whose
-    address is taken.
+    A call through a register may enter every function with this number of arguments whose address
+    is taken.
     """
     site = block.call
     assert site is not None
@@ -176,15 +177,16 @@ def _arguments(program: Program, place: Place) -> Passing:
             raise Refused("a function that calls itself")
         formal = callee.function.parameters
         if len(formal) != len(block.call.arguments):
-            raise Refused("a call with other arguments than the function takes")
+            raise Refused("a call whose arguments differ from the function's parameters")
         handed = _handed_over(
             (caller, place.frame, block.call.arguments),
             (callee, frame, [variable.name for variable in formal]),
             [variable.size for variable in formal],
         )
         if handed.memory and len(fitting) > 1:
-            raise Refused("a call of an address that hands over memory")
-        # What a call finds in its registers is zero, also where an earlier one has left something.
+            raise Refused("a call through an address that passes memory")
+        # The registers of a called function are zero at first, even if an earlier call wrote to
+        # them.
         fresh = program.blocks[callee.entry].live_in - set(handed.registers)
         passing.registers |= handed.registers | dict.fromkeys(fresh)
         passing.memory += handed.memory
@@ -197,7 +199,7 @@ def _results(program: Program, place: Place) -> Passing:
     callee, caller = place.block.function, site.function
     given = [variable.name for variable in callee.function.returns]
     if len(given) != len(site.call.returns):
-        raise Refused("a call with other results than the function has")
+        raise Refused("a call whose results differ from the function's")
     return _handed_over(
         (callee, place.frame, given),
         (caller, place.frame - caller.frame_size, site.call.returns),
@@ -221,7 +223,9 @@ def _handed_over(
                 (from_frame + giver.frame[one], to_frame + taker.frame[other], size)
             )
         else:
-            raise Refused("a parameter that is a register here and memory there")
+            raise Refused(
+                "a parameter that is a register on one side of a call and memory on the other"
+            )
     return passing
 
 
@@ -246,9 +250,9 @@ def above(index: int) -> int:
 
 
 def endings(places: list[Place]) -> set[int]:
-    """Return the places that only end the thread, or jump to such a place.
+    """Return the places that only end the thread, or that jump to such a place.
 
-    Nothing can tell when a lane arrives there.
+    No effect of these places can be observed.
     """
     gone: set[int] = set()
     while True:
@@ -273,13 +277,13 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
     Parameters
     ----------
     places : list of Place
-        All that can be reached, by index.
+        All reachable places, by index.
     parting : set of int
-        Places whose branch may send the lanes of a warp different ways.
+        Places with a branch at which the lanes of a warp may diverge.
     guarded : set of int
-        Places under a predicate on which lanes may differ: the others wait behind.
+        Places under a predicate that may differ between lanes; lanes that skip one wait after it.
     gone : set of int
-        Ending places: lanes on the way there wait nowhere.
+        Ending places; lanes with such a target wait nowhere.
     """
     found = [0] * len(places)
     onward = [sorted(place.onward - gone) for place in places]
@@ -288,7 +292,7 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
         index = todo.pop()
         grown: dict[int, int] = {}
         here = found[index]
-        # Of lanes that wait at two places, those at the higher go on waiting.
+        # If lanes wait at two places, those at the higher one continue to wait.
         for place in members(here):
             grown[place] = here & above(place)
         if index in guarded:
@@ -302,7 +306,7 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
                 for other in onward[index]:
                     others |= 1 << other
             grown[target] = grown.get(target, 0) | (others & above(target))
-            # Lanes that come to `target` wait there for those that wait lower down.
+            # Lanes that arrive at `target` wait there for lanes at lower places.
             for place in members(others & ~above(target) & ~(1 << target)):
                 grown[place] = grown.get(place, 0) | 1 << target
         for place, more in grown.items():
@@ -315,10 +319,10 @@ def waiting(places: list[Place], parting: set[int], guarded: set[int], gone: set
 def anywhere(
     places: list[Place], parting: set[int], guarded: set[int], gone: set[int]
 ) -> list[int]:
-    """Return the places where lanes can wait once they may have parted.
+    """Return the places where lanes can wait once they may have diverged.
 
-    It is like :func:`waiting`, but lanes may also be held back, so some can wait at every place
-    that can still be reached.
+    Unlike in :func:`waiting`, lanes may also be held back, so some can wait at every place that
+    can still be reached.
     """
     stirred = set(guarded)
     todo = [*parting, *guarded]

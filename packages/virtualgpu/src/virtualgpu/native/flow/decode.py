@@ -1,4 +1,4 @@
-"""Steps of a kernel that native code accepts, place by place.
+"""Decoding of each place into the steps that native code supports.
 
 Any other step refuses the whole kernel.
 """
@@ -26,8 +26,8 @@ from virtualgpu.program.steps import (
 from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.opcodes import traits
 
-# Without observers these do nothing that a program can see: lanes of a warp run together, and
-# stores are visible at once.
+# Without observers these have no visible effect, because lanes of a warp run together and stores
+# are visible at once.
 SILENT = ("control", "fence", "idle", "hint", "barrier")
 
 
@@ -40,12 +40,12 @@ class PassedValues(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Stop(Step):
-    """An assertion that failed: the interpreter finds the words for it."""
+    """A failed assertion; the interpreter produces its message."""
 
 
 @dataclass(slots=True, kw_only=True)
 class IntrinsicCall(Step):
-    """A call of a function that the device provides, or a read of its clock: :mod:`.intrinsics`."""
+    """A call of a function that the device provides, or a clock read (:mod:`.intrinsics`)."""
 
     function: str
 
@@ -53,7 +53,7 @@ class IntrinsicCall(Step):
 def decode(program: Program, place: Place) -> list[Step]:
     """Return copies of the steps of a place's block.
 
-    Raises Refused for what native code does not do.
+    Raises Refused for instructions that native code does not support.
     """
     if any(dtype == WIDE for dtype in program.dtypes):
         raise Refused("registers of 128 bits")
@@ -101,7 +101,7 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
             raise Refused(instruction.name)
         return replace(step)
     if isinstance(step, Barrier):
-        # What the grid's barrier returns, no code that is compiled reads.
+        # No compiled code reads the result of the grid barrier.
         return replace(step, targets=() if step.grid else step.targets)
     if isinstance(step, Call):
         return _called(program, step)
@@ -109,7 +109,7 @@ def _taken(program: Program, place: Place, step: Step) -> Step:
         return replace(step)
     family = traits(instruction).family
     if "cluster" in instruction.modifiers and family == "barrier":
-        raise Refused("a barrier of clusters")
+        raise Refused("a cluster barrier")
     if family in SILENT:
         way = chosen(place) if instruction.opcode in ("brx", "call") else None
         reads = (

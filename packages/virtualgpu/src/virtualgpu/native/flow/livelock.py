@@ -1,9 +1,9 @@
-"""Detector of endless loops in native code: their deciding state repeats unchanged.
+"""Detector of endless loops in native code, in which the deciding state repeats.
 
-A core asks now and then from within a loop whether it may go on (:mod:`.core`). With that it hands
-over the registers that decide how the lanes go on from the loop's head
-(:mod:`virtualgpu.program.loops`). Where these are what they were at an earlier time, the lanes go
-in a circle.
+From time to time, a core asks from within a loop if it may continue (:mod:`.core`). It then also
+stores the registers that decide the lanes' control flow from the loop header on
+(:mod:`virtualgpu.program.loops`). If these have the same values as at an earlier time, the lanes
+repeat a state.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Loop head: the registers in ``slots``, and whether memory decides too.
+    """Loop header: the registers in ``slots``, and a flag that memory also decides.
 
-    As a core passes the registers on, each has its first byte, its type and whether each lane has
-    its own.
+    ``registers`` lists, for each register as a core stores it, the offset, the type and a flag
+    that each lane has its own value.
     """
 
     sees: bool
@@ -37,7 +37,7 @@ class Head:
 def heads(program: Program, places: list[Place]) -> dict[int, Head]:
     """Return the loop heads to watch, by place.
 
-    Of loops that memory decides, only those that neither store nor call anything are watched.
+    Loops that memory decides are watched only if they contain no store and no call.
     """
     if program.loops is None:
         program.loops = loops.heads(program)
@@ -57,9 +57,9 @@ class LoopWatch:
     Attributes
     ----------
     head : Head or None
-        Where the core's lanes go in a circle.
+        Header of the loop in which the core's lanes repeat a state.
     times : int
-        How often they have been seen to, without a break.
+        Number of consecutive observations of a repeated state.
     """
 
     def __init__(self, room: np.ndarray):
@@ -74,11 +74,11 @@ class LoopWatch:
         self.room[:4] = 255
 
     def leave(self) -> None:
-        """Forget the loops, which have ended or wait."""
+        """Forget the loops, which have ended or are waiting."""
         self.head, self.times = None, 0
 
     def look(self, heads: dict[int, Head], block: int, warp: int) -> None:
-        """Compare a loop of a warp with its earlier snapshot; ``heads`` are those of the kernel."""
+        """Compare a warp's loop with its earlier snapshot; ``heads`` are the kernel's loops."""
         number = int(self.room[PHASE : PHASE + 4].view(np.int32)[0])
         head, self.head = heads.get(number), None
         if head is None:

@@ -1,10 +1,11 @@
-"""Loops that may wait for another thread, and must let it run.
+"""Detector of loops that may wait for another thread, and must let it run.
 
-Warps run one after the other in native code, each as far as it can. A lane that waits for what
-another lane or a later warp writes would wait for ever. So a loop counts its rounds and yields if
-it reads memory with ``volatile``, an order or an atomic whose old value is used, or if one of
-its branches depends on one place in memory and on nothing that the loop itself changes, or on what
-the loop changes by what it reads there (a step that may be zero); so with the loops inside it.
+In native code, warps run one after the other, each as far as it can. A lane that waits for a store
+of another lane or a later warp would therefore wait for ever. So certain loops count their
+iterations and yield. These are loops that read memory with ``volatile``, with an order, or with an
+atomic whose old value is used. They are also loops in which a branch depends on one place in
+memory and on nothing that the loop itself changes, or on something that the loop changes by the
+value that it reads there (a step that may be zero). All loops inside such a loop yield too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from virtualgpu.program.loops import cycles
 from virtualgpu.program.steps import MemoryAccess, Step
 from virtualgpu.ptx import Register
 
-# A register, or a place in memory by the address of the loads and stores that name it.
+# A register, or a place in memory, identified by the address operand of its loads and stores.
 Cell: TypeAlias = Hashable
 
 
@@ -35,7 +36,7 @@ def spinning(places: list[Place], steps: list[list[Step]]) -> set[int]:
             inner = todo.pop()
             heads = _heads(places, inner)
             nested = _loops(places, inner - heads)
-            # A branch in a nested loop is looked at there: it ends by what that loop counts.
+            # A branch in a nested loop is examined with that loop.
             own = inner.difference(*nested)
             if _Loop(places, steps, inner).waits_plainly(own, heads):
                 found |= loop
@@ -50,7 +51,7 @@ def _loops(places: list[Place], within: set[int]) -> list[set[int]]:
 
 
 def _heads(places: list[Place], loop: set[int]) -> set[int]:
-    """Return the places where a loop is entered."""
+    """Return the places at which a loop is entered."""
     entered = {target for place in places if place.index not in loop for target in place.onward}
     return loop & entered or {min(loop)}
 
@@ -62,7 +63,7 @@ def used_registers(places: list[Place], steps: list[list[Step]]) -> set[int]:
 
 
 def _looks(step: Step, used: set[int]) -> bool:
-    """Return True for an access to memory that others change."""
+    """Return True for an access that reads what other threads write."""
     if not isinstance(step, MemoryAccess):
         return False
     if step.site.kind == "load":
@@ -82,8 +83,8 @@ def _guards(place: Place) -> set[int]:
 class _Loop:
     """Data flow within a loop.
 
-    ``loaded`` are the registers that hold what was read, at an address that stays, from memory that
-    others may change.
+    ``loaded`` holds the registers whose values were loaded, from an address that does not change,
+    out of memory that other threads may write.
     """
 
     def __init__(self, places: list[Place], steps: list[list[Step]], loop: set[int]):
@@ -118,10 +119,10 @@ class _Loop:
             self.sources.setdefault(cell, set()).update(sources)
 
     def waits_plainly(self, own: set[int], heads: set[int]) -> bool:
-        """Return True if a branch at one of the places ``own`` depends on memory alone.
+        """Return True if a branch at one of the places ``own`` depends only on memory.
 
-        Nothing else that it depends on (a counter, an index, a sum) may change from one iteration
-        to the next by other than memory.
+        Between iterations, only memory may change what the branch depends on, so it must not
+        depend on a counter, an index or a sum.
         """
         carried: set[Cell] | None = None
         for index in own:
@@ -144,7 +145,7 @@ class _Loop:
         return found
 
     def _carried(self, heads: set[int]) -> set[Cell]:
-        """Return cells computed from their own values, or from each other's, a round before."""
+        """Return cells computed from their own or each other's values in the last iteration."""
         kept = frozenset[int]().union(*(self.places[head].live_in for head in heads))
         parts = cycles(
             {

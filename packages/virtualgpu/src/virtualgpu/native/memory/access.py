@@ -1,9 +1,9 @@
 """Loads, stores and atomics of a warp, each checked before it takes effect.
 
-Some cases are written out where they stand: one address for all lanes, and a full warp whose lanes
-reach memory in one of the forms of :mod:`.address_forms`, in the allocation that the instruction
-used last (for shared memory: in the variable). They take a few instructions more than the access
-alone. All others are calls of :mod:`.access_helpers`.
+Some cases are emitted inline: one address for all lanes, and a full warp whose lanes access memory
+in one of the forms of :mod:`.address_forms`, in the allocation (or shared variable) that the
+instruction used last. They take only a few instructions more than the access itself. All other
+cases call a function of :mod:`.access_helpers`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from virtualgpu.program.steps import MemoryAccess, Step
 class Accesses(AffineAccesses):
     """Code generator for the memory accesses of one kernel.
 
-    ``stop(number)`` gives the block to jump to where site ``number`` may not go on; ``used`` are
-    the registers that some instruction reads.
+    ``stop(number)`` returns the block to jump to if site ``number`` may not continue. ``used``
+    holds the registers that some instruction reads.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Accesses(AffineAccesses):
     def start(
         self, place: Place, steps: list[Step], looping: bool, brief: Iterable[int] = ()
     ) -> None:
-        """Begin the accesses of a place, which may lie in a loop.
+        """Begin the accesses of a place, which may be in a loop.
 
-        Of the steps in ``brief``, by their ``id``, only the form LINE is written out.
+        Of the steps in ``brief``, given by their ``id``, only the form LINE is emitted inline.
         """
         self.looping = looping
         self.groups, self.fetched = address_groups(steps, place.block.function), {}
@@ -102,7 +102,7 @@ class Accesses(AffineAccesses):
     def _ask(
         self, step: MemoryAccess, number: int, helper: str, mask: ir.Value, *more: ir.Value
     ) -> None:
-        """Call a helper; where it refuses, leave the kernel."""
+        """Call a helper, and leave the kernel if it refuses."""
         build, context = self.build, self.context
         answer = intrinsic(
             build,
@@ -173,10 +173,10 @@ class Accesses(AffineAccesses):
     # -- an address for each lane --------------------------------------------------------------
 
     def _vector(self, step: MemoryAccess, base: Value, values: list[Value], mask: ir.Value) -> None:
-        """Emit the accesses of all lanes at ``base`` and the site's offset.
+        """Emit the accesses of all lanes at ``base`` plus the site's offset.
 
-        Loads that share the base, with nothing between them that could change memory, are fetched
-        at once.
+        Loads are fetched together if they share the base and nothing between them could change
+        memory.
         """
         build, site = self.build, step.site
         group = self.groups[id(step)]
@@ -219,13 +219,13 @@ class Accesses(AffineAccesses):
             self._results(step, self.fetched[id(step)])
 
     def _has_rows(self, step: MemoryAccess) -> bool:
-        """Return True if forms other than LINE are written out."""
+        """Return True if forms other than LINE are emitted inline."""
         if isinstance(self.counting, WatchEmitter):
             return self.counting.has_rows(step)
         return self.counting is None and not self.groups[id(step)].brief
 
     def _tell(self, form: int, run: list[MemoryAccess], numbers: list[int], base: Value) -> None:
-        """Report accesses of one form to the code that watches."""
+        """Pass accesses of one form to the code that counts or checks them."""
         build, counting = self.build, self.counting
         if counting is None:
             return
@@ -239,9 +239,9 @@ class Accesses(AffineAccesses):
     def _plain_ways(
         self, step: MemoryAccess, number: int, group: AddressGroup, values: list[Value]
     ) -> dict[int, Callable[[], list[ir.Value]]]:
-        """Return the emitters of the address forms that are written out here.
+        """Return the emitters of the address forms that are emitted inline.
 
-        Each writes the access and returns a load's results.
+        Each emits the access and returns a load's results.
         """
         build, site = self.build, step.site
         element, width = site.dtype.itemsize, site.width
@@ -295,7 +295,7 @@ class Accesses(AffineAccesses):
     def _apart(
         self, step: MemoryAccess, number: int, base: Value, values: list[Value], mask: ir.Value
     ) -> list[ir.Value]:
-        """Access lane by lane, by a function that all kernels share; return a load's results."""
+        """Emit a call of a shared function for any other addresses; return a load's results."""
         build, site = self.build, step.site
         element = site.dtype.itemsize
         build.store(_address(site, base).node, self.context.at(ADDRESSES), align=8)
@@ -310,7 +310,7 @@ class Accesses(AffineAccesses):
         return [build.load(place, typ=self._element(step, LANES), align=8) for place in places]
 
     def _value_places(self, step: MemoryAccess) -> list[ir.Value]:
-        """Return the places of each element's values, of all lanes, for a shared function."""
+        """Return the addresses of each element's values, of all lanes, for a shared function."""
         nbytes = LANES * step.site.dtype.itemsize
         return [
             self.build.gep(
@@ -329,7 +329,7 @@ class Accesses(AffineAccesses):
         if self.counting is not None:
             self.counting.apart(step, number, mask)
         kept = bool(self.used & set(step.writes))
-        if site.operation == "cas":  # operand b is what is compared with, and comes first
+        if site.operation == "cas":  # operand b is the value to compare with, and comes first
             compare, *values = values
             build.store(spread(compare).node, self.context.at(COMPARES), align=8)
         places = self._value_places(step)
@@ -351,7 +351,7 @@ class Accesses(AffineAccesses):
 def _address(site: Site, base: Value) -> Value:
     """Return ``base`` plus the site's constant.
 
-    In a form that is written out here, the sum lies in a variable as it is.
+    For a form that is emitted inline, the sum is an address within the variable.
     """
     address = base + site.offset
     return address & site.mask if site.offset and site.space in ("shared", "local") else address

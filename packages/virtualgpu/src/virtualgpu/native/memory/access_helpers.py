@@ -1,15 +1,15 @@
-"""Memory accesses that are not plain, as native functions that all kernels share.
+"""Native functions, shared by all kernels, for memory accesses that are not emitted inline.
 
-A kernel's own code has the plain cases: one address for all lanes, or neighbouring addresses in
-the variable that the instruction used last. Everything else comes here: lanes apart, lanes that
-are not all there, several allocations, generic addresses, a thread's own memory, atomics.
-Compiled when first needed, in 10 to 30 ms each, and then loaded from disk.
+A kernel's own code has the simple cases: one address for all lanes, or neighbouring addresses in
+the variable that the instruction used last. These functions handle everything else: scattered
+addresses, inactive lanes, several allocations, generic addresses, local memory and atomics. Each
+is compiled when first needed, which takes 10 to 30 ms, and is then loaded from disk.
 
-Written with llvmlite's builder, as the loop language (:mod:`virtualgpu.compilers.loops`) has no
-vectors: a warp's addresses and values.
+They are built with llvmlite's builder, because the loop language
+(:mod:`virtualgpu.compilers.loops`) has no vectors for a warp's addresses and values.
 
-Every function checks all lanes before it touches memory, and answers 1 where one may not. What is
-here gives the name by which a kernel calls it.
+Every function checks all lanes before it touches memory, and returns 1 if a lane's access is
+illegal. The Python functions here return the name by which a kernel calls it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ from virtualgpu.operations.expression import Value, llvm_type, select
 def mover(kind: str, size: int) -> str:
     """Return the shared function that loads or stores elements of ``size`` bytes.
 
-    It moves them between memory and the context's room for values: ``(context, site, space, mask,
-    width)`` → 0, or 1 for an illegal access.
+    ``(context, site, space, mask, width)`` moves the elements between memory and the values in the
+    context. It returns 0, or 1 for an illegal access.
     """
     name = f"native_{kind}_{size}"
     element = ir.IntType(8 * size)
@@ -103,10 +103,10 @@ def _move_at_once(
     kind: str,
     element: ir.IntType,
 ) -> None:
-    """Emit one load or store of the active lanes where they are neighbours.
+    """Emit one load or store of the active lanes if they are neighbours.
 
-    Other loads are gathered, which fetches an element for the inactive lanes too: a branch for each
-    of them, as without AVX-512, is often mispredicted.
+    Other loads are gathered, and inactive lanes fetch an element too. Without AVX-512 the
+    alternative is a branch for each lane, which is often mispredicted.
     """
     build, size = context.build, element.width // 8
     vector, pointers = ir.VectorType(element, LANES), ir.VectorType(POINTER, LANES)
@@ -163,7 +163,7 @@ def _move_at_once(
 def _known(
     context: Context, site: ir.Value, mask: ir.Value, size: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Return the lanes' host addresses, and whether all lie in the last used variable.
+    """Return the lanes' host addresses, and True if all are in the variable used last.
 
     Inactive lanes have the address of the first active one.
     """
@@ -187,9 +187,10 @@ def _known(
 def form() -> str:
     """Return the function that classifies the addresses of a warp.
 
-    ``(context, site, mask, size, lowest, between)`` → ROWS, SAME or APART: how the addresses in the
-    context lie, if all at ``lowest`` to ``lowest + between`` bytes above them are legal in the
-    variable that was used last. The host address of each row's start is left in the context.
+    ``(context, site, mask, size, lowest, between)`` returns ROWS, SAME or APART, the form of the
+    addresses in the context. It returns APART unless all accesses at ``lowest`` to ``lowest +
+    between`` bytes above them are legal in the variable that was used last. The host address of
+    each row's start is stored in the context.
     """
     build, (pointer, site_pointer, mask, size, lowest, between) = function(
         "form", [POINTER, POINTER, I32, I64, I64, I64]
@@ -216,7 +217,7 @@ def form() -> str:
     first, span = build.sub(build.add(low, lowest), site.load(LOW)), site.load(SPAN)
     more = build.add(build.add(build.sub(high, low), row), between)
     good = build.icmp_unsigned("==", build.and_(odd, build.sub(size, I64(1))), I64(0))
-    for far in (first, more, build.add(first, more)):  # the sum of two large ones may wrap
+    for far in (first, more, build.add(first, more)):  # the sum of two large numbers may wrap
         good = build.and_(good, build.icmp_unsigned("<", far, span))
     for number, start in enumerate(starts):
         context.store(HOSTS + number, build.add(start, site.load(DELTA)))
@@ -227,12 +228,12 @@ def form() -> str:
 
 @cache
 def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) -> str:
-    """Return the function of an atomic.
+    """Return the shared function of an atomic.
 
-    ``(context, site, space, mask)`` → 0, or 1 for an illegal access. Values and comparands lie in
-    the context; where the old values are ``kept``, they replace the values. Lanes come one after
-    the other, the lowest first, as in the interpreter. Each element of a vector is an atomic, and
-    the vector has to lie in global memory.
+    ``(context, site, space, mask)`` returns 0, or 1 for an illegal access. Values and comparands
+    are in the context; if the old values are ``kept``, they replace the values. Lanes are executed
+    one by one, the lowest first, as in the interpreter. Each element of a vector is an atomic, and
+    the vector has to be in global memory.
     """
     name = (
         f"native_atomic_{operation}_{dtype.kind}{dtype.itemsize}_{width}_{space}" + "_kept" * kept
@@ -260,7 +261,8 @@ def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) 
             for where in (row, context.at(COMPARES))
         )
         new = ATOMICS[operation](old, value, compare)
-        # PTX ISA, "atom": float32 sums flush subnormal numbers in global memory, not in shared.
+        # PTX ISA, "atom": float32 additions flush subnormal numbers in global memory, not in
+        # shared.
         if operation == "add" and dtype == np.float32 and space != "shared":
             flushed = ATOMICS["add_ftz"](old, value, compare)
             address = Value(build, item(build, context.at(ADDRESSES), lane, I64), "u64")
@@ -275,10 +277,10 @@ def atomic(operation: str, dtype: np.dtype, width: int, space: str, kept: bool) 
 def _across_cores(
     context: Context, hosts: ir.Value, mask: ir.Value, operation: str, kind: str
 ) -> None:
-    """Emit the processor's own atomics, where other cores update the same memory.
+    """Emit the processor's own atomics, for memory that other cores also update.
 
-    They take four times as long. Kernels that look at the old values never come here:
-    :mod:`.block_order`.
+    They take four times as long. Kernels that use the old values never run on several cores
+    (:mod:`.block_order`).
     """
     build, element = context.build, llvm_type(kind, None)
     signless = operation not in ("min", "max") or kind[0] == "s"
@@ -293,7 +295,7 @@ def _across_cores(
 
 
 def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.IntType) -> None:
-    """Add to the core's private sums where all lanes add to a privatised array.
+    """Add to the core's private sums if all lanes add to the array that has them.
 
     See :mod:`.privatisation`.
     """
@@ -311,15 +313,15 @@ def _to_own_sums(context: Context, hosts: ir.Value, mask: ir.Value, element: ir.
         build.ret(I64(0))
 
 
-# -- where an address lies -----------------------------------------------------------------------
+# -- host addresses -----------------------------------------------------------------------------
 
 
 def _places(
     context: Context, site: ir.Value, space: ir.Value, mask: ir.Value, size: ir.Value
 ) -> ir.Value:
-    """Return the host addresses of all lanes of the mask, in a table.
+    """Return a table of the host addresses of all lanes of the mask.
 
-    The function returns 1 where a lane's address is illegal.
+    The generated function returns 1 if a lane's address is illegal.
     """
     build = context.build
     hosts, known = _known(context, site, mask, size)
@@ -337,7 +339,7 @@ def _locate_each(
     size: ir.Value,
     table: ir.Value,
 ) -> None:
-    """Locate the addresses lane by lane, where the ``table`` has no usable entry."""
+    """Look up the addresses one by one, for lanes without a usable entry in the ``table``."""
     build = context.build
     with each_bit(build, mask) as lane:
         address = item(build, context.at(ADDRESSES), lane, I64)
@@ -350,5 +352,5 @@ def _locate_each(
 
 
 def _table(build: ir.IRBuilder, values: ir.Value) -> ir.Value:
-    """Store the elements of a vector in memory, to be indexed by number."""
+    """Store the elements of a vector in memory, so that they can be indexed by number."""
     return pointer_to(build, build.ptrtoint(variable(build, values), I64))

@@ -1,7 +1,7 @@
 """Forms of a warp's addresses, determined once for all accesses that share them.
 
-Accesses of a place whose addresses differ by constants only (a loop that was unrolled, ``x += y``)
-lie in the same form, and in the same variable if the lowest and the highest do.
+If the addresses of several accesses of a place differ only by constants (an unrolled loop, ``x +=
+y``), they have the same form. They are in the same variable if the lowest and the highest are.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from virtualgpu.program.program import FunctionCode
 from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter, Step
 from virtualgpu.ptx import Register
 
-MOST = 16  # loads that are fetched together: their results wait in registers, or on the stack
+MOST = 16  # loads that are fetched together; their results occupy registers or stack slots
 
 
 @dataclass(slots=True, eq=False)
 class AddressGroup:
     """Accesses that add constants from ``lowest`` to ``highest`` to one address.
 
-    ``form`` (APART ... SAME) and the host's addresses of the lanes 0, 8, 16 and 24, without the
-    constants, are written where the first of the accesses stands. ``runs`` are loads with nothing
-    between them that could change memory, by the ``id`` of their steps' first.
+    ``form`` (APART … SAME) and the host addresses of lanes 0, 8, 16 and 24, without the constants,
+    are computed at the first of the accesses. ``runs`` are groups of loads with nothing between
+    them that could change memory, by the ``id`` of the first load's step.
     """
 
     lowest: int
@@ -55,18 +55,18 @@ class AddressGroup:
     runs: dict[int, list[MemoryAccess]] = field(default_factory=dict)
     form: ir.Value | None = None
     hosts: list[ir.Value] = field(default_factory=list)
-    # Where affine addresses lie: of each row (`rows`), and whether a row has one element.
+    # Affine addresses: the address of each row (`rows`), and a flag that a row has one element.
     rows: list[ir.Value] = field(default_factory=list)
     same: bool = False
-    ahead: set[int] = field(default_factory=set)  # offsets of which the next round is fetched
-    brief: bool = False  # other forms than LINE are left to the shared functions
+    ahead: set[int] = field(default_factory=set)  # offsets whose next iteration is prefetched
+    brief: bool = False  # forms other than LINE are handled by shared functions
 
 
 def address_groups(steps: list[Step], code: FunctionCode) -> dict[int, AddressGroup]:
     """Return the group of each load and store of a place, by its step's ``id``."""
     found: dict[int, AddressGroup] = {}
     shared: dict[object, AddressGroup] = {}
-    times: dict[int, int] = {}  # how often a register has been written up to here
+    times: dict[int, int] = {}  # number of writes to a register so far
     runs: dict[AddressGroup, list[MemoryAccess]] = {}
     for step in steps:
         if isinstance(step, MemoryAccess) and step.site.kind in ("load", "store"):
@@ -96,15 +96,15 @@ def address_groups(steps: list[Step], code: FunctionCode) -> dict[int, AddressGr
 
 
 class Forms:
-    """Writer of code that finds the form of addresses and the memory that they are in."""
+    """Code generator for the detection of address forms and of the memory that they are in."""
 
     def __init__(self, context: Context):
         self.context, self.build = context, context.build
 
     def inside(self, number: int, address: ir.Value, more: int) -> ir.Value:
-        """Return the condition that elements lie in the variable that site ``number`` knows.
+        """Return the condition that elements are in the variable that site ``number`` used last.
 
-        They lie at ``address`` to ``more`` bytes above it.
+        The elements are from ``address`` to ``more`` bytes above it.
         """
         build, context = self.build, self.context
         low, span = (context.load(site_at(number) + word) for word in (LOW, SPAN))
@@ -120,15 +120,15 @@ class Forms:
         return self.build.icmp_unsigned("==", odd, I64(0))
 
     def host(self, number: int, address: ir.Value) -> ir.Value:
-        """Return the host's address, where the site knows the variable."""
+        """Return the host address, if it is in the site's variable."""
         return self.build.add(self.context.load(site_at(number) + DELTA), address)
 
     def hosts(
         self, group: AddressGroup, number: int, start: Value, nbytes: int, size: int
     ) -> ir.Value:
-        """Write the host addresses of rows that begin at ``start`` and take ``nbytes``.
+        """Emit the host addresses of rows that begin at ``start`` and are ``nbytes`` long.
 
-        Returns whether all accesses of ``reach`` are legal there.
+        Returns the condition that all accesses of ``reach`` are legal there.
         """
         build, context = self.build, self.context
         low, span, delta = (
@@ -160,9 +160,9 @@ class Forms:
         mask: ir.Value,
         rows_too: bool,
     ) -> None:
-        """Write the form of ``reach`` for the ``address`` of each lane, at site ``number``.
+        """Emit the form of ``reach`` for the ``address`` of each lane, at site ``number``.
 
-        ``rows_too`` asks for forms other than LINE and APART.
+        With ``rows_too``, forms other than LINE and APART are also detected.
         """
         build, size = self.build, step.site.size
         between = group.highest - group.lowest

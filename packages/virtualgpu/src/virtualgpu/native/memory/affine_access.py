@@ -1,7 +1,7 @@
-"""Accesses whose addresses are affine: rows of lanes, without a look at each.
+"""Accesses with affine addresses: rows of lanes, without a check of each lane.
 
-A place is written twice (:mod:`.lowering`): with these accesses, for when :meth:`Rows.plan` says
-that all of them may be made now, and without.
+A place is emitted twice (:mod:`.lowering`). One version contains these accesses, and runs when the
+conditions of :meth:`AffineAccesses.plan` hold. The other version does not contain them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from virtualgpu.operations.expression import Value, adapt, llvm_type
 from virtualgpu.operations.types import kind
 from virtualgpu.program.steps import MemoryAccess, Step
 
-LINE_BYTES = 64  # of the processor's cache
+LINE_BYTES = 64  # bytes of a cache line
 
 
 class AffineAccesses:
@@ -42,7 +42,7 @@ class AffineAccesses:
         self.registers, self.context, self.build = registers, context, context.build
         self.sites: list[tuple[MemoryAccess, Place]] = []
         self.numbers: dict[int, int] = {}
-        self.planned: dict[int, AddressGroup] = {}  # of accesses in rows
+        self.planned: dict[int, AddressGroup] = {}  # steps of accesses in rows
         self.groups: dict[int, AddressGroup] = {}
         self.forms = Forms(context)
         self.looping = False
@@ -52,7 +52,8 @@ class AffineAccesses:
     ) -> tuple[dict[int, AddressGroup], dict[ir.Value, None]]:
         """Return the address group of each affine access of this place, and their conditions.
 
-        All accesses may be made where the conditions hold. Empty where there are none.
+        All these accesses are legal and affine if the conditions hold. The result is empty if
+        there are none.
         """
         found: dict[int, AddressGroup] = {}
         needed: dict[ir.Value, None] = {}
@@ -90,10 +91,10 @@ class AffineAccesses:
 
     @staticmethod
     def suits_some(steps: list[Step], planned: Container[int]) -> bool:
-        """Return True if planned accesses may be made for all lanes while only some are active.
+        """Return True if planned accesses may run for all lanes while only some are active.
 
-        That holds for loads, and for stores whose inactive lanes' part is put back as it was. No
-        other core can have changed it meanwhile in the block's own memory.
+        Loads may. Stores may if they put back the elements of the inactive lanes, which is
+        possible in the block's own memory, because no other core can have changed them meanwhile.
         """
         return all(
             step.site.kind == "load" or (step.site.space, step.site.width) == ("shared", 1)
@@ -102,7 +103,7 @@ class AffineAccesses:
         )
 
     def in_rows(self, step: MemoryAccess, group: AddressGroup, mask: ir.Value) -> None:
-        """Emit an access in rows of lanes that reach neighbours or one element, as planned."""
+        """Emit an access by rows of lanes to neighbouring elements or one element, as planned."""
         build, site = self.build, step.site
         element, width, rows = site.dtype.itemsize, site.width, len(group.rows)
         lanes = LANES // rows
@@ -143,10 +144,10 @@ class AffineAccesses:
             self._fetch_ahead(self._number(step), places[0], site.size * LANES)
 
     def _fetch_ahead(self, number: int, here: ir.Value, nbytes: int) -> None:
-        """Prefetch, in a loop, one stride of the last iteration ahead.
+        """Prefetch, in a loop, the address that lies ahead by the last iteration's stride.
 
-        The iterations of a grid-stride loop lie too far apart for the processor's own prefetcher:
-        90 % of its time went by waiting for memory.
+        The iterations of a grid-stride loop are too far apart for the processor's own prefetcher:
+        without this, 90 % of the time was spent waiting for memory.
         """
         build, context = self.build, self.context
         last, now = site_at(number) + LAST, build.ptrtoint(here, I64)
@@ -159,7 +160,7 @@ class AffineAccesses:
     # -- pieces --------------------------------------------------------------------------------
 
     def _number(self, step: MemoryAccess) -> int:
-        """Return the number of the step's site; a place may be written twice."""
+        """Return the number of the step's site; a place may be emitted twice."""
         if id(step) not in self.numbers:
             self.numbers[id(step)] = len(self.sites)
             self.sites.append((step, self.registers.place))
@@ -176,7 +177,7 @@ class AffineAccesses:
             )
 
     def _parts(self, node: ir.Value, width: int) -> list[ir.Value]:
-        """Return the elements of lanes that have ``width`` of them side by side."""
+        """Return the elements of each lane, which has ``width`` contiguous ones, as vectors."""
         return (
             [node]
             if width == 1
@@ -200,7 +201,7 @@ class AffineAccesses:
         return row[0] if len(row) == 1 else pair(*row)
 
     def _interleaved(self, values: list[Value]) -> ir.Value:
-        """Return ``width`` values of each lane, lane after lane."""
+        """Interleave ``width`` vectors, so that the values of each lane are contiguous."""
         nodes = [value.node for value in values]
         if len(nodes) == 1:
             return nodes[0]

@@ -1,7 +1,6 @@
 """Native code under ``check()``: kernels that record what the checkers need.
 
-The kernel finds out whether there may be anything to report, not the words for it. Where it
-suspects something it stops, its stores are taken back, and the interpreter runs the blocks and
-reports. So a report is always the interpreter's; what native code suspects for nothing costs time
-alone.
+The kernel detects that there may be something to report, but does not produce the report. If it
+suspects something, it stops, its stores are undone, and the interpreter runs the blocks and
+reports. So every report comes from the interpreter, and a false suspicion costs only time.
 """

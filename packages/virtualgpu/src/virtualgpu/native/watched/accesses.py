@@ -1,8 +1,8 @@
-"""Functions that watched kernels call at each access; all kernels share them.
+"""Functions, shared by all watched kernels, that check and record each access.
 
-Each looks at the records of what is touched (:mod:`.rules`), writes this access's own, and answers
-0, or 1 where something may be wrong: a race, memory that was never written, an illegal address.
-Compiled when first needed, and then loaded from disk.
+Each compares the records of the touched memory (:mod:`.rules`) with this access, writes new
+records, and returns 0, or 1 if something may be wrong: a race, memory that was never written, or
+an illegal address. They are compiled when first needed, and then loaded from disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RECORD = 4  # bytes
 def watching(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, list[ir.Value]]]:
     """Build a function ``(context, site number, …)`` that returns 0 at its end.
 
-    Its own words of the site come first among the values.
+    The site's words of the watched run are the first of the values.
     """
     build, (pointer, number, *rest) = function(name, [POINTER, I64, *arguments])
     context = Context(build, pointer)
@@ -56,7 +56,7 @@ def watching(name: str, arguments: list[ir.Type]) -> Iterator[tuple[Context, lis
 
 @cache
 def same(kind: Kind) -> str:
-    """Build a check of an access in which all lanes of the mask reach one address."""
+    """Build a check of an access in which all lanes of the mask use one address."""
     name = f"watch_same_{kind.name}"
     with watching(name, [I64, I32]) as (context, (site, address, mask)):
         build = context.build
@@ -94,10 +94,10 @@ def _same_part(look: Looker, rules: Rules, granule: ir.Value) -> None:
 
 @cache
 def apart(kind: Kind) -> str:
-    """Return the function that checks lanes whose addresses lie apart.
+    """Return the function that checks lanes with scattered addresses.
 
-    ``(context, site number, mask, the instruction's words of a plain run)``: the lanes' addresses
-    lie in the context, and may be illegal.
+    ``(context, site number, mask, …)`` also takes the words of the instruction that a run without
+    checks uses. The lanes' addresses are in the context, and may be illegal.
     """
     name = f"watch_apart_{kind.name}"
     with watching(name, [I32, POINTER]) as (context, (site, mask, plain)):
@@ -123,7 +123,7 @@ def reached(
     mask: ir.Value,
     plain: ir.Value,
 ) -> None:
-    """Check the lanes of the mask that reach one space."""
+    """Check the lanes of the mask that access one space."""
     build = context.build
     if space == "local":
         _local(context, kind, addresses, mask, plain)
@@ -185,7 +185,7 @@ def _apart_part(
     crowded: list[Value] = []
 
     def keep(which: str, record: Value, before: Value | None) -> None:
-        """Keep one record for lanes that share a granule; of plain writes that is wrong."""
+        """Write one record for lanes that share a granule; plain writes to one are a race."""
         if before is None:
             scatter(which, record, mask)
             crowded.append(fetch(which) != record)
@@ -205,7 +205,7 @@ def _apart_part(
     if unwritten is None:
         return
     left = build.and_(bits_of_mask(build, unwritten.node), mask)
-    if mixed is not None:  # of several allocations, only what is written in full is told here
+    if mixed is not None:  # for several allocations, only complete initialisation is known here
         with build.if_then(build.and_(mixed, build.icmp_unsigned("!=", left, I32(0)))):
             build.ret(BAD)
     with build.goto_entry_block():
@@ -215,7 +215,7 @@ def _apart_part(
 
 
 def _local(context: Context, kind: Kind, addresses: Value, mask: ir.Value, plain: ir.Value) -> None:
-    """Check a thread's own memory: reads of bytes that it never wrote."""
+    """Check a thread's local memory: reads of bytes that it never wrote."""
     build, shift = context.build, kind.grain.local
     words, limit = words_of(context), Context(build, plain).load(LIMIT)
     now, start = (build.trunc(words.load(WORD[field]), I32) for field in ("now", "start"))

@@ -1,6 +1,7 @@
-"""Lookup of the allocations that an access reaches, in native code under ``check()``.
+"""Lookup of the allocations that an access touches, in native code under ``check()``.
 
-Bytes are kept before the first store; loads are left unrecorded while there is none.
+An allocation's bytes are saved before the first store to it. As long as there is no store, its
+loads are not recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from virtualgpu.operations.expression import Value
 
 
 def prepare(look: Looker, address: ir.Value, kind: Kind) -> None:
-    """Give the site the allocation of a legal ``address``, and keep bytes to be overwritten."""
+    """Set the site's allocation for a legal ``address``, and save bytes before a store."""
     build = look.build
     far = build.sub(address, look.site.load(LOW))
     with build.if_then(build.icmp_unsigned(">=", far, look.site.load(SPAN)), likely=False):
@@ -43,9 +44,9 @@ def _leave_free(look: Looker, kind: Kind) -> None:
 
 
 def prepare_all(look: Looker, addresses: Value, mask: ir.Value, kind: Kind) -> ir.Value:
-    """Prepare the addresses of all lanes, which may be illegal.
+    """Set the site's allocation for the addresses of all lanes, which may be illegal.
 
-    Returns whether they lie in several allocations of which not all are written in full.
+    Returns True if they are in several allocations of which some are not fully initialised.
     """
     build, site = look.build, look.site
 
@@ -87,9 +88,9 @@ def _know(look: Looker, address: ir.Value, kind: Kind) -> None:
 def know(
     context: ContextWords, site: WatchedSite, address: int, size: int, may_be_free: int, stores: int
 ) -> int:
-    """Fill the site's words, and keep an allocation's bytes before the first store to it.
+    """Fill the site's words, and save an allocation's bytes before the first store to it.
 
-    Returns 1 for an address outside, and for a store where loads went unrecorded.
+    Returns 1 for an address outside all allocations, and for a store if loads were not recorded.
     """
     words: WatchWords = context.watch
     starts: U64 = context.global_starts

@@ -1,7 +1,8 @@
-"""The clock of a watched run: a block starts, all its warps pass a barrier, a warp passes its own.
+"""Clock of a watched run, which advances at each block and at each barrier.
 
-Times are 21 bits of a record. When they run out, all records of the launch are written again with
-the least times that keep what they tell: another block, before the barrier, since.
+Times take 21 bits of a record. When the clock reaches its end, all records of the launch are
+rewritten with the smallest times that still tell apart accesses in another block, before the last
+barrier, and since then.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from virtualgpu.native.context import ContextWords
 from virtualgpu.native.watched.rules import BITS, CODE, WatchWords
 
 TICK = 1 << BITS
-END = (1 << 32) - 2 * TICK  # the last time that a record can have, as it stands there
-ELSEWHERE, BEFORE, SINCE = TICK, 2 * TICK, 3 * TICK  # the least times
+END = (1 << 32) - 2 * TICK  # the last time, as it appears in a record
+ELSEWHERE, BEFORE, SINCE = TICK, 2 * TICK, 3 * TICK  # the smallest times
 
 
 @compiled
 def block_starts(context: ContextWords) -> None:
-    """Start a block, with new memories."""
+    """Advance the clock for a new block, whose shared and local memory is new."""
     words: WatchWords = context.watch
     _tick(context)
     words.start = words.now
@@ -29,7 +30,7 @@ def block_starts(context: ContextWords) -> None:
 
 @compiled
 def block_passes(context: ContextWords) -> None:
-    """Move past a barrier that all threads of a block have reached."""
+    """Advance the clock at a barrier that all threads of a block have reached."""
     words: WatchWords = context.watch
     words.barrier = words.now + TICK
     _tick(context)
@@ -49,7 +50,7 @@ def warp_meets(context: ContextWords) -> int:
 
 @compiled
 def _tick(context: ContextWords) -> None:
-    """Time moves on; where it runs out, the records are written again."""
+    """Advance the clock; at its end, rewrite the records."""
     words: WatchWords = context.watch
     words.now += TICK
     if words.now > words.end:
@@ -58,7 +59,7 @@ def _tick(context: ContextWords) -> None:
 
 @compiled(inline=False)
 def _begin_anew(context: ContextWords) -> None:
-    """Give all records of the launch the least times that keep their order."""
+    """Give all records of the launch the smallest times that keep their order."""
     words: WatchWords = context.watch
     starts: I64 = context.global_starts
     ends: I64 = context.global_ends
@@ -74,7 +75,7 @@ def _begin_anew(context: ContextWords) -> None:
     _renew(words, words.shared_reads, count)
     if words.has_strong:
         _renew(words, words.shared_strong, count)
-    # A thread's own memory: written in this block or not.
+    # In a thread's local memory, only writes in this block matter.
     _renew(words, words.local_writes, context.local_bytes >> words.local_shift)
     _renew(words, words.warp_times, context.warps)
     words.now += SINCE - words.barrier

@@ -32,7 +32,7 @@ class Kind:
 
     @property
     def may_be_free(self) -> bool:
-        """Return True if the access may go unrecorded in memory that nothing stores to."""
+        """Return True if the access need not be recorded in memory to which nothing stores."""
         return self.kind == "load" and not self.strong
 
     @property
@@ -57,9 +57,9 @@ class Kind:
 
 
 class Looker:
-    """Writes the look at one access in one space: global or shared.
+    """Code generator for the check of one access in one space, global or shared.
 
-    ``site`` is the place of the instruction's words of a watched run.
+    ``site`` is the address of the instruction's words of the watched run.
     """
 
     def __init__(self, context: Context, kind: Kind, space: str, site: ir.Value):
@@ -75,7 +75,7 @@ class Looker:
         return self.words.load(WORD[f"{self.space}_{which}"])
 
     def several(self, lanes: int | None = None) -> Value:
-        """Return the code of several lanes of this warp: one number, or one for each lane."""
+        """Return the code for several lanes of this warp: one number, or one for each lane."""
         code = self.build.add(self.warp, I32(OF_WARP)) if self.kind.grain.warps else I32(SEVERAL)
         return Value(self.build, code if lanes is None else splat(self.build, code, lanes), "u32")
 
@@ -86,11 +86,11 @@ class Looker:
 
     @contextmanager
     def unless_known(self, rules: Rules, reads: Callable[[], list[Value]]) -> Iterator[None]:
-        """Skip the code written inside if one more load changes nothing.
+        """Skip the code emitted inside if one more load changes nothing.
 
-        It is recorded that several threads have loaded from all these granules, which none of them
-        may do behind a store that is unordered with any other thread; and a later store would have
-        stopped.
+        This is so if the records say that several threads have loaded from all these granules
+        since the last barrier. Then no unordered store precedes this load, because those loads
+        would have stopped at it, and a store after them would have stopped too.
         """
         if not self.kind.may_be_free:
             yield
@@ -114,8 +114,9 @@ class Looker:
     ) -> tuple[Value, Value | None]:
         """Check and record one granule (of each lane).
 
-        ``keep`` receives the new record, and the one before it where that may stand for both.
-        Returns whether it is wrong, and for reads whether nothing in this launch wrote it.
+        ``keep`` is called with the new record, and with the old one if the new one may stand for
+        both. Returns the condition that the access is wrong and, for reads, the condition that
+        nothing in this launch wrote the granule.
         """
         kind = self.kind
         writes = fetch("writes")
@@ -156,7 +157,7 @@ class Looker:
         return build.icmp_unsigned("==", build.load(at, typ=kind, align=1), kind(whole))
 
     def demand_written(self, unwritten: ir.Value, granule: Callable[[ir.Value], ir.Value]) -> None:
-        """Leave with 1 where a granule of those in the mask ``unwritten`` never was."""
+        """Return 1 from the function if a granule in the mask ``unwritten`` was never written."""
         build = self.build
         known = self.site.load(MAP)
         with build.if_then(
@@ -174,7 +175,7 @@ class Looker:
                 build.ret(BAD)
 
     def leave_if(self, wrong: Value, mask: ir.Value | None = None) -> None:
-        """Leave with 1 where any lane (of the mask) is wrong."""
+        """Return 1 from the function if any lane (of the mask) is wrong."""
         build = self.build
         node = wrong.node
         if wrong.lanes is not None:

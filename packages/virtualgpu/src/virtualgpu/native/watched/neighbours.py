@@ -1,7 +1,7 @@
-"""Functions that watched kernels call where a full warp reaches neighbouring elements.
+"""Functions of watched kernels for full warps that access neighbouring elements.
 
-All 32 lanes do, or rows of eight. They are made like those of :mod:`.accesses`; records of
-neighbours are looked at as one vector.
+All 32 lanes are neighbours, or rows of eight are. The functions are built like those of
+:mod:`.accesses`, and the records of neighbours are compared as one vector.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from virtualgpu.operations.expression import Value
 
 @cache
 def line(kind: Kind) -> str:
-    """Return the function for 32 lanes with neighbouring elements in one variable.
+    """Return the function for 32 lanes that access neighbouring elements of one variable.
 
-    ``(context, site number, address)``, from ``address`` on.
+    ``(context, site number, address)``; the elements begin at ``address``.
     """
     name = f"watch_line_{kind.name}"
     with watching(name, [I64]) as (context, (site, address)):
@@ -67,7 +67,7 @@ def line(kind: Kind) -> str:
 
 
 def _line_part(look: Looker, first: ir.Value, part: int, lanes: range | None = None) -> None:
-    """Check 32 granules from ``first`` on, or one for each of ``lanes``."""
+    """Check 32 granules from ``first`` on, or one for each lane in ``lanes``."""
     numbers = lanes_of(part, look.width) if lanes is None else lanes
     thread = Value(look.build, splat(look.build, look.first.node, len(numbers)), "u32")
     lane = Value(look.build, constant_vector(numbers, 32), "u32")
@@ -100,11 +100,12 @@ def _side_by_side(look: Looker, rules: Rules, first: ir.Value) -> None:
 
 @cache
 def rows(kind: Kind) -> str:
-    """Return the function for rows of eight lanes with neighbouring elements.
+    """Return the function for rows of eight lanes that access neighbouring elements.
 
-    ``(context, site number, addresses, how often, stride)``: from each of four addresses on, eight
-    lanes reach neighbouring elements, each a granule; so often, and ``stride`` bytes further each
-    time, in one variable. Rows come one after the other: two may be the same.
+    ``(context, site number, addresses, count, stride)``: from each of four addresses on, eight
+    lanes access neighbouring elements, each a granule. This is repeated ``count`` times at
+    intervals of ``stride`` bytes, within one variable. Rows are handled one after the other,
+    because two may be the same.
     """
     name = f"watch_rows_{kind.name}"
     with watching(name, [I64] * (LANES // ROW + 2)) as (context, values):
@@ -137,8 +138,8 @@ def rows(kind: Kind) -> str:
 def same_rows(kind: Kind, count: int) -> str:
     """Return the function for rows of eight lanes that load the same granules.
 
-    ``(context, site number, addresses)``: all eight lanes of each row load ``count`` neighbouring
-    granules, from one of four addresses on, in one variable.
+    ``(context, site number, addresses)``: all eight lanes of a row load ``count`` neighbouring
+    granules. Each row begins at one of four addresses, and all are in one variable.
     """
     name = f"watch_same{count}_{kind.name}"
     with watching(name, [I64] * (LANES // ROW)) as (context, (site, *addresses)):

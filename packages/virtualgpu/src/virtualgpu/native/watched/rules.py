@@ -1,11 +1,14 @@
 """Race rules of native code: records of the last accesses to memory, as LLVM values.
 
-A *record* is one word of 32 bits for each granule of memory and kind of access: its time, which
-moves on at each barrier and each block, and below it ``CODE``, who it was. Kept are the last plain
-write, the plain reads, and the strong accesses (atomics, volatile) that nothing orders yet. The
-rules are those of :mod:`virtualgpu.watch.racecheck` for kernels whose threads meet at barriers
-of whole blocks and warps alone. They are told apart more coarsely where that is cheaper: what they
-suspect, that check looks at again; what they pass, it would have passed.
+A *record* is a 32-bit word for each granule of memory and kind of access. Its upper bits are a
+time, which advances at each barrier and each block; its low bits (``CODE``) identify the thread.
+There are records of the last plain write, the plain reads, and the strong accesses (atomics,
+volatile) that nothing orders yet.
+
+The rules are those of :mod:`virtualgpu.watch.racecheck`, for kernels whose threads synchronise
+only at barriers of whole blocks and warps. Some rules are coarser because that is cheaper. An
+access that they suspect is checked again by the race detector, and an access that they accept
+would also pass it.
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ from virtualgpu.operations.expression import Value, select
 
 BITS = 11
 CODE = (1 << BITS) - 1
-# Up to 1023 a thread of the block; then several of one warp, of several blocks, of one block.
+# Codes up to 1023 are threads of the block. The others mean several threads of one warp, of several
+# blocks, or of one block.
 OF_WARP, MANY, SEVERAL = 1024, CODE - 1, CODE
 LARGEST = 3  # granules have at most 1 << LARGEST bytes
 
-# The words of a watched run. Times are as they stand in records, their code 0: now, when the block
-# started, its last barrier, when the launch began, the last there is, each warp's own barrier.
+# The words of a watched run. Times are stored as in records, with code 0: the present, the start of
+# the block, its last barrier, the start of the launch, the last possible time, and each warp's own
+# barrier.
 FIELDS = (
     "now",
     "start",
@@ -35,7 +40,7 @@ FIELDS = (
     "floor",
     "end",
     "warp_times",
-    # Records by address: the host's address of the granule at address 0 of each memory.
+    # Arrays of records, given as the host address of the record of the granule at address 0.
     "global_writes",
     "global_reads",
     "global_strong",
@@ -43,17 +48,16 @@ FIELDS = (
     "shared_reads",
     "shared_strong",
     "local_writes",
-    # For each memory instruction: the allocation used last (low, span), its unwritten bytes, and
-    # whether loads from it go unrecorded.
+    # For each memory instruction: the allocation used last (low, span), its map of written bytes,
+    # and a flag that its loads need not be recorded.
     "sites",
-    # For each allocation: whether its bytes are kept in `backup`, which were written, whether some
-    # load went unrecorded, and whether none may.
+    # For each allocation: a flag that its bytes are saved in `backup`, its map of written bytes, a
+    # flag that a load was not recorded, and a flag that all loads have to be.
     "states",
     "backup",
-    "again",  # the allocation, from 1 on, that was stored to after such loads
-    "swept",  # whether time has run out once
-    # The kernel's grain: granules of each memory have 1 << so many bytes; whether it has strong
-    # accesses.
+    "again",  # number of the allocation (from 1) that was stored to after unrecorded loads
+    "swept",  # true after the clock has reached its end once
+    # The kernel's grain: granules of each memory have 1 << shift bytes; a flag for strong accesses.
     "global_shift",
     "shared_shift",
     "local_shift",
@@ -62,8 +66,8 @@ FIELDS = (
 WORD = {name: number for number, name in enumerate(FIELDS)}
 LOW, SPAN, MAP, FREE, SITE_WORDS = range(5)
 KEPT, WRITTEN, READ, TRACKED, STATE_WORDS = range(5)
-# What is known of an allocation's written bytes: all are, none is, or the address of a map of them
-# (one byte each), less the address of the allocation.
+# State of an allocation's bytes: ALL written, NONE written, or the address of a map with one byte
+# for each, minus the address of the allocation.
 ALL, NONE = 0, 1
 
 
@@ -87,13 +91,13 @@ class AllocationState(Words):
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """Granularity at which one kernel's memory is watched, and its requirements."""
+    """Granularity at which one kernel's memory is watched, and its kinds of access."""
 
-    global_: int  # granules of 1 << so many bytes
+    global_: int  # a granule has 1 << global_ bytes
     shared: int
     local: int
-    strong: bool  # it has atomics or volatile accesses
-    warps: bool  # ... barriers of a warp
+    strong: bool  # the kernel has atomics or volatile accesses
+    warps: bool  # the kernel has warp barriers
 
     def of(self, space: str) -> int:
         return {"global": self.global_, "shared": self.shared, "local": self.local}[space]
@@ -101,9 +105,10 @@ class Grain:
 
 @dataclass(slots=True)
 class Checked:
-    """Additions of a kernel's variant under ``check()`` to its code.
+    """Additional data of the variant of a kernel under ``check()``.
 
-    ``tracked`` has the starts of allocations that it was seen to load from and to store to.
+    ``tracked`` holds the start addresses of allocations that the kernel has both loaded from and
+    stored to.
     """
 
     grain: Grain
@@ -111,9 +116,9 @@ class Checked:
 
 
 class Rules:
-    """Rules for an access by ``code`` (one number, or one in each lane) in ``space``.
+    """Race rules for an access by ``code`` (one number, or one in each lane) in ``space``.
 
-    ``warp`` is the number of the lanes' warp, a word of 32 bits. ``together``: the one number may
+    ``warp`` is the number of the lanes' warp, a 32-bit word. With ``together``, the one code may
     stand for several lanes.
     """
 
@@ -128,7 +133,7 @@ class Rules:
     ):
         self.build, self.words, self.grain = words.build, words, grain
         self.together = together
-        self.far = space == "global"  # other blocks reach it too
+        self.far = space == "global"  # other blocks can access it too
         self.code, self.lanes = code, code.lanes
         self.warp = self._spread(warp)
         self.now, self.start, self.barrier = map(self._word, ("now", "start", "barrier"))
@@ -179,31 +184,31 @@ class Rules:
         return self.now | self.code
 
     def joined(self, record: Value) -> Value:
-        """Return the record of this access and of those before it that nothing orders."""
+        """Return the record that covers this access and earlier ones that nothing orders."""
         several = record.number(SEVERAL)
         if self.grain.warps:
             several = select(self._warp_of(record) == self.warp, self.warp + OF_WARP, several)
-        who = select(self._beside(record), several, self.code)  # of several too: the wider group
+        who = select(self._beside(record), several, self.code)  # the wider group of threads
         elsewhere = self._elsewhere(record, True)
         if elsewhere is not None:
             who = select(elsewhere, record.number(MANY), who)
         return self.now | who
 
     def holds(self, record: Value) -> Value:
-        """Return True if a record of several already covers this access."""
+        """Return True if a record of several threads already covers this access."""
         who = record & CODE
         holds = (record >= self.barrier) & (who == SEVERAL)
         return holds | ((record >= self.floor) & (who == MANY)) if self.far else holds
 
     def several(self) -> Value:
-        """Return the record of two lanes of this access at one place."""
+        """Return the record of two lanes of this access to one granule."""
         return self.now | (self.warp + OF_WARP if self.grain.warps else self.now.number(SEVERAL))
 
     def fresh(self, record: Value) -> Value:
-        """Return True if the record is of this launch; in shared memory, of this block."""
+        """Return True if the record is from this launch; in shared memory, from this block."""
         return record >= self.floor
 
 
 def lanes_of(part: int, width: int) -> list[int]:
-    """Return the lane of each of 32 granules, where each lane has ``width`` side by side."""
+    """Return the lane of each of 32 granules, if each lane has ``width`` contiguous ones."""
     return [(part * LANES + i) // width for i in range(LANES)]

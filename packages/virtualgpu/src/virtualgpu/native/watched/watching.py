@@ -1,9 +1,8 @@
-"""Native kernels under ``check()``: the calls at each access and each barrier.
+"""Code generator for native kernels under ``check()``: calls at each access and barrier.
 
-The kernel looks for what the checkers might find, not for their words. Where it suspects something
-it stops, its stores are taken back, and the interpreter runs the blocks, which tells who
-does what where. So what is reported is the interpreter's in any case; what it would not blame, and
-native code did, costs time alone.
+The kernel looks for anything that the checkers might find. If it suspects something, it stops, its
+stores are undone, and the interpreter runs the blocks and reports the threads and lines. So every
+report comes from the interpreter, and a false suspicion costs only time.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from virtualgpu.ptx import Immediate, Instruction
 from virtualgpu.ptx.opcodes import FENCES, waits_for_warp
 
 ORDERS = {"acquire", "release", "acq_rel", "sc"}
-# What lanes do beside memory that a second run, after the first was taken back, would do again.
+# Effects other than stores, which the second run after an undone one would repeat.
 ALOUD = {"vprintf", "malloc", "free"}
 
 
 def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
     """Return the granularity at which a kernel's memory is watched.
 
-    Raises Refused where order comes from more than barriers of whole blocks and warps.
+    Raises Refused if anything other than barriers of whole blocks and warps orders accesses.
     """
     if mixes_sizes(program):
         raise Refused("atomics of several sizes, under check()")
@@ -65,7 +64,7 @@ def grain_of(program: Program, steps: list[list[Step]]) -> Grain:
             raise Refused("order by acquire and release, under check()")
         strong |= site.strong
         if site.kind == "load":
-            continue  # granules that every store fills tell loads apart too
+            continue  # granules of the smallest store's size are small enough for loads
         for space in sizes if site.space == "generic" else (site.space,):
             sizes[space] = min(sizes[space], site.size)
     shifts = {space: size.bit_length() - 1 for space, size in sizes.items()}
@@ -77,11 +76,11 @@ def _demand(instruction: Instruction) -> None:
         raise Refused("order by fences, under check()")
     names = {getattr(operand, "name", "") for operand in instruction.operands}
     if instruction.opcode == "call" and names & ALOUD:
-        raise Refused("what cannot be taken back, under check()")
+        raise Refused("effects that cannot be undone, under check()")
     if waits_for_warp(instruction):
         mask = instruction.operands[-1]
         if not isinstance(mask, Immediate) or ~mask.value & 0xFFFF_FFFF:
-            raise Refused("lanes that name their companions, under check()")
+            raise Refused("warp operations for only some lanes, under check()")
 
 
 def _is_warp_barrier(instruction: Instruction) -> bool:
@@ -91,7 +90,7 @@ def _is_warp_barrier(instruction: Instruction) -> bool:
 class WatchEmitter:
     """Code generator for the watched accesses of one kernel.
 
-    ``stop(number, mask)`` gives the block to jump to where something may be wrong.
+    ``stop(number, mask)`` returns the block to jump to if something may be wrong.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class WatchEmitter:
             raise Refused("barriers of some threads, under check()")
 
     def _ask(self, number: int, mask: ir.Value, name: str, more: list[ir.Value]) -> None:
-        """Call a function; where it suspects something, leave the kernel."""
+        """Call a function, and leave the kernel if it suspects something."""
         answer = intrinsic(self.build, name, I64, [self.context.pointer, *more])
         self._leave_if(number, mask, answer)
 
@@ -130,27 +129,27 @@ class WatchEmitter:
         return Kind(site.kind, strong, site.size, site.space, self.grain)
 
     def _is_volatile_data(self, step: MemoryAccess) -> bool:
-        """Return True if the access counts as plain, for the race check to look at it closer."""
+        """Return True if the access counts as plain, so that the race detector examines it."""
         store = self.volatile.stores.get(id(step.instruction))
         if store is not None:
             return self.volatile.may_differ(store[0])
         return id(step.instruction) in self.volatile.data
 
     def line(self, step: MemoryAccess, number: int, first: ir.Value) -> None:
-        """Check a whole warp that reaches neighbouring elements from ``first`` on.
+        """Check an access of a full warp to neighbouring elements of one variable.
 
-        They lie in one variable.
+        The elements begin at ``first``.
         """
         if (kind := self._kind(step)) is not None:
             self._ask(number, EVERYONE, neighbours.line(kind), [I64(number), first])
 
     def same(self, step: MemoryAccess, number: int, mask: ir.Value, address: ir.Value) -> None:
-        """Check an access in which all lanes of ``mask`` reach one address."""
+        """Check an access in which all lanes of ``mask`` use one address."""
         if (kind := self._kind(step)) is not None:
             self._ask(number, mask, accesses.same(kind), [I64(number), address, mask])
 
     def has_rows(self, step: MemoryAccess) -> bool:
-        """Return True if rows of lanes are checked at once."""
+        """Return True if rows of lanes are checked together."""
         space, kind = step.site.space, self._kind(step)
         return (
             space in ("global", "shared")
@@ -159,7 +158,7 @@ class WatchEmitter:
         )
 
     def rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
-        """Check rows of eight lanes that reach neighbouring elements.
+        """Check rows of eight lanes that access neighbouring elements.
 
         They start at each of the addresses ``bases`` plus the offset of each access of ``run``.
         """
@@ -172,7 +171,7 @@ class WatchEmitter:
             self._rows(neighbours.rows(kind), number, bases, group[0], more)
 
     def same_rows(self, run: list[MemoryAccess], number: int, bases: list[ir.Value]) -> None:
-        """Check accesses whose every eight lanes reach one address, at each offset of ``run``."""
+        """Check accesses in which each eight lanes use one address, at each offset of ``run``."""
         kind, left = self._kind(run[0]), sorted({step.site.offset for step in run})
         assert kind is not None
         while left:
@@ -189,7 +188,7 @@ class WatchEmitter:
         self._ask(number, EVERYONE, name, [I64(number), *addresses, *more])
 
     def apart(self, step: MemoryAccess, number: int, mask: ir.Value) -> None:
-        """Check an access of lanes to the addresses that lie in the context."""
+        """Check an access of lanes to the addresses that are in the context."""
         if (kind := self._kind(step)) is not None:
             self._ask(
                 number,
@@ -201,7 +200,7 @@ class WatchEmitter:
     def _exact(
         self, comparison: Comparison, number: int, mask: ir.Value, registers: LoweredRegisters
     ) -> None:
-        """Compare an index with the exact one."""
+        """Compare an index with its exact value."""
         dtype = U64 if comparison.is_address else BOOL
         wrapped, exact = together(
             [registers.get(one, dtype) for one in (comparison.wrapped, comparison.exact)]
@@ -218,7 +217,7 @@ class WatchEmitter:
         return bits_of_mask(self.build, spread(predicate).node)
 
     def step(self, place: Place, step: Step, mask: ir.Value, registers: LoweredRegisters) -> None:
-        """Check an instruction that is no access."""
+        """Check an instruction that is not an access."""
         instruction, number = step.instruction, -1 - place.index
         if _is_warp_barrier(instruction):
             self._ask(number, mask, clock.warp_meets.symbol, [])
