@@ -125,7 +125,7 @@ def test_shared_memory(drv, module):
 
 def test_more_than_48_kib_of_shared_memory_must_be_asked_for(drv, module):
     reverse, x = module.get_function("reverse"), np.arange(4, dtype=np.int32)
-    with pytest.raises(drv.LogicError, match=r"invalid argument.*\n.*must be asked for"):
+    with pytest.raises(drv.LogicError, match=r"invalid argument.*\n.*Request more before"):
         reverse(drv.InOut(x), block=(4, 1, 1), shared=60_000)
     reverse.set_attribute(drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, 60_000)
     reverse(drv.InOut(x), block=(4, 1, 1), shared=60_000)

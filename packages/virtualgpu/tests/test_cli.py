@@ -221,14 +221,14 @@ def test_known_findings_are_accepted_from_a_file(race: Path, tmp_path: Path, cap
     assert cli.main(["run", "--error-exitcode", "77", "--accept", str(known), str(race)]) == 3
     said = capsys.readouterr().err
     assert "1 launch checked, 1 accepted, clean" in said
-    assert "other is accepted (never there) and was not found" in said
+    assert "other is accepted (never there) but was not found" in said
     known.write_text("race.py 8\n")
     with pytest.raises(SystemExit):
         cli.main(["run", "--accept", str(known), str(race)])
-    assert "'race.py 8' is not file.py:LINE: reason" in capsys.readouterr().err
+    assert "'race.py 8' does not have the form file.py:LINE: reason" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["run", "--accept", "race.py:8: the last thread wins", str(race)])
-    assert "there is no such file. It has one entry a line" in capsys.readouterr().err
+    assert "there is no such file. It needs lines such as" in capsys.readouterr().err
 
 
 def test_a_scripts_own_error_leaves_what_was_found_before(race: Path, tmp_path: Path, capsys):
@@ -274,4 +274,4 @@ def test_findings_are_written_for_other_programs(race: Path, tmp_path: Path, cap
     assert (suite.get("tests"), suite.get("failures"), len(suite[0])) == ("1", "0", 0)
     with pytest.raises(SystemExit):
         cli.main(["run", "--report", str(tmp_path / "told.txt"), str(race)])
-    assert "it ends in .json or .xml" in capsys.readouterr().err
+    assert "the file name must end in .json or .xml" in capsys.readouterr().err

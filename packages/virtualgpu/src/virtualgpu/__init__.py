@@ -1,4 +1,4 @@
-"""A GPU on the CPU: the PTX of CUDA kernels, run warp by warp and watched.
+"""Virtual GPU: executes the PTX of CUDA kernels on the CPU, warp by warp, under checkers.
 
 >>> import virtualgpu
 >>> virtualgpu.activate()              # numba.cuda now works without a GPU
@@ -6,8 +6,8 @@
 ...     kernel[blocks, threads](a, b)
 >>> report.ok, report.findings
 
-Kernels are compiled by the real compilers (NVVM, NVRTC); this package executes what they
-write. It names itself "Virtual GPU (CPU)" and never reports a time as if it were a GPU's.
+The real compilers (NVVM, NVRTC) compile the kernels, and this package executes the PTX that they
+generate. Its device is named "Virtual GPU (CPU)". It never reports a CPU time as a GPU time.
 """
 
 from __future__ import annotations
@@ -16,5 +16,6 @@ from virtualgpu.lazy_names import attach
 
 __version__ = "0.1.0"
 
-# The names of __init__.pyi: ``import virtualgpu`` alone costs a few milliseconds.
+# The names are listed in __init__.pyi and imported on first use, so that ``import virtualgpu``
+# alone takes a few milliseconds.
 __getattr__, __dir__, __all__ = attach(globals())

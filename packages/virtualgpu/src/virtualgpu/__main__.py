@@ -1,4 +1,4 @@
-"""``python -m virtualgpu``: the same as the command ``virtualgpu``."""
+"""Entry point of ``python -m virtualgpu``, which does the same as the command ``virtualgpu``."""
 
 import sys
 

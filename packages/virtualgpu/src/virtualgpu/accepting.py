@@ -1,8 +1,8 @@
-"""Findings that a project knows and accepts, each with its reason.
+"""Known findings that a project accepts, each with its reason.
 
-``gpu_stump.py:174: all threads store the same value`` accepts what is found at that line (of a race
-either line), ``my_kernel: …`` what is found in that kernel. Nothing else of the test is accepted,
-and the run says which entries were not needed.
+The entry ``gpu_stump.py:174: all threads store the same value`` accepts the findings at that line;
+for a race, either of its two lines counts. ``my_kernel: …`` accepts the findings in that kernel.
+All other findings are still reported, and the report names every entry that matched nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FORM = "file.py:LINE: reason, or kernel: reason"
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Accepted finding: a kernel, or a file and a line, and the reason.
+    """Accepted findings: those of a kernel, or those at a line of a file, with the reason.
 
-    The file is given by its name, or more of its path.
+    ``place`` is the kernel's name, the file's name, or the last parts of the file's path.
     """
 
     place: str
@@ -33,7 +33,7 @@ class Acceptance:
         return self.place if self.line is None else f"{self.place}:{self.line}"
 
     def covers(self, finding: Finding) -> bool:
-        """Return True if ``finding`` is at this place."""
+        """Return True if ``finding`` is in this kernel or at this line."""
         if self.line is None:
             return finding.kernel == self.place
         places = [(finding.filename, finding.line)]
@@ -49,9 +49,9 @@ class Acceptance:
 
 
 def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
-    """Return acceptances from their texts.
+    """Parse entries of the form ``file.py:LINE: reason`` or ``kernel: reason``.
 
-    Raises ValueError with a text that has another form.
+    Raises ValueError, with the entry as its message, if an entry has another form.
     """
     found = []
     for text in filter(None, map(str.strip, entries)):
@@ -70,7 +70,7 @@ def read(entries: Iterable[str]) -> tuple[Acceptance, ...]:
 def split(
     findings: Iterable[Finding], accepted: Iterable[Acceptance]
 ) -> tuple[list[Finding], dict[Acceptance, int]]:
-    """Split findings into those not accepted and a count of uses of each acceptance."""
+    """Return the findings not accepted, and the number of occurrences that each entry covers."""
     left: list[Finding] = []
     needed: dict[Acceptance, int] = {}
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Switching the virtual GPU on and off."""
+"""Activation and deactivation of the virtual GPU."""
 
 from __future__ import annotations
 
@@ -14,44 +14,47 @@ from virtualgpu.numba import numpy_names, simulator
 from virtualgpu.standins import finder
 from virtualgpu.successor import choice
 
-#: Compilers whose import means that there will be kernels.
+#: Compilers whose import shows that the program will launch kernels.
 COMPILERS = ("numba.cuda", "triton", "cuda.tile")
-#: Takes names from cuda.core when it is imported, so activation comes right before.
+#: Imports names from cuda.core while it is imported, so activation runs just before it.
 SUCCESSOR = "numba_cuda_mlir"
-#: Reaches kernels by the driver alone, which takes a tenth of what numba.cuda takes to import.
+#: Launches kernels through the driver only. Installing our driver takes a tenth of the time that
+#: importing numba.cuda takes.
 CUDA_CORE = "cuda.core"
 
 
 def activate(force: bool = False, standins: Collection[str] | None = None) -> bool:
-    """Run ``numba.cuda`` kernels on the virtual GPU where there is no GPU.
+    """Run ``numba.cuda`` kernels on the virtual GPU if there is no GPU.
 
-    ``numba.cuda`` is numba-cuda's or that of its successor numba-cuda-mlir
-    (:mod:`virtualgpu.successor.choice`). Where neither is installed, it cannot be imported, and all
-    else works.
+    ``numba.cuda`` may belong to numba-cuda or to its successor numba-cuda-mlir
+    (:mod:`virtualgpu.successor.choice`). If neither is installed, ``numba.cuda`` cannot be
+    imported, but everything else works.
 
-    ``cuda.core`` and whatever else calls ``libcuda.so.1`` find the virtual GPU's driver from then
-    on (:mod:`virtualgpu.driver`), unless there is a GPU, and so does PyTorch's ``device="cuda"``
-    (:mod:`virtualgpu.torch_device`).
+    If there is no GPU, ``cuda.core`` and all other libraries that load ``libcuda.so.1`` get the
+    virtual GPU's driver from then on (:mod:`virtualgpu.driver`), and PyTorch's ``device="cuda"``
+    works (:mod:`virtualgpu.torch_device`).
 
-    ``import cupy`` and its like find their stand-ins from then on, which are distributed apart
-    (gpustandins), and with them Awkward's CUDA backend runs its CPU kernels on the virtual GPU's
-    memory, unless there is a GPU. With and without one, kernels may iterate over Awkward Arrays
-    (:mod:`virtualgpu.awkward.kernels`). An error that ends the program is shown without the frames
-    of compiler and launch (:mod:`virtualgpu.tracebacks`). In a Jupyter kernel, scripts that it
-    starts find the same (:mod:`virtualgpu.scripts`), unless there is a GPU.
+    If there is no GPU, ``import cupy`` and similar imports find their stand-ins, which are a
+    separate distribution (gpustandins). With them, Awkward's CUDA backend runs its CPU kernels on
+    the virtual GPU's memory. With or without a GPU, kernels may iterate over Awkward Arrays
+    (:mod:`virtualgpu.awkward.kernels`). The traceback of an error that ends the program omits the
+    frames of the compiler and of the launch (:mod:`virtualgpu.tracebacks`). If there is no GPU and
+    this process is a Jupyter kernel, the scripts that it starts use the virtual GPU too
+    (:mod:`virtualgpu.scripts`).
 
     Parameters
     ----------
     force : bool
-        Also where there is a GPU.
+        Use the virtual GPU even if there is a GPU.
     standins : collection of str, optional
-        The packages that stand-ins answer for, of "cupy", "cupyx", "pycuda" and "cudf"; those
-        that they need come along. By default all of them; another name raises ValueError.
+        The packages to replace by stand-ins: any of "cupy", "cupyx", "pycuda" and "cudf". The
+        packages that they need are replaced too. By default all of them are replaced. Any other
+        name raises ValueError.
 
     Returns
     -------
     bool
-        Whether the virtual GPU is in use now.
+        True if the virtual GPU is in use now.
     """
     choice.take()
     numpy_names.lend()
@@ -85,9 +88,9 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
 
 
 def use_standins(names: Collection[str] | None = None) -> list[str]:
-    """Let ``import cupy`` and its like find their stand-ins, unless there is a GPU.
+    """Make ``import cupy`` and similar imports find their stand-ins, unless there is a GPU.
 
-    Only those of ``names``, or all.
+    ``names`` limits this to some packages.
 
     Returns the packages that were imported before and are now replaced in ``sys.modules``.
     """
@@ -100,15 +103,15 @@ def use_standins(names: Collection[str] | None = None) -> list[str]:
 def activate_later() -> list[str]:
     """Call :func:`use_standins` now, and :func:`activate` when numba.cuda or Triton is imported.
 
-    ``numba.cuda`` takes two seconds to import, and a program may not need it. ``cuda.core`` finds
-    the virtual GPU's driver once it is imported.
+    Importing ``numba.cuda`` takes two seconds, and a program may not need it. The virtual GPU's
+    driver is installed when ``cuda.core`` is imported.
     """
     replaced = use_standins()
     choice.take()
     numpy_names.lend()
     if not gpu_is_present():
         simulator.take_its_place()
-    for name in COMPILERS:  # a cell between here and there may ask for the simulator
+    for name in COMPILERS:  # a cell that runs before the import may enable the simulator
         after_import(name, _activate, None if gpu_is_present() else simulator.take_its_place)
     after_import(SUCCESSOR, _activate, _activate)
     if not gpu_is_present():
@@ -130,7 +133,7 @@ def _activate(compiler: ModuleType | None = None) -> None:
 
 
 def deactivate() -> None:
-    """Undo :func:`activate`; ``sys.modules`` no longer holds stand-ins."""
+    """Undo :func:`activate` and remove the stand-ins from ``sys.modules``."""
     import sys
 
     for name in (*COMPILERS, SUCCESSOR, CUDA_CORE):
@@ -153,7 +156,7 @@ def deactivate() -> None:
 
 
 def is_active() -> bool:
-    """Return True if ``numba.cuda`` talks to the virtual GPU (or another of our devices)."""
+    """Return True if ``numba.cuda`` uses the virtual GPU or another device of this package."""
     import sys
 
     frontends = map(sys.modules.get, ("virtualgpu.numba.hooks", "virtualgpu.successor.messages"))
@@ -161,9 +164,10 @@ def is_active() -> bool:
 
 
 def answers() -> bool:
-    """Return True if launches here come to the virtual GPU.
+    """Return True if launches in this process run on the virtual GPU.
 
-    Where there is no GPU, the stand-ins may be in place alone: ``numba.cuda`` is hooked when it is
-    imported, and until then :func:`is_active` says no although CuPy's kernels run here.
+    Without a GPU, the stand-ins may be installed before ``numba.cuda`` is imported and hooked.
+    Until then :func:`is_active` returns False, although CuPy kernels already run on the virtual
+    GPU.
     """
     return is_active() or finder.is_installed()

@@ -1,6 +1,6 @@
-"""Do something to a module right after it is imported, without importing it earlier.
+"""Callbacks that run right after a module is imported, without importing it earlier.
 
-Libraries that are adapted here take seconds to import, and a program may never use them.
+The libraries that this package adapts take seconds to import, and a program may never use them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Callback = Callable[[ModuleType], None]
 
 
 def after_import(name: str, callback: Callback, before: Callable[[], object] | None = None) -> None:
-    """Call ``callback(module)`` once the module ``name`` is imported: now, if it is already.
+    """Call ``callback(module)`` once the module ``name`` is imported, or now if it already is.
 
-    ``before()`` is called right before the module's own code runs. A second call for the same name
-    replaces the first as long as the module is not imported.
+    ``before()`` runs right before the module's own code. A second call for the same name replaces
+    the first if the module is not imported yet.
     """
     if (module := sys.modules.get(name)) is not None:
         callback(module)
@@ -31,19 +31,19 @@ def after_import(name: str, callback: Callback, before: Callable[[], object] | N
 
 
 def forget(name: str) -> None:
-    """Remove the module ``name`` from those awaited; the hook goes with the last one."""
+    """Stop waiting for the module ``name``; without awaited modules the import hook is removed."""
     _AfterImport.callbacks.pop(name, None)
     if not _AfterImport.callbacks:
         sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _AfterImport)]
 
 
 class _AfterImport(MetaPathFinder):
-    """Finds the awaited modules as the others would, and calls back once they are loaded.
+    """Finder that locates awaited modules with the other finders and calls back after loading.
 
-    First on ``sys.meta_path``, because numba-cuda puts a finder of its own there.
+    It is first on ``sys.meta_path``, because numba-cuda inserts its own finder there.
     """
 
-    callbacks: dict[  # one list for the process
+    callbacks: dict[  # one dictionary for the process
         str, tuple[Callback, Callable[[], object] | None]
     ] = {}  # noqa: RUF012
 
@@ -54,7 +54,7 @@ class _AfterImport(MetaPathFinder):
         asking = self._asking.__dict__.setdefault("names", set())
         if name not in self.callbacks or name in asking:
             return None
-        asking.add(name)  # or this would be asked again while the others are
+        asking.add(name)  # avoids recursion, because the search below asks this finder too
         try:
             spec = importlib.util.find_spec(name)
         finally:
@@ -65,10 +65,10 @@ class _AfterImport(MetaPathFinder):
 
 
 class _CallingLoader(Loader):
-    """Loads as the wrapped loader does, then calls back; all else is the wrapped loader's.
+    """Loader that loads with the wrapped loader and then calls back.
 
-    Who finds a module need not load it (`importlib.util.find_spec` asks whether it is installed):
-    it is awaited until it is loaded.
+    Finding a module does not mean loading it (`importlib.util.find_spec` only tests whether it is
+    installed), so the callback waits until the module is loaded.
     """
 
     def __init__(self, name: str, wrapped: Loader):
@@ -82,7 +82,7 @@ class _CallingLoader(Loader):
 
     def exec_module(self, module) -> None:
         module.__spec__.loader = module.__loader__ = self._wrapped
-        # By the name that was asked for: cuda.core gives its module another one.
+        # Use the imported name, because cuda.core gives its module a different one.
         _, before = _AfterImport.callbacks.get(self._name, (None, None))
         if before is not None:
             before()

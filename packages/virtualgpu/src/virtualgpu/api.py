@@ -1,10 +1,11 @@
-"""Public interface for programs built upon the virtual GPU.
+"""Public interface for programs that are built on the virtual GPU.
 
-It has what they import beside :mod:`virtualgpu` itself, its errors, findings, sources and
-processors: observers, devices, arguments of kernels, compilers.
+It contains the names that such programs need in addition to :mod:`virtualgpu` itself and its
+modules ``errors``, ``findings``, ``sources`` and ``processors``: observers, devices, kernel
+arguments and compilers.
 
-A notebook needs none of it. The modules behind these names may be moved and renamed; the names stay
-within a minor version. The list is ``api.pyi``.
+A notebook needs none of them. The modules that define these names may be moved and renamed, but
+the names stay the same within a minor version. ``api.pyi`` lists them.
 """
 
 from __future__ import annotations

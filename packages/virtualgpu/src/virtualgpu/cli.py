@@ -1,15 +1,15 @@
-"""The command ``virtualgpu``: run a script under all checkers, read its PTX, look at the machine.
+"""Command ``virtualgpu``: run a script under all checkers, print its PTX, test the machine.
 
-Its verbs:
+Its subcommands:
 
     virtualgpu run script.py ARGUMENTS…    exit status 1 if a kernel has a fault, else the script's
-    virtualgpu run --streams script.py     missing synchronisation between streams is a fault too
-    virtualgpu run --seed 3 script.py      threads in the random order number 3
-    virtualgpu run -m package ARGUMENTS…   a module, as python -m runs it
-    virtualgpu run --report out.xml …      the findings for CI too: JUnit, or JSON for out.json
-    virtualgpu ptx script.py ARGUMENTS…    the PTX of each kernel that the script launches
-    virtualgpu doctor                      compilers, versions, a first kernel
-    virtualgpu cache [clear]               where compiled code is kept, and how much; remove it
+    virtualgpu run --streams script.py     also report missing synchronisation between streams
+    virtualgpu run --seed 3 script.py      run the threads in random order number 3
+    virtualgpu run -m package ARGUMENTS…   run a module, as python -m does
+    virtualgpu run --report out.xml …      also write the findings for CI (JUnit, or JSON: out.json)
+    virtualgpu ptx script.py ARGUMENTS…    print the PTX of each kernel that the script launches
+    virtualgpu doctor                      print compilers and versions, and run a first kernel
+    virtualgpu cache [clear]               print the folder and size of compiled code, or clear it
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from virtualgpu.compilers import cache
 from virtualgpu.standins.finder import NAMES, chosen
 from virtualgpu.successor import choice
 
-#: What the machine rests on, and what of it is imported; the doctor tells their versions.
+#: Distributions whose versions the doctor prints, each with the module that it provides.
 PACKAGES = {
     "virtualgpu": "virtualgpu",
     "numpy": "numpy",
@@ -46,14 +46,14 @@ LIBRARIES = ("nvvm", "nvrtc", "cudart")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one verb; the exit status. Ends with status 2 for a command that it does not know."""
+    """Run one subcommand and return its exit status; an unknown one exits with status 2."""
     parser = argparse.ArgumentParser(
         prog="virtualgpu", description="CUDA kernels on a GPU made of software."
     )
     parser.add_argument("--version", action="version", version=virtualgpu.__version__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name, text in (
-        ("run", "run a Python script on the virtual GPU, every launch checked"),
+        ("run", "run a Python script on the virtual GPU and check every launch"),
         ("ptx", "run a script and print the PTX of the kernels that it launches"),
     ):
         verb = verbs.add_parser(name, help=text, description=text)
@@ -62,53 +62,52 @@ def main(arguments: list[str] | None = None) -> int:
                 "--streams",
                 action="store_true",
                 help="also find missing "
-                "synchronisation between streams, and of the host with a stream",
+                "synchronisation between streams, and between a stream and the host",
             )
             verb.add_argument(
                 "--seed",
                 type=seed,
                 metavar="N",
-                help="run threads in the random "
-                "order number N; a fault may show in one order of several",
+                help="run threads in random order number N; some faults show only in some orders",
             )
             verb.add_argument(
                 "--standins",
                 type=names,
                 metavar="NAMES",
-                help="which packages are "
-                "replaced by stand-ins, with commas between (by default all of "
-                f'{", ".join(NAMES)}; none: "")',
+                help="packages to "
+                "replace by stand-ins, separated by commas (by default all of "
+                f'{", ".join(NAMES)}; "" for none)',
             )
             verb.add_argument(
                 "--accept",
                 type=Path,
                 metavar="FILE",
-                help="findings that are known, one a line: "
+                help="file of known findings to accept, one per line: "
                 f"{accepting.FORM}; a line that begins with # is a comment",
             )
             verb.add_argument(
                 "--report",
                 type=Path,
                 metavar="FILE",
-                help="also write the findings into FILE: JSON (.json) or JUnit (.xml)",
+                help="also write the findings to FILE, as JSON (.json) or JUnit (.xml)",
             )
             verb.add_argument(
                 "--error-exitcode",
                 type=exit_status,
                 metavar="N",
-                help="the exit status where something was found, to tell it from the script's own "
-                "(by default 1, or the script's where that is not 0)",
+                help="exit status if something was found, to distinguish it from the script's own "
+                "(by default 1, or the script's if that is not 0)",
             )
             verb.add_argument(
                 "-m",
                 dest="module",
                 action="store_true",
-                help="what follows is a module or package, as for python -m",
+                help="run a module or package, as python -m does",
             )
-        verb.add_argument("script", help="a file; with -m a module")
-        verb.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
-    verbs.add_parser("doctor", help="look at compilers and versions, and launch a first kernel")
-    verb = verbs.add_parser("cache", help="say where compiled code is kept, or remove it")
+        verb.add_argument("script", help="a file, or with -m a module")
+        verb.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    verbs.add_parser("doctor", help="print compilers and versions, and run a first kernel")
+    verb = verbs.add_parser("cache", help="print the folder of compiled code, or clear it")
     verb.add_argument("action", nargs="?", choices=["clear"])
     given = parser.parse_args(arguments)
     if given.verb == "doctor":
@@ -123,13 +122,14 @@ def main(arguments: list[str] | None = None) -> int:
         with command_line(given.script, given.arguments):
             return print_ptx(Path(given.script))
     if given.report and given.report.suffix not in report_files.SUFFIXES:
-        parser.error(f"--report {given.report}: it ends in {' or '.join(report_files.SUFFIXES)}")
+        suffixes = " or ".join(report_files.SUFFIXES)
+        parser.error(f"--report {given.report}: the file name must end in {suffixes}")
     try:
         accepted = known_findings(given.accept)
     except (OSError, ValueError) as error:
         parser.error(f"--accept {given.accept}: {error}")
     if given.report:
-        given.report = given.report.absolute()  # the script may go to another folder
+        given.report = given.report.absolute()  # the script may change the working directory
     with command_line(given.script, given.arguments, module):
         return run(
             given.script,
@@ -154,14 +154,14 @@ def run(
     report_file: Path | None = None,
     found: int | None = None,
 ) -> int:
-    """Run ``script`` under the checkers and print what they found; the exit status.
+    """Run ``script`` under the checkers, print their findings and return the exit status.
 
-    ``found`` where a checker found something that is not ``accepted``, or an error of the virtual
-    GPU left the script; without ``found``, a script that ends by ``sys.exit`` keeps its own status
-    unless that is 0, and it is 1 then. What was found before another error of the script is
-    reported too. ``streams``: that of
-    :func:`virtualgpu.check`; ``seed``: that of :func:`virtualgpu.schedule`; ``standins``: those of
-    :func:`virtualgpu.activate`; ``module``: ``script`` is a module's name.
+    If a checker finds something that is not ``accepted``, or if an error of the virtual GPU stops
+    the script, the status is ``found``. If ``found`` is None, it is the status that the script
+    passes to ``sys.exit``, or 1 if that is 0. If any other error stops the script, the findings
+    before it are still reported. ``streams`` is the parameter of :func:`virtualgpu.check`,
+    ``seed`` that of :func:`virtualgpu.schedule`, and ``standins`` that of
+    :func:`virtualgpu.activate`. With ``module``, ``script`` is the name of a module.
     """
     virtualgpu.activate(force=True, standins=standins)
     folder = Path.cwd()
@@ -180,14 +180,15 @@ def run(
         except virtualgpu.VirtualGPUError as error:
             stopped = True
             if not any(error.message in finding.message for finding in report.findings):
-                # Refused before it ran: PTX that is not valid, a block that is too large.
+                # The launch was refused before it ran, for example invalid PTX or a block that is
+                # too large.
                 sys.excepthook(type(error), error, error.__traceback__)
-        except Exception as error:  # the script's own, or that of a library that ran a kernel
+        except Exception as error:  # raised by the script or by a library that ran a kernel
             status = 1
             sys.excepthook(type(error), error, error.__traceback__)
     report.findings, needed = accepting.split(report.findings, accepted)
     report.notes += [
-        f"{one} is accepted ({one.reason}) and was not found: take that out"
+        f"{one} is accepted ({one.reason}) but was not found: remove that entry"
         for one in accepted
         if one not in needed
     ]
@@ -207,16 +208,16 @@ def run(
 
 
 def known_findings(path: Path | None) -> tuple[accepting.Acceptance, ...]:
-    """Read the findings that a file accepts; none without one. Raises OSError, ValueError."""
+    """Read the accepted findings from a file, if there is one. Raises OSError and ValueError."""
     if path is None:
         return ()
     if not path.is_file():
-        raise FileNotFoundError(f"there is no such file. It has one entry a line, {accepting.FORM}")
+        raise FileNotFoundError(f"there is no such file. It needs lines such as {accepting.FORM}")
     lines = path.read_text(encoding="utf-8").splitlines()
     try:
         return accepting.read(line for line in lines if not line.lstrip().startswith("#"))
     except ValueError as error:
-        raise ValueError(f"{str(error)!r} is not {accepting.FORM}") from None
+        raise ValueError(f"{str(error)!r} does not have the form {accepting.FORM}") from None
 
 
 def exit_status(text: str) -> int:
@@ -228,7 +229,7 @@ def exit_status(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """Parse a whole number from 0. Raises ValueError."""
+    """Parse an integer that is at least 0. Raises ValueError."""
     number = int(text)
     if number < 0:
         raise ValueError(text)
@@ -236,7 +237,7 @@ def seed(text: str) -> int:
 
 
 def names(text: str) -> list[str]:
-    """Parse packages that have a stand-in, separated by commas. Raises ArgumentTypeError."""
+    """Parse a comma-separated list of packages with stand-ins. Raises ArgumentTypeError."""
     try:
         return chosen(filter(None, re.split(r"[\s,]+", text)))
     except ValueError as error:
@@ -244,7 +245,7 @@ def names(text: str) -> list[str]:
 
 
 def print_ptx(script: Path) -> int:
-    """Run ``script`` and print each PTX text that it loads, with the source beside; 0."""
+    """Run ``script``, print each PTX module that it loads with its source lines, and return 0."""
     from virtualgpu import devices
 
     class Listening(devices.VirtualDevice):
@@ -260,7 +261,7 @@ def print_ptx(script: Path) -> int:
 
 
 def annotated(ptx: str) -> str:
-    """Return PTX whose ``.loc`` directives are comments: the file's name, the line and its text."""
+    """Return PTX with each ``.loc`` directive replaced by a comment that has the source line."""
     files = dict(re.findall(r'(?m)^\s*\.file\s+(\d+)\s+"([^"]*)"', ptx))
 
     def comment(found: re.Match) -> str:
@@ -271,10 +272,10 @@ def annotated(ptx: str) -> str:
 
 
 def _beside_the_installed(module: str) -> str:
-    """Return a note on a package that was not installed: it may lie on ``PYTHONPATH``."""
+    """Return a note about a package that is not installed but may be on ``PYTHONPATH``."""
     try:
         found = importlib.util.find_spec(module)
-    except ModuleNotFoundError:  # of a package around it
+    except ModuleNotFoundError:  # a package around the module is missing
         found = None
     if found is None:
         return "not installed"
@@ -283,7 +284,7 @@ def _beside_the_installed(module: str) -> str:
 
 
 def doctor() -> int:
-    """Print versions, where the compilers are, and whether a kernel runs; 0 if one does."""
+    """Print versions and compiler paths and run a kernel; return 0 if its result is right."""
     for name, module in PACKAGES.items():
         try:
             print(f"{name} {importlib.metadata.version(name)}")
@@ -299,7 +300,7 @@ def doctor() -> int:
     try:
         virtualgpu.activate(force=True)
         right = first_kernel()
-    except Exception as error:  # whatever is broken is what the doctor is asked for
+    except Exception as error:  # the doctor reports every kind of failure
         print(f"a first kernel: {type(error).__name__}: {error}")
         return 1
     print("a first kernel: right" if right else "a first kernel: ran, and gave a wrong answer")
@@ -307,10 +308,10 @@ def doctor() -> int:
 
 
 def kept_code(clear: bool) -> int:
-    """Print the folder of stored machine code and its size; return 0."""
+    """Print the folder and size of the cached machine code, or clear it; return 0."""
     place = cache.folder()
     if place is None:
-        print("no cache: VIRTUALGPU_CACHE=0, or a user without a home")
+        print("no cache: VIRTUALGPU_CACHE is 0, or the user has no home directory")
         return 0
     if clear:
         count, nbytes = cache.clear()
@@ -320,12 +321,15 @@ def kept_code(clear: bool) -> int:
     said = f"{place}: {count} file{'' if count == 1 else 's'}, {nbytes / 1e6:.1f} MB"
     print(f"{said}, removed" if clear else f"{said} of at most {cache.LIMIT / 1e6:.0f} MB")
     if place.exists() and not cache.is_private(place):
-        print(f"not used: it is another user's, or others can write it. Fix it: chmod 700 {place}")
+        print(
+            "not used: the folder belongs to another user, or other users can write to it. "
+            f"Fix it: chmod 700 {place}"
+        )
     return 0
 
 
 def first_kernel() -> bool:
-    """Return True if 100 sums on the device at hand come out right."""
+    """Return True if a kernel that adds 1 to each of 100 numbers gives the right result."""
     import numpy as np
 
     values = np.arange(100, dtype=np.float32)
@@ -345,7 +349,7 @@ def first_kernel() -> bool:
             values[i] += 1
 
     with warnings.catch_warnings(action="ignore"):
-        add_one[4, 32](values)  # slow (a small grid, a host array), and meant so
+        add_one[4, 32](values)  # slow on purpose (a small grid, a host array)
     return bool((values == np.arange(1, 101)).all())
 
 

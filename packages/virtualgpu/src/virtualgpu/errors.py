@@ -1,7 +1,7 @@
 """Errors of the virtual GPU, each with a message that teaches.
 
-Every error names what happened, where (kernel, source line, block, thread) and what to do
-next. All derive from :class:`VirtualGPUError`, so one ``except`` catches them.
+Each error says what happened, where (kernel, source line, block, thread) and what to do next. All
+of them derive from :class:`VirtualGPUError`, so one ``except`` catches them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from virtualgpu.languages import triton_files
 
 
 class Index(tuple[int, int, int]):
-    """Index ``(x, y, z)`` of a block or a thread, written as its launch counts them.
+    """Index ``(x, y, z)`` of a block or a thread, printed with the dimensions of its launch.
 
-    It is ``5`` in one dimension, ``(5, 1)`` in two. ``size`` is that of the grid or the block;
-    where it is not known, all three are written.
+    It prints as ``5`` in one dimension and as ``(5, 1)`` in two. ``size`` is the size of the grid
+    or of the block. If the size is unknown, all three components are printed.
     """
 
     size: tuple[int, int, int]
@@ -39,11 +39,11 @@ class Index(tuple[int, int, int]):
 class Location:
     """Location of a thread: kernel, source line, block and thread index.
 
-    ``filename`` and ``line`` are those of the kernel's own source (a notebook cell, a file);
-    ``block`` and ``thread`` are ``(x, y, z)`` as ``cuda.blockIdx`` and ``cuda.threadIdx``
-    give them, or None where the fault belongs to no single thread. ``kernel`` is empty where the
-    host did it. ``callers`` are file and line of the calls that the compiler inlined the line at,
-    the innermost first.
+    ``filename`` and ``line`` refer to the kernel's source (a notebook cell or a file). ``block``
+    and ``thread`` are ``(x, y, z)`` as in ``cuda.blockIdx`` and ``cuda.threadIdx``, or None if the
+    fault belongs to no single thread. ``kernel`` is empty if the host caused the fault.
+    ``callers`` are the file and line of each call at which the compiler inlined the line,
+    innermost first.
     """
 
     kernel: str
@@ -71,9 +71,9 @@ class Location:
         return ", ".join(filter(None, (self.kernel and f"kernel {self.kernel}", place)))
 
     def place(self) -> str:
-        """Return the line, the thread and, on its own line, the code; without the kernel's name."""
+        """Return the line, the thread and, on its own line, the code, without the kernel's name."""
         parts = [f"{sources.name(self.filename)} line {self.line}"] if self.line else []
-        if self.filename in triton_files:  # whose threads are the compiler's
+        if self.filename in triton_files:  # Triton's compiler chooses the threads
             parts += [] if self.block is None else [f"program {self.block}"]
         elif self.thread is not None:
             parts.append(f"thread {self.thread} of block {self.block}")
@@ -90,7 +90,7 @@ class Location:
 
 
 class VirtualGPUError(Exception):
-    """Base of every error that the virtual GPU raises by itself."""
+    """Base class of the virtual GPU's errors."""
 
     def __init__(self, message: str, location: Location | None = None):
         self.message = message
@@ -104,15 +104,15 @@ class VirtualGPUError(Exception):
 
 
 class PTXSyntaxError(VirtualGPUError):
-    """The PTX text cannot be parsed; the message quotes the line."""
+    """PTX text that cannot be parsed; the message quotes the line."""
 
 
 class UnsupportedInstruction(VirtualGPUError, NotImplementedError):
-    """A PTX instruction (or a modifier of one) that the machine does not have."""
+    """PTX instruction, or modifier of one, that the virtual GPU does not support."""
 
 
 class BytecodeError(VirtualGPUError):
-    """Tile IR bytecode that is damaged, or whose types do not fit; ``offset`` says where."""
+    """Tile IR bytecode that is damaged or badly typed; ``offset`` is the position of the fault."""
 
     def __init__(self, message: str, location: Location | None = None, *, offset: int = 0):
         self.offset = offset
@@ -120,21 +120,21 @@ class BytecodeError(VirtualGPUError):
 
 
 class LinkError(VirtualGPUError):
-    """A symbol that no loaded PTX defines, or that two define differently."""
+    """Symbol that no loaded PTX defines, or that two PTX modules define differently."""
 
 
 class LaunchError(VirtualGPUError, ValueError):
-    """A launch that no device of this compute capability would accept."""
+    """Launch that no device of this compute capability would accept."""
 
 
 class OutOfMemory(VirtualGPUError, MemoryError):
-    """More device memory was asked for than the virtual device has."""
+    """Allocation of more memory than the virtual device has left."""
 
 
 class MemoryAccessError(VirtualGPUError):
-    """A load, store or atomic outside every live allocation.
+    """Load, store or atomic outside every live allocation.
 
-    ``address`` is the device address, ``space`` one of global, shared, local, const, param.
+    ``address`` is the device address. ``space`` is global, shared, local, const or param.
     """
 
     def __init__(self, message, location=None, *, address: int = 0, space: str = "global"):
@@ -144,38 +144,38 @@ class MemoryAccessError(VirtualGPUError):
 
 
 class MisalignedAddressError(MemoryAccessError):
-    """An access whose address is not a multiple of its size (PTX ISA, "Alignment")."""
+    """Access whose address is not a multiple of its size (PTX ISA, "Alignment")."""
 
 
 class DeadlockError(VirtualGPUError):
-    """Every live thread waits at a barrier that can never be complete."""
+    """Deadlock in which every live thread waits at a barrier that can never complete."""
 
 
 class BarrierError(VirtualGPUError):
-    """Barrier of a cluster or in shared memory (``mbarrier``) misused.
+    """Misuse of a cluster barrier or of a barrier in shared memory (``mbarrier``).
 
-    Also raised for a copy that arrives there, and for an instruction of whole warps that a part of
-    a warp runs.
+    It is also raised for a copy that arrives at such a barrier, and for an instruction of whole
+    warps that only part of a warp executes.
     """
 
 
 class BudgetExceeded(VirtualGPUError):
-    """The kernel ran past its budget of instructions or processor time."""
+    """Kernel that used up its budget of instructions or processor time."""
 
 
 class EndlessError(DeadlockError, BudgetExceeded):
-    """The kernel can never end.
+    """Kernel that can never end.
 
-    A loop changes nothing that decides whether it goes on, or every live thread waits for what none
-    of them will do.
+    Either a loop changes nothing that its exit condition depends on, or every live thread waits
+    for something that none of them will do.
     """
 
 
 class TrapError(VirtualGPUError):
-    """The kernel executed ``trap`` (an ``assert`` that failed in CUDA C++, for one)."""
+    """Execution of ``trap``, for example by a failed ``assert`` in CUDA C++."""
 
 
-# Users know them from here: `except virtualgpu.MemoryAccessError`, and tracebacks say so.
+# Users write `except virtualgpu.MemoryAccessError`, so tracebacks must show that name too.
 for _error in [*globals().values()]:
     if isinstance(_error, type) and issubclass(_error, VirtualGPUError):
         _error.__module__ = "virtualgpu"

@@ -26,30 +26,29 @@ class Finding:
     ----------
     kind : str
         ``race``, ``barrier``, ``uninitialised``, ``memory`` (bad address), ``overflow`` (an
-        index that wrapped at 32 bits), ``deadlock``, ``stream``
-        (missing synchronisation of streams or the host: the second line is in ``other``),
-        ``arguments`` (not what the kernel declares), or ``other`` (any other error that stopped
-        the launch).
+        index that wrapped at 32 bits), ``deadlock``, ``stream`` (missing synchronisation between
+        streams or with the host; ``other`` has the second line), ``arguments`` (they do not match
+        the kernel's parameters), or ``other`` (any other error that stopped the launch).
     message : str
-        What happened and what to do, for a person.
+        Description of the fault, and advice.
     kernel : str
     filename : str or None
     line : int or None
-        In the kernel's own source.
+        Line of the kernel's source.
     block, thread : Index or None
-        Tuples (x, y, z), written as the launch counts them.
+        Tuples (x, y, z), printed with the dimensions of the launch.
     other : Location or None
-        The other party: of a race the other access.
+        The second place of the fault, for example the other access of a race.
     count : int
-        How often it happened; this is the first time.
+        Number of occurrences; the other fields describe the first one.
     launch : int
         Number of the first launch within the report in which it happened, from 1.
     launches : set of int
         Numbers of all launches within the report in which it happened.
     callers : tuple of (str, int)
-        File and line of the calls that ``line`` was inlined at, the innermost first.
+        File and line of the calls at which ``line`` was inlined, innermost first.
     advice : str
-        The end of ``message`` that says what to do, where it is kept apart.
+        The last part of ``message``, which says what to do, if it is known separately.
     """
 
     kind: str
@@ -73,8 +72,8 @@ class Finding:
     def place(self) -> tuple:
         """Return a key that is equal for the same fault in several launches.
 
-        It has kind, kernel, lines, and the message without its numbers (which thread, which
-        element).
+        The key consists of the kind, the kernel, the lines, and the message without its numbers
+        (such as the thread or the element).
         """
         other = (self.other.filename, self.other.line) if self.other else ()
         return (
@@ -104,7 +103,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """Findings in the order found; one that earlier launches had at its place is counted there."""
+    """List of findings in the order found; repeats are counted in the first finding of a fault."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,15 +135,15 @@ class Findings(list[Finding]):
 class Report:
     """Findings of all launches inside a ``with virtualgpu.check()``.
 
-    They are in the order found, each place of a fault once.
+    They are in the order found, with one entry for each fault.
 
     Attributes
     ----------
     findings : list of Finding
     launches : int
-        Kernels that were watched.
+        Number of launches that were checked.
     notes : list of str
-        What was not looked at, and why.
+        Parts that were not checked, with the reason.
     """
 
     findings: list[Finding] = field(default_factory=Findings)
@@ -174,12 +173,12 @@ class Report:
         return "\n".join([head, *lines, *self.notes])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Show the report's words, not its fields, where a notebook cell ends with it."""
+        """Print the report's text, not its fields, if it is the last value of a notebook cell."""
         printer.text(str(self))
 
 
 def from_error(error: VirtualGPUError, kernel: str, launch: int) -> Finding:
-    """Return an error that stopped a launch as a finding."""
+    """Return a finding for an error that stopped a launch."""
     from virtualgpu.errors import BarrierError, DeadlockError, MemoryAccessError
 
     kind = "other"

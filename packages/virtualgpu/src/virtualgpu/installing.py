@@ -1,24 +1,24 @@
-"""Commands that install our packages: by their address, until the package index has the names."""
+"""Install commands for this project's packages, from the repository until they are on PyPI."""
 
 from __future__ import annotations
 
-#: On the day of the release this becomes True, and `make build` changes READMEs and pages.
+#: Set this to True on the day of the release; `make build` then changes READMEs and pages.
 ON_THE_INDEX = False
 REPOSITORY = "https://github.com/gpu-course/gpu-course"
-#: What of ours a package needs before it, which pip would look for by name. gpucourse takes its own
-#: from where it lies itself (hatch_build.py).
+#: Our packages that a package needs and that pip would look for on PyPI, so they are installed
+#: first. gpucourse takes its own from the source tree that it is in (hatch_build.py).
 _NEEDS = {"gpustandins": ("virtualgpu",)}
-#: Extras of virtualgpu that stand-ins are made of, and the extra of theirs.
+#: virtualgpu's extras that install stand-ins, each with the matching extra of gpustandins.
 _STANDINS = {"cupy": "", "pycuda": "", "cudf": "[cudf]", "scipy": "[scipy]"}
 
 
 def pip_install(package: str) -> str:
-    """Return the command for a package of ours, with or without an extra: ``virtualgpu[tile]``."""
+    """Return the install command for one of our packages, such as ``virtualgpu[tile]``."""
     return "pip install " + " ".join(f'"{one}"' for one in requirements(package))
 
 
 def requirements(package: str) -> list[str]:
-    """Return pip's requirements for ``package``, each after those that it needs."""
+    """Return pip's requirements for ``package``, dependencies first."""
     if ON_THE_INDEX:
         return [package]
     name, _, extra = package.rstrip("]").partition("[")

@@ -1,32 +1,33 @@
-"""Terms of the language in which a kernel was written: Numba CUDA, CUDA C++ or Triton."""
+"""Terms for messages in each kernel language: Numba CUDA, CUDA C++ and Triton."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-CPP_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cpp", "default_program")  # cuda.core names it so
+CPP_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cpp", "default_program")  # cuda.core's name
 
 
 @dataclass(frozen=True)
 class Language:
-    """Names for messages.
+    """Terms of one language for messages.
 
     Attributes
     ----------
     barrier, warp_barrier, fence : str
-        What orders the threads of a block, those of a warp, and a thread's own accesses.
+        The constructs that order the threads of a block, the threads of a warp, and the accesses
+        of one thread.
     atomic : str
-        What reads, computes and writes back in one step.
+        An operation that reads, computes and writes back in one step.
     decisive : str
-        What reads, compares and writes back in one step.
+        An operation that reads, compares and writes back in one step.
     shared, local : str
-        Where the size of a shared or local array is given.
+        The place where the size of a shared or local array is given.
     fresh : str
-        What is to be known of global memory that was never written.
+        Advice about global memory that was never written.
     guard : str
-        What keeps an index inside its array.
+        Advice for keeping an index inside its array.
     wide : str
-        A number ``{}`` as one of 64 bits.
+        An expression that makes the number ``{}`` a 64-bit number.
     """
 
     barrier: str
@@ -49,7 +50,7 @@ NUMBA = Language(
     decisive="cuda.atomic.max (or min, or compare_and_swap)",
     shared="given to cuda.shared.array",
     local="given to cuda.local.array",
-    fresh="cuda.device_array gives memory as it is; fill the array before the launch "
+    fresh="cuda.device_array returns uninitialised memory; fill the array before the launch "
     "(cuda.to_device(np.zeros(...)))",
     guard="guard the index (if i < array.size) or launch fewer threads",
     wide="np.int64({})",
@@ -62,8 +63,8 @@ CPP = Language(
     decisive="atomicMax (or atomicMin, or atomicCAS)",
     shared="in its __shared__ declaration",
     local="in its declaration",
-    fresh="memory comes as it is (cupy.empty, gpuarray.empty, cudaMalloc); fill it before the "
-    "launch (cupy.zeros, a copy from the host)",
+    fresh="cupy.empty, gpuarray.empty and cudaMalloc return uninitialised memory; fill it before "
+    "the launch (cupy.zeros, a copy from the host)",
     guard="guard the index (if (i < n)) or launch fewer threads",
     wide="(size_t){}",
 )
@@ -75,16 +76,16 @@ TRITON = Language(
     decisive="tl.atomic_max (or min, or atomic_cas)",
     shared="that Triton's compiler chose",
     local="that Triton's compiler chose",
-    fresh="memory comes as it is (cupy.empty); fill it before the launch (cupy.zeros, a copy from "
-    "the host)",
+    fresh="cupy.empty returns uninitialised memory; fill it before the launch (cupy.zeros, a copy "
+    "from the host)",
     guard="give tl.load and tl.store a mask (mask=offsets < n), or launch fewer programs",
     wide="{}.to(tl.int64)",
 )
-triton_files: set[str] = set()  # from which kernels were loaded
+triton_files: set[str] = set()  # source files of the Triton kernels that were loaded
 
 
 def language_of(source) -> Language:
-    """Return the language of a :class:`~virtualgpu.ptx.module.SourceLine`; Numba without one."""
+    """Return the language of a :class:`~virtualgpu.ptx.module.SourceLine`; Numba for None."""
     if source is None:
         return NUMBA
     if source.filename in triton_files:

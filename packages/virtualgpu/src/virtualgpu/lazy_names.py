@@ -1,6 +1,6 @@
 """Lazy names of a module, imported on first use.
 
-The list is the module's stub (``.pyi``), which type checkers read as well: so it stands once
+The module's stub (``.pyi``) lists the names. Type checkers read it too, so there is only one list
 (SPEC 1 of Scientific Python, "lazy loading of submodules and functions").
 """
 
@@ -18,9 +18,9 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the module with these ``globals()``.
 
-    Its stub may say ``from PART import NAME as NAME``, or ``import PART as _PART`` and
-    ``OTHER = _PART.NAME`` or ``OTHER = _PART``. A part is imported when a name of it is first used;
-    the name is looked up there each time, so that what replaces it there is found.
+    The stub may contain ``from PART import NAME as NAME``, or ``import PART as _PART`` followed by
+    ``OTHER = _PART.NAME`` or ``OTHER = _PART``. A part is imported when one of its names is first
+    used. Each use looks the name up in the part again, so that a replacement there takes effect.
     """
     where = _names(Path(module["__file__"]).with_suffix(".pyi"))
 
@@ -35,7 +35,7 @@ def attach(
 
 
 def _names(stub: Path) -> dict[str, tuple[str, str]]:
-    """Return the module of each name, and its name there ("" for the module itself)."""
+    """Return the module of each name, and the name in that module ("" for the module itself)."""
     where, parts = {}, {}
     for line in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(line, ast.ImportFrom):

@@ -1,7 +1,8 @@
-"""Log of launches and compilers: Python's logging, under the name ``virtualgpu``.
+"""Log of launches and compilers, through Python's logging under the name ``virtualgpu``.
 
-``VIRTUALGPU_LOG=info`` writes to standard error which back end ran each launch, why native code
-did not, and what was compiled and for how long. A program that sets up logging needs no variable.
+``VIRTUALGPU_LOG=info`` writes to standard error which back end ran each launch, why a launch did
+not use native code, what was compiled and how long that took. A program that configures logging
+itself does not need the variable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def show_where_asked() -> None:
     level = logging.getLevelNamesMapping().get(asked.upper())
     if level is None:
         warnings.warn(
-            f"VIRTUALGPU_LOG is {asked!r}, and nothing is logged: it takes info or debug",
+            f"VIRTUALGPU_LOG is {asked!r}, so nothing is logged: set it to info or debug",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -37,7 +38,7 @@ def show_where_asked() -> None:
 
 @contextmanager
 def timed(message: str, *words: object) -> Iterator[None]:
-    """Log at its end how many seconds the work inside the context took."""
+    """Log the duration of the work inside the context, in seconds."""
     if not logger.isEnabledFor(logging.INFO):
         yield
         return

@@ -25,9 +25,9 @@ _Value = TypeVar("_Value")
 
 @contextmanager
 def reroute() -> Iterator[None]:
-    """Run launches inside the context on the virtual GPU, also beside a real one.
+    """Run launches inside the context on the virtual GPU, even if there is a real one.
 
-    These are launches of ``numba.cuda`` (:mod:`virtualgpu.numba.beside_gpu`) and of cuTile
+    This applies to launches of ``numba.cuda`` (:mod:`virtualgpu.numba.beside_gpu`) and of cuTile
     (:mod:`virtualgpu.driver.cutile_beside`).
     """
     with of_numba.reroute(), _tiles():
@@ -37,7 +37,7 @@ def reroute() -> Iterator[None]:
 def _tiles() -> AbstractContextManager[None]:
     if "cuda.tile" not in sys.modules:
         return nullcontext()
-    from virtualgpu.driver import cutile_beside  # the driver's bindings, which macOS has not
+    from virtualgpu.driver import cutile_beside  # needs the driver's bindings, which macOS lacks
 
     return cutile_beside.reroute()
 
@@ -56,30 +56,30 @@ def _rerouted(
 
 @contextmanager
 def check(*, streams: bool = False) -> Iterator[Report]:
-    """Look for mistakes in every kernel that is launched inside the ``with``.
+    """Look for faults in every kernel that is launched inside the ``with``.
 
     >>> with virtualgpu.check() as report:
     ...     kernel[blocks, threads](a, b)
     >>> report.ok, report.findings
     >>> print(report)
 
-    Found are races, barriers that not all threads of a block reach, and reads of unwritten
-    memory. Bad addresses, deadlocks and whatever else stops a kernel raise their error as
-    always, and are in the report too.
+    The report has races, barriers that some threads of a block do not reach, and reads of
+    uninitialised memory. Bad addresses, deadlocks and all other errors that stop a kernel are
+    raised as usual, and are in the report too.
 
     Parameters
     ----------
     streams : bool
         Look for missing synchronisation between streams, and between a stream and the host
-        (findings of the kind ``stream``: :mod:`virtualgpu.watch.streamcheck`). Launches are
-        then interpreted: none becomes native code.
+        (findings of the kind ``stream``: :mod:`virtualgpu.watch.streamcheck`). Launches are then
+        interpreted, never compiled to native code.
     """
     with reroute(), instruments.check(streamcheck if streams else None) as report:
         yield report
 
 
 def streamcheck(report: Report, races: Any) -> Streamcheck:
-    """Return an observer of missing synchronisation.
+    """Return an observer that finds missing synchronisation of streams.
 
     ``races`` is the Racecheck that fills ``report``.
     """

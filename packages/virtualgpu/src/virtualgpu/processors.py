@@ -1,4 +1,4 @@
-"""Number of processor cores that this process may use, inside a container too."""
+"""Number of processor cores available to this process, also inside a container."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ VARIABLE = "VIRTUALGPU_THREADS"
 
 
 def usable(cgroup: Path = CGROUP, proc: Path = PROC) -> float:
-    """Return the cores this process may run on; fractions of a container's quota count.
+    """Return the number of available cores, a fraction if a container's quota is one.
 
-    The quotas of all control groups around this process hold (versions 1 and 2).
+    The quotas of all control groups around this process (versions 1 and 2) are applied.
     """
     if hasattr(os, "sched_getaffinity"):
         count = float(len(os.sched_getaffinity(0)))
@@ -32,9 +32,9 @@ def usable(cgroup: Path = CGROUP, proc: Path = PROC) -> float:
 
 
 def wanted() -> int:
-    """Return the number of cores for blocks: ``VIRTUALGPU_THREADS``, or all usable ones.
+    """Return the number of cores for blocks: ``VIRTUALGPU_THREADS``, or all available ones.
 
-    Raises VirtualGPUError for what is no such number.
+    Raises VirtualGPUError if the variable is not an integer from 1 to 1024.
     """
     said = os.environ.get(VARIABLE, "").strip()
     if not said:
@@ -49,10 +49,10 @@ def wanted() -> int:
 
 
 def control_groups(controller: str, cgroup: Path, proc: Path) -> list[Path]:
-    """Return the control groups' folders of this process, its own first, the root last.
+    """Return the folders of this process's control groups, innermost first and the root last.
 
-    In a container its own group is mounted as the root of ``cgroup``; on a machine that limits its
-    users (systemd's slices) the groups lie below it.
+    In a container, the process's own group is mounted as the root of ``cgroup``. On a machine that
+    limits its users (systemd slices), the groups are below that root.
     """
     for line in lines(proc / "self" / "cgroup"):
         _, controllers, own = line.split(":", 2)
@@ -60,14 +60,14 @@ def control_groups(controller: str, cgroup: Path, proc: Path) -> list[Path]:
             continue
         root = cgroup / controller if controllers else cgroup
         group = root / own.strip("/")
-        if ".." in group.parts:  # a group outside of what a container sees
+        if ".." in group.parts:  # a group outside the container's view
             group = root
         return [group, *(above for above in group.parents if above.is_relative_to(root))]
     return [cgroup, cgroup / controller]
 
 
 def lines(path: Path) -> list[str]:
-    """Return a file's lines; none where it cannot be read."""
+    """Return a file's lines, or none if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A run's findings as a file for other programs: JSON, or JUnit's XML, which CI services show."""
+"""Findings of a run as a JSON file, or as a JUnit XML file, which CI services display."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ SUFFIXES = (".json", ".xml")
 def write(
     path: Path, program: str, launches: int, findings: Iterable[Finding], folder: Path
 ) -> None:
-    """Write ``path``, whose suffix chooses the format.
+    """Write the findings to ``path`` in the format that its suffix names.
 
-    Files in ``folder`` are named from there, as CI services find them in a repository.
+    Files in ``folder`` get paths relative to it, as CI services find them in a repository.
 
-    JSON has ``program``, ``launches`` and ``findings``, each with the fields of
-    :class:`virtualgpu.findings.Finding`. JUnit has one test case for each finding, which failed,
-    and one that passed where there is none. Raises ValueError for another suffix, OSError.
+    The JSON file has ``program``, ``launches`` and ``findings``, a list with the fields of each
+    :class:`virtualgpu.findings.Finding`. The JUnit file has one failed test case for each finding,
+    or a single passed test case if there are no findings. Raises ValueError for another suffix,
+    and OSError.
     """
     if path.suffix == ".json":
         text = _json(program, launches, findings, folder)
     elif path.suffix == ".xml":
         text = _junit(program, launches, findings, folder)
     else:
-        raise ValueError(f"{path}: a report ends in {' or '.join(SUFFIXES)}")
+        raise ValueError(f"{path}: the name of a report must end in {' or '.join(SUFFIXES)}")
     path.write_text(text, encoding="utf-8")
 
 
@@ -94,7 +95,7 @@ def _junit(program: str, launches: int, findings: Iterable[Finding], folder: Pat
 
 
 def _from(folder: Path, filename: str | None) -> str | None:
-    """Return ``filename`` as it is named from ``folder``, if it is in there."""
+    """Return ``filename`` relative to ``folder`` if it is inside."""
     if filename is None or not Path(filename).is_relative_to(folder):
         return filename
     return Path(filename).relative_to(folder).as_posix()

@@ -1,13 +1,15 @@
-"""Scripts that a notebook starts (``!python script.py``) find the virtual GPU as the notebook does.
+"""Virtual GPU for the scripts that a notebook starts (``!python script.py``).
 
-Such a script is another process, in which ``activate()`` was not called. Where a Jupyter kernel
-runs on the virtual GPU because there is no other, it puts ``startup/`` first on the ``PYTHONPATH``
-of the processes that it starts. Each Python that has it there reads ``sitecustomize.py`` in it as
-it starts (https://docs.python.org/3/library/site.html), which runs the ``sitecustomize`` that would
-have been found without, and switches the virtual GPU on when a script imports what needs a GPU.
+Such a script is a separate process, in which ``activate()`` was not called. If a Jupyter kernel
+runs on the virtual GPU because there is no real one, it puts ``startup/`` first on the
+``PYTHONPATH`` of the processes that it starts. Each Python with this ``PYTHONPATH`` reads
+``startup/sitecustomize.py`` as it starts (https://docs.python.org/3/library/site.html). That file
+runs the ``sitecustomize`` module that Python would otherwise have found. It switches the virtual
+GPU on when the script imports a package that needs a GPU.
 
-``VIRTUALGPU_SCRIPTS`` holds the environment whose Python is meant, ``sys.prefix``; set to 0, before
-or in the notebook, it switches this off. ``python -I``, ``-E`` and ``-S`` read no such file.
+``VIRTUALGPU_SCRIPTS`` holds the ``sys.prefix`` of the environment whose Python this applies to. If
+it is set to 0, before or in the notebook, this is switched off. ``python -I``, ``-E`` and ``-S``
+do not read the file.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ SWITCH = "VIRTUALGPU_SCRIPTS"
 
 
 def reach() -> None:
-    """Have the Pythons that this process starts find the virtual GPU, if it is a Jupyter kernel."""
+    """Make Python processes that this Jupyter kernel starts find the virtual GPU.
+
+    Do nothing if this process is not a Jupyter kernel.
+    """
     if not in_a_kernel() or os.environ.get(SWITCH) == "0":
         return
     os.environ[SWITCH] = os.path.realpath(sys.prefix)
@@ -41,12 +46,12 @@ def withdraw() -> None:
 
 
 def in_a_kernel() -> bool:
-    """Return True if this process is a Jupyter kernel; IPython in a terminal is none."""
+    """Return True if this process is a Jupyter kernel, and not IPython in a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
 def _others() -> list[str]:
-    """Return the other entries of ``PYTHONPATH``; an empty one, the current folder, is kept."""
+    """Return the other entries of ``PYTHONPATH``, also an empty one, the current folder."""
     value = os.environ.get("PYTHONPATH")
     return [one for one in value.split(os.pathsep) if one != FOLDER] if value else []

@@ -1,4 +1,4 @@
-"""Distinction between exceptions of signal handlers and those of the code that they interrupt.
+"""Distinction between exceptions from signal handlers and from the code that they interrupt.
 
 Python runs a handler between two bytecode instructions of the code that the main thread executes,
 so the handler's exception propagates from that code. For example, a timeout may propagate from a
@@ -14,15 +14,15 @@ from types import FrameType
 
 
 def raised_by_handler(error: BaseException) -> bool:
-    """Return True if a signal's handler raised ``error``.
+    """Return True if a signal handler raised ``error``.
 
     KeyboardInterrupt and SystemExit always count as such.
     """
     if not isinstance(error, Exception):
         return True
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    # A handler is called with the frame that it interrupts, which nothing else is but a function
-    # that traces. `signal.getsignal` would miss a handler that has set another in its place.
+    # A handler is called with the frame that it interrupts. No other function is, except a trace
+    # function. `signal.getsignal` would miss a handler that has installed another one in its place.
     return any(
         argument is caller
         for caller, called in itertools.pairwise(frames)

@@ -1,8 +1,7 @@
 """Names and texts of source lines, for messages.
 
-A kernel's PTX names its source by file. In a notebook that is a temporary name that
-means nothing to a reader, so a frontend may register a *namer*: it gives words such as
-``cell In[7]``.
+A kernel's PTX names its source file. In a notebook this is a temporary name that means nothing to
+a reader, so a frontend may register a *namer*, which returns a name such as ``cell In[7]``.
 """
 
 from __future__ import annotations
@@ -24,17 +23,18 @@ class _Line(NamedTuple):
 
 
 class SourceLine(_Line):
-    """A line of the kernel's own source, from ``.loc`` and ``.file``.
+    """Line of a kernel's source, from ``.loc`` and ``.file``.
 
-    ``callers`` are the lines at which the compiler inlined it, the innermost call first. They are
-    no part of what makes two lines equal: a function's line is one, wherever it is called.
+    ``callers`` are the lines at which the compiler inlined it, innermost call first. They do not
+    count when two lines are compared, because a line of a function is the same line wherever the
+    function is called.
     """
 
     callers: tuple[SourceLine, ...] = ()
 
 
 def register_namer(namer: Callable[[str], str | None]) -> None:
-    """Ask ``namer(filename)`` first; it returns None for files it does not know."""
+    """Let :func:`name` ask ``namer(filename)`` first, which returns None for unknown files."""
     if namer not in _namers:
         _namers.append(namer)
 
@@ -45,7 +45,7 @@ def unregister_namer(namer: Callable[[str], str | None]) -> None:
 
 
 def name(filename: str | None) -> str:
-    """Return the reader's name of the file: a namer's, else the last path component."""
+    """Return the file's name for a reader: from a namer, or the last part of its path."""
     if not filename:
         return "unknown source"
     for namer in reversed(_namers):
@@ -56,9 +56,9 @@ def name(filename: str | None) -> str:
 
 @contextlib.contextmanager
 def quoting(allowed: Callable[[str], bool]) -> Iterator[None]:
-    """Quote only lines of files for which ``allowed(filename)`` is true, while this lasts.
+    """Quote only source lines of files for which ``allowed(filename)`` is true.
 
-    For PTX that is not trusted: it may give any file as its source.
+    This is for untrusted PTX, which may name any file as its source.
     """
     _may_quote.append(allowed)
     try:
@@ -68,20 +68,20 @@ def quoting(allowed: Callable[[str], bool]) -> Iterator[None]:
 
 
 def text(filename: str | None, line: int | None) -> str:
-    """Return the stripped source line, empty where it cannot be read or quoted."""
+    """Return the stripped source line, or "" if it cannot be read or quoted."""
     lines = _lines(filename)
     return lines[line - 1].strip() if line and 0 < line <= len(lines) else ""
 
 
 def whole(filename: str | None) -> str:
-    """Return the text of a source file, empty where it cannot be read or quoted."""
+    """Return the text of a source file, or "" if it cannot be read or quoted."""
     return "".join(_lines(filename))
 
 
 def _lines(filename: str | None) -> list[str]:
     if not filename or not all(allowed(filename) for allowed in _may_quote):
         return []
-    # Neither a device, whose first line may have no end, nor a name that no file can have.
+    # Skip devices, whose first line may never end, and names that no file can have.
     if filename not in linecache.cache and not os.path.isfile(filename):
         return []
     return linecache.getlines(filename)

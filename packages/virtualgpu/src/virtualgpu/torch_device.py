@@ -1,11 +1,13 @@
-"""``device="cuda"`` in PyTorch where there is no GPU: CPU tensors that are marked as the device's.
+"""``device="cuda"`` in PyTorch without a GPU: CPU tensors that are marked as device tensors.
 
-PyTorch's own hook, a ``TorchFunctionMode``, sees each call: ``torch.rand(4, device="cuda")``,
-``.cuda()`` and ``.to("cuda")`` give a CPU tensor with a mark, and so does whatever is computed from
-marked tensors. A launch copies it to the virtual GPU and back (:mod:`.devices.host_tensors`). As on
-a GPU, an operation on marked and unmarked tensors is refused, and ``.numpy()`` of a marked one.
+A ``TorchFunctionMode``, PyTorch's own hook, intercepts each call. ``torch.rand(4,
+device="cuda")``, ``.cuda()`` and ``.to("cuda")`` return a CPU tensor with a mark, and every tensor
+that is computed from marked tensors is marked too. A launch copies marked tensors to the virtual
+GPU and back (:mod:`.devices.host_tensors`). As on a GPU, an operation on both marked and unmarked
+tensors raises an error, and so does ``.numpy()`` of a marked tensor.
 
-The mode belongs to the thread that imports PyTorch, as PyTorch's modes do. Times are NaN.
+The mode applies to the thread that imports PyTorch, because PyTorch's modes are per thread.
+Elapsed times are NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from virtualgpu.devices.host_tensors import MARK
 _mode: list[Any] = []
 _saved: list[tuple[Any, str, Any]] = []
 
-# Across devices on a GPU too: the copy itself, and indices, which may lie on the CPU.
+# Functions that a GPU also accepts across devices: the copy itself, and functions with indices,
+# which may be on the CPU.
 _ACROSS = {
     "copy_",
     "__getitem__",
@@ -33,17 +36,17 @@ _ACROSS = {
     "index_put_",
     "_has_compatible_shallow_copy_type",
 }
-# Of these a tensor among the arguments says nothing about where the result is.
+# For these functions, a tensor argument does not determine the device of the result.
 _ELSEWHERE = {"cpu", "numpy", "tolist", "item"}
 
 
 def install() -> None:
-    """Have PyTorch answer for the virtual GPU, now or when it is imported."""
+    """Adapt PyTorch to the virtual GPU, now or when it is imported."""
     after_import("torch", _adapt)
 
 
 def remove() -> None:
-    """Undo :func:`install`; tensors made until then are CPU tensors."""
+    """Undo :func:`install`; existing tensors become CPU tensors."""
     forget("torch")
     while _mode:
         _leave(_mode.pop())
@@ -53,10 +56,10 @@ def remove() -> None:
 
 
 def _leave(mode: Any) -> None:
-    """Take the mode off PyTorch's stack, also from under modes that were entered later.
+    """Remove the mode from PyTorch's stack, even from below modes that were entered later.
 
-    Each thread has a stack. In another one than the mode's it stays where it is, and passes every
-    call on.
+    Each thread has its own stack. If this is called in another thread, the mode stays on its own
+    thread's stack and passes every call on.
     """
     from torch import overrides
 
@@ -70,12 +73,12 @@ def _leave(mode: Any) -> None:
 
 
 def is_installed() -> bool:
-    """Return True if ``device="cuda"`` is answered here."""
+    """Return True if PyTorch's ``device="cuda"`` is served by the virtual GPU."""
     return bool(_mode)
 
 
 def _adapt(torch: ModuleType) -> None:
-    with warnings.catch_warnings():  # PyTorch warns of the driver that it does not find
+    with warnings.catch_warnings():  # PyTorch warns that it finds no driver
         warnings.simplefilter("ignore", UserWarning)
         has_gpu = torch.cuda.is_available()
     if _mode or has_gpu:
@@ -84,7 +87,7 @@ def _adapt(torch: ModuleType) -> None:
 
     class OnTheVirtualGPU(TorchFunctionMode):
         def __torch_function__(self, function, kinds, args=(), kwargs=None):
-            if self not in _mode:  # switched off by another thread
+            if self not in _mode:  # another thread has switched it off
                 return function(*args, **(kwargs or {}))
             return _called(torch, function, args, kwargs or {})
 
@@ -93,7 +96,7 @@ def _adapt(torch: ModuleType) -> None:
     _mode.append(mode)
     for name, value in _answers(torch).items():
         _replace(torch.cuda, name, value)
-    # A parameter is made by a function of C that no mode sees.
+    # A C function creates parameters, and no mode intercepts it.
     _replace(torch.nn.Parameter, "__new__", staticmethod(_parameter(torch.nn.Parameter.__new__)))
 
 
@@ -114,7 +117,7 @@ def _parameter(new: Any) -> Any:
 
 
 def _called(torch: Any, function: Any, args: tuple, kwargs: dict) -> Any:
-    """Call a function of PyTorch for tensors of which some are marked."""
+    """Call a PyTorch function with arguments of which some are marked tensors."""
     name = getattr(function, "__name__", "")
     if name == "__get__":
         return _property(torch, function, args)
@@ -162,7 +165,7 @@ def _property(torch: Any, function: Any, args: tuple) -> Any:
 
 
 def _taken(torch: Any, kwargs: dict) -> tuple[Any, dict]:
-    """Return the device that a call asks for, None for none, and its arguments for the CPU."""
+    """Return the device that a call asks for, or None, and the call's arguments for the CPU."""
     if kwargs.get("device") is None:
         return None, kwargs
     device = kwargs["device"]
@@ -176,7 +179,7 @@ def _taken(torch: Any, kwargs: dict) -> tuple[Any, dict]:
 
 
 def _moved(torch: Any, name: str, function: Any, args: tuple, kwargs: dict) -> Any:
-    """Call ``.cuda()``, ``.cpu()`` or ``.to(…)``: a copy where the tensor changes its place."""
+    """Call ``.cuda()``, ``.cpu()`` or ``.to(…)``; the result is a copy if the device changes."""
     tensor, *rest = args
     here = bool(getattr(tensor, MARK, False))
     there, left = here, []
@@ -213,18 +216,18 @@ def _moved(torch: Any, name: str, function: Any, args: tuple, kwargs: dict) -> A
 def _demand_number(index: int | None) -> None:
     if index is not None and index >= len(devices.every()):
         raise RuntimeError(
-            f"CUDA error: invalid device ordinal: cuda:{index}, and the virtual GPUs are "
-            f"{len(devices.every())} (VIRTUALGPU_DEVICES)"
+            f"CUDA error: invalid device ordinal: cuda:{index}; the number of virtual GPUs is "
+            f"{len(devices.every())} (set by VIRTUALGPU_DEVICES)"
         )
 
 
 def _demand_one_device(given: list[Any]) -> None:
-    """Raise RuntimeError as a GPU does; a tensor without dimensions may lie on the CPU."""
+    """Raise RuntimeError as a GPU does; a zero-dimensional tensor may be on the CPU."""
     if any(not getattr(one, MARK, False) and one.dim() for one in given):
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
-            "and cpu! (On the virtual GPU both lie on the CPU; a GPU refuses this: .cuda() or "
-            ".cpu() moves one of them.)"
+            "and cpu! (On the virtual GPU both are in CPU memory, but a GPU refuses this. Move "
+            "one of them with .cuda() or .cpu().)"
         )
 
 
@@ -246,7 +249,7 @@ def _mark(torch: Any, value: Any) -> Any:
 
 
 class Stream:
-    """In place of ``torch.cuda.Stream``: work is done when the call returns."""
+    """Replacement for ``torch.cuda.Stream``; work is complete when its call returns."""
 
     cuda_stream = 0
     device_index = 0
@@ -267,7 +270,7 @@ class Stream:
 
 
 class Event:
-    """In place of ``torch.cuda.Event``: nothing is timed."""
+    """Replacement for ``torch.cuda.Event``, which measures no time."""
 
     def __init__(self, *_, **__) -> None:
         pass
@@ -278,13 +281,13 @@ class Event:
         return True
 
     def elapsed_time(self, end: Event) -> float:
-        """Return NaN: no GPU ran."""
-        warnings.warn("no GPU ran, so there is no time", UserWarning, stacklevel=2)
+        """Return NaN, because no GPU ran."""
+        warnings.warn("no GPU ran, so there is no elapsed time", UserWarning, stacklevel=2)
         return float("nan")
 
 
 def _answers(torch: Any) -> dict[str, Any]:
-    """Return the names of ``torch.cuda`` that the virtual GPU answers."""
+    """Return replacements for names of ``torch.cuda``."""
 
     def capability(device: Any = None) -> tuple[int, int]:
         return tuple(devices.current().compute_capability)  # type: ignore[return-value]

@@ -1,7 +1,7 @@
-"""Shortening of tracebacks: the frames of compilers and launches are removed.
+"""Shorter tracebacks, without the frames of compilers and launches.
 
-``VIRTUALGPU_TRACEBACK=full`` in the environment keeps every frame, and so does a ``sys.excepthook``
-that is set already.
+``VIRTUALGPU_TRACEBACK=full`` in the environment keeps every frame. Tracebacks also stay complete
+if the program has already set a ``sys.excepthook``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 from virtualgpu import sources
 
-#: Packages whose frames tell nothing about a program, beside the standard library.
+#: Packages whose frames say nothing about a program; frames of the standard library are removed
+#: too.
 INTERNAL = {"virtualgpu", "numba", "cupy", "cupyx", "pycuda", "cudf"}
 
-#: Modules that compile and launch: their frames are what :data:`KEY` tells of.
+#: Modules that compile and launch. If their frames are removed, :data:`KEY` says so.
 COMPILING = (
     "numba.",
     "virtualgpu.cuda",
@@ -40,19 +41,19 @@ KEY = "(VIRTUALGPU_TRACEBACK=full shows the frames of compiler and launch too)"
 
 
 def shorten() -> None:
-    """Have errors that end a program shown in short."""
+    """Shorten the tracebacks of errors that end a program."""
     if sys.excepthook is sys.__excepthook__ and os.environ.get("VIRTUALGPU_TRACEBACK") != "full":
         sys.excepthook = _show
 
 
 def undo() -> None:
-    """Show whole tracebacks again."""
+    """Show complete tracebacks again."""
     if sys.excepthook is _show:
         sys.excepthook = sys.__excepthook__
 
 
 def own(whole: TracebackType | None) -> TracebackType | None:
-    """Return the frames of a program's own code and of its other libraries; None without any."""
+    """Return the frames of the program and of its other libraries, or None if there are none."""
     frames, kept = [], None
     while whole is not None:
         frames.append(whole)
@@ -65,7 +66,7 @@ def own(whole: TracebackType | None) -> TracebackType | None:
 
 
 def calling_line() -> tuple[str | None, int | None]:
-    """Return file and line of the program's own code that calls a library now."""
+    """Return the file and line of the program that is calling a library now."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -78,14 +79,15 @@ def calling_line() -> tuple[str | None, int | None]:
 
 
 def compiled_lines(frames: Iterable[FrameType]) -> Iterator[tuple[str, int]]:
-    """Yield (file, line) that Numba's compiler was at, by its own variables, the last first.
+    """Yield each (file, line) that Numba's compiler was working on, the last first.
 
-    Many of its errors do not say.
+    They come from the compiler's local variables, because many of its errors give no position.
     """
     for frame in reversed([*frames]):
         if "numba" in frame.f_code.co_filename:
             for value in frame.f_locals.values():
-                # Statically: some of Numba's values raise KeyError where they lack an attribute.
+                # Static lookup, because some of Numba's objects raise KeyError for a missing
+                # attribute.
                 where = value if _is_place(value) else inspect.getattr_static(value, "loc", None)
                 if _is_place(where):
                     yield where.filename, where.line
@@ -96,7 +98,7 @@ def _is_place(value: Any) -> bool:
 
 
 def _show(kind: type[BaseException], error: BaseException, whole: TracebackType | None) -> None:
-    """Replace Python's hook for errors that come through one of the packages."""
+    """Print an error that passed through one of the packages with a shortened traceback."""
     kept = own(whole)
     if kept is None or not any(
         frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL
@@ -104,7 +106,7 @@ def _show(kind: type[BaseException], error: BaseException, whole: TracebackType 
     ):
         sys.__excepthook__(kind, error, whole)
         return
-    # What a compiler handled meanwhile has no frame of the program's.
+    # Errors that a compiler handled on the way have no frame in the program.
     before = error.__cause__ or error.__context__
     chain = before is not None and own(before.__traceback__) is not None
     lines = traceback.format_exception(kind, error, kept, chain=chain)
@@ -116,7 +118,7 @@ def _show(kind: type[BaseException], error: BaseException, whole: TracebackType 
             f'  File "{place[0]}", line {place[1]}, being compiled\n'
             + (f"    {code}\n" if code else ""),
         )
-    # Of what has no frames of compiler and launch there is nothing more to see.
+    # If no frame of the compiler or the launch was removed, there is nothing more to see.
     hidden = any(
         frame.f_globals.get("__name__", "").startswith(COMPILING)
         for frame, _ in traceback.walk_tb(whole)

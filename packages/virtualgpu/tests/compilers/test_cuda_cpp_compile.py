@@ -348,7 +348,7 @@ def test_variables_that_are_not_there():
     module = Module.from_cuda(VARIABLES)
     with pytest.raises(LinkError, match=r"no variable weights; the module has: .*counter"):
         module.symbol("weights")
-    with pytest.raises(LaunchError, match="8 bytes for counter, which has 4"):
+    with pytest.raises(LaunchError, match="8 bytes for counter, which has only 4"):
         module.write_symbol("counter", np.zeros(1))
 
 
@@ -401,12 +401,14 @@ def test_more_shared_memory_must_be_asked_for():
     module = Module.from_cuda(SHARED)
     kernel, x = CudaFunction(module, "k"), devices.current().allocate(4)
     arguments = [module_argument(x), module_argument(14_000, 4)]
-    with pytest.raises(LaunchError, match=r"60,004 bytes of dynamic shared memory .* may have"):
+    with pytest.raises(
+        LaunchError, match=r"60,004 bytes of dynamic shared memory .* whose limit is"
+    ):
         kernel.launch((1,), (1,), arguments, 60_004)
     kernel.allow_dynamic(60_004)
     kernel.launch((1,), (1,), arguments, 60_004)
     assert devices.current().read(x, 4).view(np.float32)[0] == 2
-    with pytest.raises(LaunchError, match="at most 232,416 beside the 32"):
+    with pytest.raises(LaunchError, match="at most 232,416 in addition to the 32"):
         kernel.allow_dynamic(232_417)
     devices.current().free(x)
 

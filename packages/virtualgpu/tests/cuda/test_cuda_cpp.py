@@ -197,15 +197,15 @@ def test_a_python_number_becomes_what_the_kernel_declares(module):
     ("position", "value", "words"),
     [
         (1, 1.5, "argument 1"),
-        (1, np.int32(1), "4 bytes, its parameter 2"),
+        (1, np.int32(1), "4 bytes, but its parameter has 2"),
         (1, "1", "a str"),
         (1, 1 << 16, "argument 1.*does not fit"),
         (1, -(1 << 15) - 1, "does not fit"),
         (1, (1 << 16) - 1, None),
         (2, -1, None),
         (4, 10**400, "argument 4.*does not fit"),
-        (7, b"123", "3 bytes, its parameter 32"),
-        (4, np.float64(1), "8 bytes, its parameter 4"),
+        (7, b"123", "3 bytes, but its parameter has 32"),
+        (4, np.float64(1), "8 bytes, but its parameter has 4"),
         (1, None, "a NoneType"),
     ],
 )

@@ -60,8 +60,8 @@ def test_message(out):
     assert (found.block, found.thread, found.count) == ((0, 0, 0), (0, 0, 0), 64)
     assert found.message.startswith(
         "uninitialised: thread 0 of block 0 reads 4 bytes of global memory "
-        f"(x[0] of 64) at line {found.line} that nobody has written: cuda.device_array gives "
-        "memory as it is"
+        f"(x[0] of 64) at line {found.line} that nobody has written: cuda.device_array returns "
+        "uninitialised memory"
     )
     assert found.message.endswith(f": {found.advice}")
 

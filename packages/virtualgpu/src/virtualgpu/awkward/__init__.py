@@ -1,1 +1,1 @@
-"""Awkward Arrays in Numba kernels, where Awkward itself has no support yet."""
+"""Support for Awkward Arrays in Numba kernels that Awkward itself does not have yet."""

@@ -1,17 +1,18 @@
 """Awkward Arrays as arguments of Numba CUDA kernels: parameter layout and a fix for iteration.
 
-**Iteration**, with and without a GPU. numba-cuda takes only those registrations of a third library
-whose implementation says that it comes from outside Numba, and Numba's decorator ``iternext_impl``
-stamps its own name on Awkward's. So ``for x in event`` and ``enumerate(event)`` fail with "No
-definition for lowering iternext" until the name is put right (seen with awkward 2.8 to 2.14,
-numba-cuda 0.30).
+**Iteration**, with and without a GPU. numba-cuda accepts an implementation of a third-party
+library only if its module is outside Numba, but Numba's decorator ``iternext_impl`` sets its own
+module name on Awkward's implementation. So ``for x in event`` and ``enumerate(event)`` fail with
+"No definition for lowering iternext" until the module name is corrected (seen with awkward 2.8 to
+2.14, numba-cuda 0.30).
 
-**Parameters**, for kernels that are not launched by ``extensions=[ak.numba.cuda]``: those on the
-virtual GPU beside a real one (:mod:`virtualgpu.numba.beside_gpu`), and those of another process.
-They are what ``awkward._connect.numba.arrayview_cuda`` makes: position, start, stop, the address of
-a table of addresses, and a null pointer where the CPU has a Python object.
+**Parameters**, for kernels that are not launched with ``extensions=[ak.numba.cuda]``. These are
+kernels that run on the virtual GPU beside a real one (:mod:`virtualgpu.numba.beside_gpu`), and
+kernels of another process. An array has the parameters that
+``awkward._connect.numba.arrayview_cuda`` creates: position, start, stop, the address of a table of
+addresses, and a null pointer where the CPU version has a Python object.
 
-Awkward is imported when the first such array is met: most programs have none.
+This module never imports Awkward: a program with an Awkward Array has imported it already.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ import numpy as np
 
 from virtualgpu.after_import import after_import, forget
 
-#: Parameters that one array becomes, 64 bits each.
+#: Number of parameters that one array becomes, 64 bits each.
 PARAMETERS = 5
 
 _VIEWS = "awkward._connect.numba.arrayview"
 
 
 def mend_iteration() -> None:
-    """Have ``for x in array`` compile in CUDA kernels from the first compilation on."""
+    """Make ``for x in array`` compile in CUDA kernels, from the first compilation on."""
     after_import(_VIEWS, _mend_iteration)
 
 
 def stop_waiting() -> None:
-    """Leave Awkward alone if it is not imported yet; a change that was made stays."""
+    """Stop waiting for the import of Awkward; a correction already made stays."""
     forget(_VIEWS)
 
 
@@ -46,7 +47,7 @@ def _mend_iteration(views: ModuleType) -> None:
 
 
 def is_awkward(value: object) -> bool:
-    """Return True for an Awkward Array; False where Awkward was never imported."""
+    """Return True for an Awkward Array; False if Awkward was never imported."""
     awkward = sys.modules.get("awkward")
     return awkward is not None and isinstance(value, awkward.Array)
 
@@ -65,8 +66,9 @@ def as_argument(value: Any, store: Callable[[np.ndarray], int]) -> tuple[Any, li
 def parameters(array: Any, store: Callable[[np.ndarray], int]) -> list[bytes]:
     """Return a kernel's parameters for ``array``, an Awkward Array on the CPU.
 
-    ``store(values)`` puts an array into device memory and returns its address. Buffers that overlap
-    on the host (the starts and the stops of lists are one array, read at two places) overlap there.
+    ``store(values)`` copies an array to device memory and returns its address. Buffers that
+    overlap on the host overlap on the device too. For example, the starts and the stops of lists
+    are two overlapping parts of one array.
     """
     array.numba_type  # noqa: B018  makes the view
     view = array._numbaview
@@ -87,7 +89,7 @@ def _on_device(positions: list, store: Callable[[np.ndarray], int]) -> np.ndarra
             buffers.append((raw.ctypes.data, place, raw))
     buffers.sort(key=lambda buffer: buffer[:2])
     while buffers:
-        # All that overlap with the first, as one piece of memory.
+        # Copy all buffers that overlap with the first as one block of memory.
         begin, _, raw = buffers[0]
         end, together = begin + raw.nbytes, 0
         while together < len(buffers) and buffers[together][0] < end:

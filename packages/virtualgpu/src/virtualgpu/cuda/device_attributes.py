@@ -45,7 +45,7 @@ ATTRIBUTES = {
     "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
     "PCI_BUS_ID": 0,
     "PCI_DOMAIN_ID": 0,
-    # Clock rates and bandwidths do not exist here; the driver reports 0 for what it cannot say.
+    # The virtual GPU has no clock rates and bandwidths. A driver reports 0 for unknown values.
     "CLOCK_RATE": 0,
     "MEMORY_CLOCK_RATE": 0,
     "GLOBAL_MEMORY_BUS_WIDTH": 0,

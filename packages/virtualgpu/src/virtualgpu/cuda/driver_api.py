@@ -1,8 +1,8 @@
-"""The CUDA driver API over a :class:`~virtualgpu.devices.Device`.
+"""CUDA driver API on top of a :class:`~virtualgpu.devices.Device`.
 
-One method per function that numba-cuda calls, with the driver's own names, arguments and
-result codes (CUDA Driver API reference). Memory, modules and launches go to the device; contexts
-and streams are bookkeeping, since nothing is ever in flight.
+There is one method for each function that numba-cuda calls, with the driver's names, arguments and
+result codes (CUDA Driver API reference). Memory, modules and launches go to the device. Contexts
+and streams are only bookkeeping, because every call completes before it returns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Result = binding.CUresult
 
 
 class DevicePointer(binding.CUdeviceptr):
-    """An address and the device that has it: on another, the same number is another array's."""
+    """Device address with its device, because another device may use the same number."""
 
     def __init__(self, address: int):
         self.owner = weakref.ref(devices.current())
@@ -38,14 +38,14 @@ class DevicePointer(binding.CUdeviceptr):
 
 
 class _Contexts(threading.local):
-    """The contexts that a thread has pushed, the current one last."""
+    """Stack of the contexts that a thread has pushed, the current one last."""
 
     def __init__(self) -> None:
         self.stack: list[int] = []
 
 
 class DriverAPI(InterprocessAPI):
-    """Functions of the driver, by name. Values come back bare, failures as DriverFailure."""
+    """Driver functions by name, which return bare values and raise DriverFailure."""
 
     def __init__(self):
         self._contexts = _Contexts()
@@ -53,7 +53,7 @@ class DriverAPI(InterprocessAPI):
         self._events: dict[int, float | None] = {}
         self._mapped: dict[int, tuple[DevicePointer, int]] = {}  # host address → bytes copied
         self._pinned: set[int] = set()
-        self.host: dict[int, object] = {}  # host allocations: address → what owns it
+        self.host: dict[int, object] = {}  # host allocations: address → owner
         self.modules: dict[int, object] = {}
         self._warned = False
 
@@ -62,7 +62,7 @@ class DriverAPI(InterprocessAPI):
         return devices.current()
 
     def _nothing(self, *arguments: Any) -> None:
-        """Do nothing: there is nothing to do here, or it is done already."""
+        """Do nothing, because there is nothing to do or it is already done."""
 
     cuInit = cuProfilerStart = cuProfilerStop = _nothing
     cuDevicePrimaryCtxRelease = cuDevicePrimaryCtxReset = _nothing
@@ -82,11 +82,11 @@ class DriverAPI(InterprocessAPI):
             raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute")
         if name == "PCI_DEVICE_ID":
             return int(number)
-        return ATTRIBUTES.get(name, 0)  # what is not listed is not there: textures, pools, IPC
+        return ATTRIBUTES.get(name, 0)  # unlisted features do not exist: textures, pools, IPC
 
     @property
     def contexts(self) -> list[int]:
-        """Return this thread's contexts, the current one last: the list itself."""
+        """Return this thread's list of contexts (not a copy), the current one last."""
         return self._contexts.stack
 
     def cuCtxGetCurrent(self):
@@ -145,11 +145,11 @@ class DriverAPI(InterprocessAPI):
         return self.cuMemAlloc(nbytes)
 
     def cuMemFree(self, pointer):
-        """Free memory of :meth:`cuMemAlloc` once, on its own device, whichever is current."""
+        """Free memory of :meth:`cuMemAlloc` once, on its own device, even if another is current."""
         if not isinstance(pointer, DevicePointer) or pointer.freed:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_VALUE, "cuMemFree")
         pointer.freed = True
-        if (device := pointer.owner()) is not None:  # else it took its memory along
+        if (device := pointer.owner()) is not None:  # else the memory went with the device
             device.free(int(pointer))
 
     def cuMemHostAlloc(self, nbytes, flags):
@@ -193,7 +193,7 @@ class DriverAPI(InterprocessAPI):
             self.cuMemFree(pointer)
 
     def share_mapped(self, *, to_device: bool) -> None:
-        """Copy arrays of ``cuda.mapped`` to the device before a launch, or back after it."""
+        """Copy ``cuda.mapped`` arrays to the device before a launch, or back after it."""
         if not self._mapped:
             return
         with queues.on(None):  # on a GPU there is nothing to copy
@@ -232,7 +232,7 @@ class DriverAPI(InterprocessAPI):
     def cuPointerGetAttribute(self, attribute, pointer):
         return binding.CUdeviceptr(int(pointer))
 
-    # Copies to and from the host hold it up, those on the device and fills do not.
+    # Copies to and from the host block the host; copies on the device and fills do not.
 
     def cuMemcpyHtoD(self, target, host, nbytes):
         self.cuMemcpyHtoDAsync(target, host, nbytes, queues.LEGACY)
@@ -325,17 +325,17 @@ class DriverAPI(InterprocessAPI):
     def cuEventSynchronize(self, event):
         queues.tell("event", event=int(event))
 
-    cuEventQuery = cuEventSynchronize  # it says "done", and the program may rely on it
+    cuEventQuery = cuEventSynchronize  # the answer is "done", and the program may rely on it
 
     def cuEventElapsedTime(self, start, end):
-        """Return NaN: no GPU ran, so there is no time of one."""
+        """Return NaN, because no GPU ran and so there is no GPU time."""
         if self._events.get(int(start)) is None or self._events.get(int(end)) is None:
             raise DriverFailure(Result.CUDA_ERROR_INVALID_HANDLE, "cuEventElapsedTime")
         if not self._warned:
             self._warned = True
             warnings.warn(
-                "the virtual GPU has no times: event_elapsed_time gives nan here; count work "
-                "with virtualgpu.profile(), or run on a GPU",
+                "the virtual GPU measures no times, so event_elapsed_time returns nan here; count "
+                "work with virtualgpu.profile(), or run on a GPU",
                 UserWarning,
                 stacklevel=4,
             )
@@ -343,8 +343,8 @@ class DriverAPI(InterprocessAPI):
 
 
 def host_bytes(host: int, nbytes: int) -> np.ndarray:
-    raw: Any = (ctypes.c_uint8 * nbytes).from_address(int(host))  # NumPy's types know it not
+    raw: Any = (ctypes.c_uint8 * nbytes).from_address(int(host))  # NumPy's stubs do not accept it
     return np.frombuffer(raw, np.uint8)
 
 
-API = DriverAPI()  # the one driver of this process
+API = DriverAPI()  # the only driver of this process

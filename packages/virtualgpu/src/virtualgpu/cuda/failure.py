@@ -1,4 +1,4 @@
-"""Failure of a call of the driver."""
+"""Failed call of a driver function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cuda.bindings import driver as binding
 
 
 class DriverFailure(Exception):
-    """A result code other than success; the frontend turns it into Numba's own error."""
+    """Result code of a failed driver call; the frontend raises Numba's own error for it."""
 
     def __init__(self, code: binding.CUresult, function: str, words: str = ""):
         self.code, self.function, self.words = code, function, words

@@ -1,7 +1,7 @@
-"""A kernel as the CUDA driver sees it: attributes that can be set, bytes for arguments.
+"""Kernel as the CUDA driver presents it: settable attributes, and arguments as bytes.
 
-CuPy's ``RawKernel`` and PyCUDA's ``Function`` are such kernels with other clothes. The driver
-does not look at arguments; inside ``virtualgpu.check()`` they are looked at all the same.
+CuPy's ``RawKernel`` and PyCUDA's ``Function`` are built on it. The driver does not check
+arguments, but inside ``virtualgpu.check()`` they are checked all the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CudaFunction:
     ----------
     module : Module
     entry : str
-        Its name in the PTX, or a name expression. Raises LaunchError for unknown ones.
+        The kernel's name in the PTX, or a name expression; an unknown one raises LaunchError.
     """
 
     def __init__(self, module: Module, entry: str):
@@ -36,14 +36,14 @@ class CudaFunction:
         self.ptx = module.function(entry)
         self.sizes = [variable.size for variable in self.ptx.parameters]
         self.uses = module.resources(entry)
-        # cuFuncSetAttribute's documentation: more than 48 KiB must be asked for.
+        # More than 48 KiB must be requested (documentation of cuFuncSetAttribute).
         self.dynamic_limit = SHARED_PER_BLOCK - self.uses.shared
         self.carveout = -1
-        self.large_clusters = False  # more blocks than every GPU with clusters takes
+        self.large_clusters = False  # True allows more blocks than PORTABLE_CLUSTER
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Values of ``cuFuncGetAttribute``, by the names of ``CU_FUNC_ATTRIBUTE_...``."""
+        """Values of ``cuFuncGetAttribute``, keyed by the names of ``CU_FUNC_ATTRIBUTE_...``."""
         return {
             "max_threads_per_block": self.uses.maximum_threads,
             "shared_size_bytes": self.uses.shared,
@@ -70,20 +70,21 @@ class CudaFunction:
         }
 
     def allow_dynamic(self, nbytes: int) -> None:
-        """Let launches ask for ``nbytes`` of dynamic shared memory.
+        """Allow launches to request up to ``nbytes`` of dynamic shared memory.
 
-        Raises LaunchError past what a block can have.
+        Raises LaunchError if a block cannot have that much.
         """
         most = MAX_SHARED - self.uses.shared
         if not 0 <= nbytes <= most:
             raise LaunchError(
                 f"{many(nbytes, 'byte')} of dynamic shared memory for {self.entry}: a block can "
-                f"have at most {most:,} beside the {self.uses.shared:,} that the kernel declares"
+                f"have at most {most:,} in addition to the {self.uses.shared:,} that the kernel "
+                "declares"
             )
         self.dynamic_limit = int(nbytes)
 
     def look(self, arguments: Sequence[Argument]) -> None:
-        """Report arguments that are not what the kernel declares, inside ``virtualgpu.check()``.
+        """Report arguments that do not match the kernel's parameters, inside a ``check()``.
 
         They are findings of the kind ``arguments``.
         """
@@ -111,15 +112,16 @@ class CudaFunction:
         Raises
         ------
         LaunchError
-            Arguments too few: a GPU would read what lies behind them. And as :meth:`run`.
+            Too few arguments, because a GPU would read the memory after them; also for the reasons
+            of :meth:`run`.
         VirtualGPUError
-            What goes wrong in the kernel.
+            Any error in the kernel.
         """
         self.look(arguments)
         if len(arguments) < len(self.sizes):
             raise LaunchError(
                 f"kernel {self.entry} takes {many(len(self.sizes), 'argument')} and was given "
-                f"{len(arguments)}. A GPU would read arbitrary memory for missing ones"
+                f"{len(arguments)}. A GPU would read arbitrary memory for the missing ones"
             )
         self.run(
             grid,
@@ -141,22 +143,22 @@ class CudaFunction:
         cooperative: bool = False,
         cluster: tuple[int, int, int] | None = None,
     ) -> None:
-        """Run the kernel on parameters that are bytes already.
+        """Run the kernel with parameters given as bytes.
 
-        Raises LaunchError for more dynamic shared memory, or larger clusters, than were allowed and
-        for a grid that no device takes, and what goes wrong in the kernel.
+        Raises LaunchError if the dynamic shared memory or the cluster is larger than was allowed,
+        or if no device accepts the grid. Errors in the kernel are raised too.
         """
         size = math.prod(cluster or self.ptx.required_cluster or (1,))
         if PORTABLE_CLUSTER < size <= LARGEST_CLUSTER and not self.large_clusters:
             raise LaunchError(
-                f"clusters of {size} blocks for {self.entry}: every GPU that has clusters takes "
-                f"{PORTABLE_CLUSTER}; more must be asked for before the launch "
+                f"clusters of {size} blocks for {self.entry}: every GPU with clusters supports "
+                f"only {PORTABLE_CLUSTER}. Request more before the launch "
                 "(non_portable_cluster_size_allowed)"
             )
         if shared_bytes > self.dynamic_limit:
             raise LaunchError(
-                f"{many(shared_bytes, 'byte')} of dynamic shared memory for {self.entry}, which "
-                f"may have {self.dynamic_limit:,}: more must be asked for before the launch "
+                f"{many(shared_bytes, 'byte')} of dynamic shared memory for {self.entry}, whose "
+                f"limit is {self.dynamic_limit:,}. Request more before the launch "
                 "(max_dynamic_shared_size_bytes)"
             )
         self.module.launch_bytes(

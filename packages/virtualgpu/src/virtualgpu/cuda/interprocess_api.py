@@ -1,4 +1,4 @@
-"""CUDA IPC: memory of one process opened by another (CUDA Driver API, "Memory Management")."""
+"""CUDA IPC: memory of one process, opened by another (CUDA Driver API, "Memory Management")."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Result = binding.CUresult
 
 
 class MemoryHandle:
-    """An IPC handle with its 64 bytes for sending, which cuda-bindings 13.5's class lacks."""
+    """IPC handle with its 64 bytes for sending, which the class of cuda-bindings 13.5 lacks."""
 
     reserved = bytes(interprocess.HANDLE_BYTES)
 
 
 class InterprocessAPI:
-    """The part of :class:`~virtualgpu.cuda.driver_api.DriverAPI` that other processes see."""
+    """Part of :class:`~virtualgpu.cuda.driver_api.DriverAPI` for memory of other processes."""
 
     def cuIpcGetMemHandle(self, address):
         start, _ = self.cuMemGetAddressRange(address)
@@ -41,7 +41,7 @@ class InterprocessAPI:
 
 
 def _memory(device: devices.Device, function: str) -> GlobalMemory:
-    """Return a device's memory, where it lies in this process. Raises DriverFailure."""
+    """Return a device's memory if it is in this process. Raises DriverFailure."""
     memory = getattr(device, "memory", None)
     if not isinstance(memory, GlobalMemory):
         raise DriverFailure(

@@ -1,8 +1,8 @@
-"""Messages for arguments that do not fit a kernel's parameters.
+"""Checks of kernel arguments against the kernel's parameters, and their messages.
 
-CUDA itself does not look: a launch hands over bytes. A frontend that promises to look raises; one
-that stands in for a library that does not look calls :func:`report`, so that
-``virtualgpu.check()`` names what the library lets pass.
+CUDA itself does not check arguments, because a launch only passes bytes. A frontend that promises
+a check raises an error. A frontend that stands in for a library without a check calls
+:func:`report`, so that ``virtualgpu.check()`` reports what the library accepts silently.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from virtualgpu.wording import many
 
 
 class Argument(NamedTuple):
-    """A kernel argument: its bytes, and their type where it is known.
+    """Kernel argument: its bytes, and their type if it is known.
 
-    ``dtype`` is the type of an array's elements (``is_array``) or of the number itself.
+    ``dtype`` is the element type of an array (``is_array``), or the type of the number itself.
     """
 
     raw: bytes
@@ -39,13 +39,13 @@ class Argument(NamedTuple):
 
 
 def array_argument(address: int, dtype: np.dtype | str) -> Argument:
-    """Return a pointer to an array's elements. Raises TypeError for Python objects."""
+    """Return the argument for a pointer to an array; Python objects raise TypeError."""
     demand_plain(dtype)
     return Argument(int(address).to_bytes(8, "little"), np.dtype(dtype), True)
 
 
 def number_argument(value: np.generic) -> Argument:
-    """Return a number or a record by value. Raises TypeError for a record with Python objects."""
+    """Return the argument for a number or a record; Python objects in it raise TypeError."""
     demand_plain(value.dtype, "a record")
     return Argument(value.tobytes(), value.dtype)
 
@@ -53,8 +53,9 @@ def number_argument(value: np.generic) -> Argument:
 def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str | None:
     """Explain why ``argument`` does not fit a parameter of ``size`` bytes; None if it fits.
 
-    ``declared`` is the parameter's C++ type where the compiler was asked. An integer for a
-    narrower integer fits where its value does: its low bytes come first, and are read.
+    ``declared`` is the parameter's C++ type if the compiler was asked for it. An integer fits a
+    narrower integer parameter if its value does, because the kernel reads the low bytes, which
+    come first.
     """
     if declared is None:
         return None if len(argument.raw) == size else many(size, "byte")
@@ -63,7 +64,7 @@ def misfit(argument: Argument, size: int, declared: ParameterType | None) -> str
     if argument.is_array:
         if declared.pointer:
             return None if declared.takes_array_of(argument.dtype) else str(declared)
-        # A struct may well hold a pointer.
+        # A struct may contain a pointer.
         return None if declared.kind == "?" and size == 8 else str(declared)
     kind, width = argument.dtype.kind, argument.dtype.itemsize
     if declared.pointer:
@@ -98,12 +99,12 @@ def misfits(
 
 
 def is_checking() -> bool:
-    """Return True if the next launch is inside a ``with virtualgpu.check()``."""
+    """Return True if the next launch is inside a ``with virtualgpu.check()`` block."""
     return any(isinstance(observer, Recorder) for observer in instruments.observers())
 
 
 def report(function: Function, kernel: str, sentences: Sequence[str]) -> None:
-    """Put ``sentences`` into the report of every ``check()`` around, at the kernel's first line."""
+    """Add ``sentences`` to the report of every active ``check()``, at the kernel's first line."""
     for observer in instruments.observers():
         if isinstance(observer, Recorder):
             filename, line = function.source or (None, None)
@@ -121,9 +122,9 @@ def report(function: Function, kernel: str, sentences: Sequence[str]) -> None:
 
 
 def fit(raw: bytes, size: int) -> bytes:
-    """Return ``raw`` in ``size`` bytes, as a launch reads it.
+    """Return ``raw`` with a length of ``size`` bytes, as a launch reads it.
 
-    What is too long is cut, and what is missing is what lies there: poison, which is not taken for
-    a zero.
+    Extra bytes are cut off. Missing bytes are filled with poison, which is unlikely to pass for a
+    zero.
     """
     return raw[:size].ljust(size, bytes([POISON]))

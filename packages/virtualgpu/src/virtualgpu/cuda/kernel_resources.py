@@ -1,4 +1,4 @@
-"""Resources of a kernel, read from its PTX."""
+"""Registers, memory and thread limit of a kernel, read from its PTX."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from virtualgpu.ptx import Function, PTXModule, parse
 
 
 class Resources(NamedTuple):
-    """Resources as ``cuFuncGetAttribute`` reports them; bytes.
+    """Resources of a kernel as ``cuFuncGetAttribute`` reports them; sizes are in bytes.
 
-    ``registers`` is the number of PTX registers that the kernel names, at most 255: registers are
-    given out by the assembler of a real GPU, and PTX has as many as it likes.
+    ``registers`` is the number of PTX registers that the kernel uses, at most 255. PTX has an
+    unlimited number of registers, and only the assembler for a real GPU assigns physical ones.
     """
 
     registers: int
@@ -27,9 +27,9 @@ class Resources(NamedTuple):
 
 
 def find_kernel(texts: list[str], name: str) -> tuple[PTXModule, Function]:
-    """Return the translation unit and the function.
+    """Return the translation unit and the function of the kernel ``name``.
 
-    Raises VirtualGPUError where there is none.
+    Raises VirtualGPUError if there is no such kernel.
     """
     for text in texts:
         module = parse(text)
@@ -41,16 +41,16 @@ def find_kernel(texts: list[str], name: str) -> tuple[PTXModule, Function]:
 def resources(texts: list[str], name: str) -> Resources:
     """Return the resources of the kernel ``name``.
 
-    Raises VirtualGPUError where there is none, LaunchError where its shared variables are more than
-    ``ptxas`` accepts (48 KiB whatever the device: CUDA C++ Programming Guide, "Shared Memory" of
-    each compute capability).
+    Raises VirtualGPUError if there is no such kernel, and LaunchError if its static shared memory
+    exceeds the limit of ``ptxas`` (48 KiB on every device: CUDA C++ Programming Guide, "Shared
+    Memory" of each compute capability).
     """
     module, function = find_kernel(texts, name)
     if (fixed := lay_out([function], module.variables).packed) > SHARED_PER_BLOCK:
         raise LaunchError(
-            f"the kernel's shared arrays of fixed size have {fixed:,} bytes together, and a "
-            f'block has {SHARED_PER_BLOCK:,} for them (ptxas: "too much shared data"). Make '
-            "them smaller, or make one dynamic and request its bytes at the launch, up to "
+            f"the kernel needs {fixed:,} bytes of static shared memory, but a block may use at "
+            f'most {SHARED_PER_BLOCK:,} (ptxas: "too much shared data"). Make the shared arrays '
+            "smaller, or make one dynamic and request its bytes at the launch, up to "
             f"{MAX_SHARED:,}"
         )
 

@@ -1,4 +1,4 @@
-"""Kernels from PTX or CUDA C++ text, launched with plain values and arrays."""
+"""CUDA modules from PTX or CUDA C++ text, with launches that take values and arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from virtualgpu.errors import LaunchError, LinkError, VirtualGPUError
 from virtualgpu.ptx import Function, Variable, parse
 from virtualgpu.wording import a_or_an, many
 
-# Headers that take seconds: no source with them is compiled twice for the types of arguments.
+# Headers that take seconds to compile. A source that includes one is not compiled a second time to
+# get the types of the parameters.
 _SLOW_HEADERS = re.compile(r'#\s*include\s*[<"](cooperative_groups|cub/|thrust/|cuda/)')
 
 
 class Module:
-    """PTX loaded on a device.
+    """PTX module that is loaded on a device.
 
     >>> module = Module.from_cuda('extern "C" __global__ void twice(float *x) '
     ...                           '{ x[threadIdx.x] *= 2; }')
@@ -40,12 +41,12 @@ class Module:
     texts : list of str
         The PTX.
     mangled : dict
-        Name expressions → names in the PTX.
+        The name in the PTX of each name expression.
     log : str
-        What the compiler had to say about code that it compiled: warnings.
+        The compiler's warnings.
     unload : callable
-        Gives the memory of the module's variables back, which happens by itself when the
-        last reference to the module goes.
+        Frees the memory of the module's variables. This also happens when the last reference to
+        the module is deleted.
     """
 
     def __init__(
@@ -92,11 +93,11 @@ class Module:
         Parameters
         ----------
         source : str
-            Kernels are launched by the names they have in PTX, so either write
+            Kernels are launched by their names in the PTX, so either write
             ``extern "C"`` before ``__global__``, or give name expressions.
         options : sequence of str
-            NVRTC's: ``-DN=3``, ``-Ifolder``, ``--use_fast_math``, ``--std=c++20`` ... Line
-            information is always generated.
+            NVRTC options, such as ``-DN=3``, ``-Ifolder``, ``--use_fast_math`` or ``--std=c++20``.
+            Line information is always generated.
         names : sequence of str
             Name expressions: instances of templates (``"add<float>"``), kernels without
             ``extern "C"`` (``"physics::boost"``), device variables (``"&weights"``). Kernels
@@ -104,14 +105,14 @@ class Module:
         name : str
             The source's name in messages.
         headers : sequence of pairs (name, text)
-            Headers that the source includes and that are no files. CUDA's own headers
+            Headers that the source includes and that do not exist as files. CUDA's own headers
             (``cuda_fp16.h``, ``cooperative_groups.h``, ``cub/cub.cuh``, ``cuda/std/...``) are
             found in the installed wheels.
 
         Raises
         ------
         CompilationError
-            With the compiler's words, the line and a caret
+            With the compiler's message, the line and a caret
             (:class:`~virtualgpu.compilers.nvrtc.CompilationError`).
         """
         options, headers = tuple(options), tuple((path, text) for path, text in headers)
@@ -129,14 +130,14 @@ class Module:
         return list(self._functions)
 
     def function(self, entry: str) -> Function:
-        """Return a kernel by its name or name expression. Raises LaunchError for unknown ones."""
+        """Return a kernel by its name or name expression; an unknown one raises LaunchError."""
         known = self._functions.get(self.mangled.get(entry, entry))
         if known is None:
             similar = [name for name in self.entries if f"{len(entry)}{entry}" in name]
             advice = (
                 (
-                    f'; {similar[0]} is C++\'s name for it: write extern "C" before __global__, '
-                    "or give the name among `names`"
+                    f'; its mangled C++ name is {similar[0]}: write extern "C" before __global__, '
+                    "or list the name in `names`"
                 )
                 if similar
                 else ""
@@ -147,15 +148,15 @@ class Module:
         return known
 
     def sizes(self, entry: str) -> list[int]:
-        """Return the bytes of each of a kernel's parameters."""
+        """Return the size in bytes of each of a kernel's parameters."""
         return [variable.size for variable in self.function(entry).parameters]
 
     def signature(self, entry: str) -> tuple[ParameterType, ...] | None:
         """Return the C++ types of a kernel's parameters.
 
-        None where only PTX is known, or the compiler cannot tell
-        (:func:`~virtualgpu.compilers.signatures.kernel_signature`). Compiles the source a second
-        time, for all kernels together.
+        Returns None if only the PTX is known, or if the compiler cannot tell
+        (:func:`~virtualgpu.compilers.signatures.kernel_signature`). This compiles the source a
+        second time, for all kernels together.
         """
         function = self.function(entry)
         if self._source is None:
@@ -195,26 +196,26 @@ class Module:
             A kernel's name, or a name expression given to :meth:`from_cuda`.
         grid, block : int or tuple of up to three ints
         args : sequence
-            One value per parameter. A NumPy array is copied to the device, passed as a pointer
-            and copied back; anything with ``__cuda_array_interface__`` is passed as its
-            pointer; ``bytes`` as they are; NumPy and ctypes numbers as the bytes of their own
-            type, Python ints and floats as the type that the kernel declares. The same array
-            twice is one array on the device too.
+            One value per parameter. A NumPy array is copied to the device, passed as a pointer and
+            copied back. An object with ``__cuda_array_interface__`` is passed as its pointer, and
+            ``bytes`` are passed unchanged. NumPy and ctypes numbers are passed with their own
+            type, Python ints and floats with the type that the kernel declares. An array that is
+            passed twice is one array on the device too.
         shared_bytes : int
             Dynamic shared memory per block.
         cooperative : bool
-            All blocks resident at once, so that ``grid.sync()`` works.
+            Keep all blocks resident at once, so that ``grid.sync()`` works.
         cluster : int or tuple of up to three ints, optional
-            Blocks of a thread block cluster, where the kernel has no ``__cluster_dims__``.
+            Blocks in a thread block cluster, if the kernel declares no ``__cluster_dims__``.
 
         Raises
         ------
         LaunchError
-            The wrong number of arguments, an argument of another size, an array whose elements
-            are not what the kernel's pointer points at (a source with C++ headers that take
-            seconds to compile is not asked), or an impossible grid.
+            The number of arguments is wrong, an argument has the wrong size, the element type of
+            an array differs from that of the kernel's pointer (this is not checked if the source
+            includes C++ headers that take seconds to compile), or the grid is impossible.
         VirtualGPUError
-            What goes wrong in the kernel.
+            Any error in the kernel.
         """
         function = self.function(entry)
         wanted = function.parameters
@@ -262,7 +263,7 @@ class Module:
         cooperative: bool = False,
         cluster: tuple[int, int, int] | None = None,
     ) -> None:
-        """Run a kernel whose parameters are bytes already, one entry each."""
+        """Run a kernel with parameters given as bytes, one entry for each."""
         self.device.launch(
             self.loaded,
             self.function(entry).name,
@@ -308,14 +309,14 @@ class Module:
             )
         if len(argument.raw) != size:
             raise LaunchError(
-                f"argument {position} has {many(len(argument.raw), 'byte')}, its parameter "
-                f"{size}: give "
+                f"argument {position} has {many(len(argument.raw), 'byte')}, but its parameter "
+                f"has {size}. Pass "
                 "a NumPy scalar of the type that the kernel declares"
             )
         if wanted := kernel_arguments.misfit(argument, size, declared):
             raise LaunchError(
-                f"argument {position} is {argument}; the kernel's parameter is {wanted}: convert "
-                "the one with .astype, or declare the other"
+                f"argument {position} is {argument}; the kernel's parameter is {wanted}. "
+                "Convert the argument with .astype, or change the declaration of the parameter"
             )
         return argument.raw
 
@@ -324,9 +325,9 @@ class Module:
     def symbol(self, name: str) -> tuple[int, int]:
         """Return the device address and size of a ``__device__`` or ``__constant__`` variable.
 
-        ``name`` is its name, or the name expression (``"&weights"``) that was given to
-        :meth:`from_cuda`. A ``__constant__`` variable that no kernel reads may have been left
-        out by the compiler. Raises LinkError for unknown names.
+        ``name`` is the variable's name, or the name expression (``"&weights"``) that was given to
+        :meth:`from_cuda`. The compiler may have left out a ``__constant__`` variable that no
+        kernel reads. An unknown name raises LinkError.
         """
         known = self.mangled.get(name) or self.mangled.get(f"&{name}") or name
         if known not in self._variables:
@@ -343,24 +344,24 @@ class Module:
         return self.device.read(address, nbytes).view(np.dtype(dtype))
 
     def write_symbol(self, name: str, values: np.ndarray) -> None:
-        """Overwrite a variable's first bytes with those of ``values``.
+        """Overwrite the first bytes of a variable with those of ``values``.
 
-        ``cudaMemcpyToSymbol`` does the same. Raises LaunchError for more bytes than it has.
+        ``cudaMemcpyToSymbol`` does the same. Raises LaunchError if the variable has fewer bytes.
         """
         values = np.ascontiguousarray(values)
         address, nbytes = self.symbol(name)
         if values.nbytes > nbytes:
-            raise LaunchError(f"{many(values.nbytes, 'byte')} for {name}, which has {nbytes}")
+            raise LaunchError(f"{many(values.nbytes, 'byte')} for {name}, which has only {nbytes}")
         self.device.write(address, values)
 
 
 def _unload(device: devices.Device, loaded: Any) -> None:
-    with suppress(VirtualGPUError):  # of a GPU that a launch has spoiled
+    with suppress(VirtualGPUError):  # from a GPU that an earlier launch has spoiled
         device.unload(loaded)
 
 
 def _number(value: float, variable: Variable, position: int) -> bytes:
-    """Return a Python number as the type of a kernel's parameter."""
+    """Return a Python number as bytes of a kernel parameter's type."""
     size, is_float = variable.size, variable.element in ("f16", "f32", "f64")
     misfit = LaunchError(
         f"argument {position} is {str(value)[:40]}, which does not fit the kernel's parameter of "
@@ -379,7 +380,7 @@ def _number(value: float, variable: Variable, position: int) -> bytes:
 
 
 def three(dimensions: int | Sequence[int]) -> tuple[int, int, int]:
-    """Return a grid or a block as three ints."""
+    """Return the dimensions of a grid or a block as three ints."""
     if isinstance(dimensions, int | np.integer):
         dimensions = (dimensions,)
     x, y, z = (*(int(d) for d in dimensions), 1, 1)[:3]

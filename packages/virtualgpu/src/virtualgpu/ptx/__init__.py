@@ -1,4 +1,4 @@
-"""PTX text to functions, instructions and source lines."""
+"""Parser of PTX text into functions, instructions and source lines."""
 
 from virtualgpu.ptx.module import (
     Address,

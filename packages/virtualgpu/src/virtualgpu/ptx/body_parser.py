@@ -35,8 +35,8 @@ from virtualgpu.ptx.tokens import (
 )
 from virtualgpu.sources import SourceLine
 
-# Tensor copies have operands of their own grammar. The machine has none of them and says so where
-# the instruction is decoded.
+# tcgen05 instructions have operands with their own grammar. The virtual GPU supports none of them
+# and reports that where the instruction is decoded.
 _OTHER_GRAMMAR = {"tcgen05"}
 # [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface Instructions").
 _USED_BYTES = re.compile(r"used_bytes_mask\s+(0x[0-9a-fA-F]{1,16}|[1-9][0-9]{0,19})")
@@ -44,12 +44,12 @@ _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
 def _may_part(instruction: Instruction) -> bool:
-    """Return True if lanes may not go on from an instruction together, or some leave it out."""
+    """Return True if lanes may separate after an instruction, or if some lanes may skip it."""
     return instruction.guard is not None or traits(instruction).ends
 
 
 class Declarations(Tokens):
-    """Protocol of a body's parser: the variables it declares, and where results go."""
+    """Interface that a body's parser needs: the tokens, the variables and the result."""
 
     result: PTXModule
     locations: list[tuple[Instruction | Function, tuple[tuple[int, int], ...]]]
@@ -59,24 +59,26 @@ class Declarations(Tokens):
 
 
 class Body:
-    """The body of one function: scopes, registers, labels, instructions."""
+    """Parser of one function's body: scopes, registers, labels, instructions."""
 
     def __init__(self, parser: Declarations, function: Function):
         self.p = parser
         self.function = function
-        # A scope maps a register's name, or a prefix with its count, to (type, count), and ""
-        # to the suffix that makes its names unique. Registers, variables and labels of an inner
+        # A scope maps the name of a register, or a prefix with its count, to (type, count). It maps
+        # "" to the suffix that makes its names unique. Registers, variables and labels of an inner
         # scope hide outer ones of the same name.
         self.scopes: list[dict[str, Any]] = [
             {v.name: (v.element, None) for v in function.variables.values() if v.space == "reg"}
         ]
         self.hidden: list[dict[str, str]] = [{}]  # variables: name → unique name, per scope
         self.opened = 0
-        # The last `.loc`: file and line, then those it is inlined at; and so by place.
+        # The last `.loc`: file and line, then the lines at which it is inlined. `chains` has the
+        # same for every position so far.
         self.where: tuple[tuple[int, int], ...] | None = None
         self.chains: dict[tuple[int, int, int], tuple[tuple[int, int], ...]] = {}
         self.resolved: dict[str, str | None] = {}
-        # What names a label, which may come later, with the suffixes of the scopes around it.
+        # Instructions and tables that name labels, which may come later, each with the suffixes of
+        # the scopes around it.
         self.jumps: list[tuple[Instruction | str, tuple[str, ...]]] = []
 
     def read(self) -> None:
@@ -115,7 +117,7 @@ class Body:
                     self.mark(pragma)
                     continue
                 function.pragmas.append(pragma)
-                if said := _USED_BYTES.fullmatch(pragma):  # of the load that follows
+                if said := _USED_BYTES.fullmatch(pragma):  # applies to the next load
                     used_bytes = int(said[1], 0)
             elif token == ";":
                 pass
@@ -144,13 +146,13 @@ class Body:
         self.hidden[-1][name] = unique
 
     def mark(self, pragma: str) -> None:
-        """Note a line with the instruction before it in its basic block, else with the next."""
-        from urllib.parse import unquote  # 3 ms that only a measured run needs
+        """Record a source line at the instruction before it in its basic block, or at the next."""
+        from urllib.parse import unquote  # takes 3 ms, and only a measured run needs it
 
         function = self.function
         number, _, file = pragma.removeprefix(MARK).strip().partition(" ")
         if not (number.isascii() and number.isdigit()):
-            return  # somebody else's: an unknown string is ignored
+            return  # a pragma of another tool: unknown strings are ignored
         at = len(function.body)
         begins = at == 0 or at in function.labels.values() or _may_part(function.body[-1])
         function.marks.append((at - (not begins), SourceLine(unquote(file), int(number))))
@@ -184,14 +186,14 @@ class Body:
             function.branch_targets[unique] = ()
         else:
             if function.marks and function.marks[-1][0] == len(function.body):
-                # A line without an instruction of its own: it needs one that runs with it.
+                # A line without its own instruction needs one that runs exactly when the line does.
                 jump = Instruction("bra", ("uni",), (Label(name),), text=f"bra.uni {name};")
                 self.jumps.append((jump, self.suffixes()))
                 function.body.append(jump)
             function.labels[unique] = len(function.body)
 
     def find_labels(self) -> None:
-        """Resolve the label of each jump, from its scope outwards, once all labels are known."""
+        """Resolve the label of each jump, from its scope outwards, when all labels are known."""
         function = self.function
         targets = function.branch_targets
 
@@ -228,7 +230,8 @@ class Body:
                 p.name()
                 if p.peek() == "+":
                     p.integer()
-        # NVVM marks code it made by itself with line 0; the line before is the nearer truth.
+        # NVVM gives line 0 to code that it generates itself; the line before is closer to the
+        # truth.
         self.chains[here] = chain
         if line:
             self.where = chain
@@ -259,7 +262,7 @@ class Body:
         p.expect(";")
 
     def resolve(self, name: str) -> str | None:
-        """Return the unique name of a register, or None where none of that name is declared."""
+        """Return the unique name of a register, or None if no register of that name is declared."""
         try:
             return self.resolved[name]
         except KeyError:
@@ -312,7 +315,7 @@ class Body:
             p.locations.append((instruction, self.where))
         if opcode == "bra":
             if len(operands) != 1 or not isinstance(operands[0], Label):
-                p.fail(f"a branch goes to one label: {instruction.text[:80]}")
+                p.fail(f"a branch must name one label: {instruction.text[:80]}")
             self.jumps.append((instruction, self.suffixes()))
         elif opcode == "brx":
             self.jumps.append((instruction, self.suffixes()))
@@ -346,7 +349,7 @@ class Body:
                 items += item.items if close == "]" and isinstance(item, Vector) else (item,)
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")
-            # `ld.global.b32 {%r1}, [%rd1]`, as Triton writes it, is one value: ptxas takes it.
+            # Triton writes `ld.global.b32 {%r1}, [%rd1]` for a single value, and ptxas accepts it.
             return items[0] if len(items) == 1 and close == "}" else Vector(tuple(items))
         if kind == "float":
             return float_literal(p.next())

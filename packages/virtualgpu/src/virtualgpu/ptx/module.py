@@ -1,4 +1,4 @@
-"""Records of a parsed PTX module, without behaviour.
+"""Data classes of a parsed PTX module.
 
 Names follow the PTX ISA, "State Spaces, Types, and Variables" and "Instruction Operands".
 """
@@ -12,23 +12,23 @@ from virtualgpu.sources import SourceLine
 
 
 class Register(NamedTuple):
-    """A virtual register, made unique within its function (inner scopes may hide outer names)."""
+    """Virtual register with a name unique in its function, because scopes may reuse names."""
 
     name: str
 
 
 class Immediate(NamedTuple):
-    """A literal: an int, or the bits of a float with their type ``f32`` or ``f64``."""
+    """Literal: an int, or the bits of a float with their type ``f32`` or ``f64``."""
 
     value: int
     type: str | None = None
 
 
 class Symbol(NamedTuple):
-    """The address of a variable or function, plus a byte offset.
+    """Address of a variable or function, plus a byte offset.
 
-    In an initial value, ``mask`` selects bits of the address, shifted down to the lowest of them
-    (PTX ISA, "Initializers"); 0 where the whole address is meant.
+    In an initial value, ``mask`` selects bits of the address, and the lowest selected bit becomes
+    bit 0 (PTX ISA, "Initializers"). A mask of 0 means the whole address.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Symbol(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A branch target or the name of a ``.branchtargets`` or ``.callprototype`` list."""
+    """Branch target, or the name of a ``.branchtargets`` or ``.callprototype`` list."""
 
     name: str
 
 
 class Address(NamedTuple):
-    """``[base + offset]``; base is a register, a symbol or an absolute immediate."""
+    """``[base + offset]``, where the base is a register, a symbol or an absolute immediate."""
 
     base: Register | Symbol | Immediate
     offset: int = 0
@@ -63,11 +63,11 @@ InitialValue = int | Immediate | Symbol
 class Instruction:
     """One PTX instruction.
 
-    ``opcode`` is its first word (``add``), ``modifiers`` the rest (``("rn", "f32")``).
-    ``operands`` come in PTX's order, destination first; ``second`` is the destination ``q`` of
-    ``setp p|q`` and ``shfl d|p``. ``guard`` is ``(predicate register, negated)``. ``used_bytes``
-    has a bit for each byte of a load, 0 where the compiler says that the program does not use it
-    (PTX ISA, ".pragma", "used_bytes_mask"); None: nothing is said.
+    ``opcode`` is the first word (``add``) and ``modifiers`` are the others (``("rn", "f32")``).
+    ``operands`` are in PTX order, destination first. ``second`` is the destination ``q`` of ``setp
+    p|q`` and ``shfl d|p``. ``guard`` is ``(predicate register, negated)``. ``used_bytes`` has one
+    bit for each byte of a load. A bit is 0 if the compiler says that the program does not use the
+    byte (PTX ISA, ".pragma", "used_bytes_mask"). It is None if the compiler says nothing.
     """
 
     opcode: str
@@ -86,11 +86,11 @@ class Instruction:
 
 @dataclass(slots=True)
 class Variable:
-    """A variable of a state space.
+    """Variable of a state space.
 
-    ``element`` is its PTX type without the dot, ``count`` the number of elements (0 for an
-    array of unknown size: dynamic shared memory), ``values`` initialisers: ints, float
-    literals as ``Immediate``, addresses as ``Symbol``.
+    ``element`` is the PTX type without the dot. ``count`` is the number of elements, or 0 for an
+    array of unknown size (dynamic shared memory). ``values`` are the initial values: ints, float
+    literals as ``Immediate``, and addresses as ``Symbol``.
     """
 
     name: str
@@ -104,10 +104,10 @@ class Variable:
     is_array: bool = False
 
 
-# A compiler says of a kernel: threads that store to one place in shared memory by one instruction
-# store one value. PTX ISA, ".pragma": a string that is not known is ignored.
+# Pragma of a compiler for a kernel: threads that store to the same place in shared memory by one
+# instruction store the same value. PTX ignores unknown strings (PTX ISA, ".pragma").
 ONE_STORE = "virtualgpu one store"
-# Another says that a source line begins here: its number, and its file, quoted as in a URL.
+# Pragma for the start of a source line, with its number and its URL-quoted file name.
 MARK = "virtualgpu line"
 
 
@@ -115,7 +115,7 @@ MARK = "virtualgpu line"
 class Function:
     """A ``.entry`` or ``.func``: parameters, registers and a body of instructions and labels.
 
-    ``marks`` has the lines that begin in the body (:data:`MARK`), each with the index of an
+    ``marks`` has the source lines that begin in the body (:data:`MARK`), each with the index of an
     instruction that runs if and only if the line does.
     """
 
@@ -142,7 +142,7 @@ class Function:
 
 @dataclass(slots=True)
 class PTXModule:
-    """A PTX translation unit. `debug` tells that it was compiled for a debugger, unoptimised."""
+    """PTX translation unit; ``debug`` is true if it was compiled unoptimised for a debugger."""
 
     version: str = ""
     target: str = ""

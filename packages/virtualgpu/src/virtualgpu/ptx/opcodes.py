@@ -1,9 +1,9 @@
-"""Opcodes of PTX in one table: decoder, class, and possible effects.
+"""Table of PTX opcodes: the decoder, profile class and possible effects of each.
 
-Everything that asks "is this a load?", "does it end a basic block?", "what class is it counted
-in?" asks here: the decoder, both back ends, the analyses of loops and of order, the counters and
-the trace. What a data instruction *computes* stands in :mod:`virtualgpu.operations`. The groups are
-the chapters of the PTX ISA, "Instruction Set".
+The decoder, both back ends, the analyses of loops and of order, the counters and the trace use
+this table to find out whether an instruction is a load, whether it ends a basic block, or which
+class it is counted in. :mod:`virtualgpu.operations` defines what a data instruction *computes*.
+The groups are the chapters of the PTX ISA, "Instruction Set".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from virtualgpu.ptx.module import Instruction
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """An opcode's traits.
+    """Properties of an opcode.
 
     Attributes
     ----------
@@ -23,22 +23,23 @@ class Opcode:
     section : str
         The chapter of the PTX ISA that defines it.
     family : str
-        What decodes it: data, move, address, memory, hint, control, barrier, fence, warp, matrix,
+        The decoder: data, move, address, memory, hint, control, barrier, fence, warp, matrix,
         copy, mbarrier, texture, cluster, stack or idle (no effect that a program can see).
     counted : str
-        The class that profiles count it in (``watch.counters.Counters``); "arithmetic" becomes
+        The class under which profiles count it (``watch.counters.Counters``); "arithmetic" becomes
         integer or float by the instruction's type.
     result : bool
         Whether its first operand is a register that it writes.
     loads, stores : bool
-        Whether a register gets what memory holds (not where only memory does: ``cp``, ``red``);
-        whether memory may change.
+        Whether it loads from memory into a register (``cp`` and ``red`` do not); whether it may
+        change memory.
     meets : bool
         Whether its ``.sync`` form waits for the lanes of a mask.
     ends : bool
-        Whether a basic block ends behind it.
+        Whether a basic block ends after it.
     fails : bool
-        Whether it can end a kernel: a bad address, a barrier that cannot complete, ``trap``.
+        Whether it can stop a kernel, by a bad address, a barrier that cannot complete, or
+        ``trap``.
     carry : bool
         Whether it reads the carry flag.
     flops : int
@@ -60,7 +61,7 @@ class Opcode:
 
     @property
     def pure(self) -> bool:
-        """Return True if its result depends on its operands alone."""
+        """Return True if the result depends only on the operands."""
         return self.family in ("data", "move", "address")
 
 
@@ -147,7 +148,7 @@ def _table() -> dict[str, Opcode]:
 
     matrices = "Warp Level Matrix Multiply-Accumulate Instructions", "matrix"
     group(*matrices, "tensor", "mma", meets=True)
-    # wmma.load and wmma.store are opcodes of their own in all but name.
+    # wmma.load and wmma.store are separate opcodes in all but name.
     group(*matrices, "tensor", "wmma", meets=True, loads=True, stores=True, fails=True)
     group(*matrices, "memory", "ldmatrix", meets=True, loads=True, fails=True)
     group(*matrices, "memory", "stmatrix", result=False, meets=True, stores=True, fails=True)
@@ -168,7 +169,7 @@ OPCODES = _table()
 
 
 def of_family(*families: str) -> frozenset[str]:
-    """Return the names of the opcodes of some families."""
+    """Return the names of all opcodes in some families."""
     return frozenset(name for name, opcode in OPCODES.items() if opcode.family in families)
 
 
@@ -180,29 +181,30 @@ TEXTURES = of_family("texture")
 JUMPS = frozenset(["bra", "brx", "ret", "exit"])
 
 _UNKNOWN = Opcode("", "", "", "other")
-# The machine's own instruction, which no PTX has (virtualgpu.program.exact_indices), and the rest.
+# The table with the virtual GPU's own instruction, which PTX does not have
+# (virtualgpu.program.exact_indices).
 _ALL = OPCODES | {"%exact": Opcode("%exact", "", "exact", "other", result=False)}
 
 
 def traits(instruction: Instruction) -> Opcode:
-    """Return the traits of an instruction's opcode.
+    """Return the properties of an instruction's opcode.
 
-    An unknown one only writes its first operand.
+    An unknown opcode counts as one that only writes its first operand.
     """
     return _ALL.get(instruction.opcode, _UNKNOWN)
 
 
 def has_result(instruction: Instruction) -> bool:
-    """Return True if the first operand is written.
+    """Return True if the instruction writes its first operand.
 
-    ``bar.red`` gives a result, ``bar.sync`` none.
+    ``bar.red`` has a result, ``bar.sync`` has none.
     """
     opcode = traits(instruction)
     return opcode.result or (opcode.family == "barrier" and "red" in instruction.modifiers)
 
 
 def waits_for_warp(instruction: Instruction) -> bool:
-    """Return True if it runs once the lanes of its mask have met.
+    """Return True if the instruction waits until all lanes of its mask have arrived.
 
     These are ``.sync`` forms of warp operations and of matrix instructions, and ``bar.warp.sync``.
     """

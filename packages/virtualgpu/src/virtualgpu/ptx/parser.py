@@ -1,8 +1,8 @@
-"""PTX text to a :class:`~virtualgpu.ptx.module.PTXModule`.
+"""Parser of PTX text, which returns a :class:`~virtualgpu.ptx.module.PTXModule`.
 
-The grammar is that of the PTX ISA, "Syntax" and "Directives", as NVVM and NVRTC write it. Every
-malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes the line. Bodies of
-functions, and so instructions, are read by :mod:`~virtualgpu.ptx.body_parser`.
+The grammar is that of the PTX ISA, "Syntax" and "Directives", as NVVM and NVRTC write it.
+Malformed text raises :class:`~virtualgpu.errors.PTXSyntaxError`, which quotes the line.
+:mod:`~virtualgpu.ptx.body_parser` parses the bodies of functions, and so the instructions.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from virtualgpu.ptx.tokens import (
 )
 from virtualgpu.sources import SourceLine
 
-# NVRTC has some of its headers in one of its own, which is no file.
+# Names of library files: NVRTC combines some of its headers in a built-in one, which is no file.
 _LIBRARIES = re.compile(
     r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/"
     r"|(?:^|/)(?:triton/language/|__nv_nvrtc_builtin_header\.h$)"
 )
 
-# MLIR's name of dynamic shared memory. NVVM writes its array of no elements as one byte that is
-# not external (numba-cuda-mlir 0.6); on a GPU the launch's bytes follow that one.
+# MLIR's name for dynamic shared memory. NVVM writes this empty array as one byte that is not
+# external (numba-cuda-mlir 0.6); on a GPU, the dynamic bytes of the launch follow that byte.
 DYNAMIC_SHARED = "__dynamic_shmem__"
 
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> PTXModule:
-    """Parse PTX text. The same text gives the same module: leave it as it is.
+    """Parse PTX text. The result is cached for the same text, so do not modify it.
 
     Raises
     ------
     PTXSyntaxError
-        The text is not PTX as the ISA defines it; the message has its line and words.
+        The text is not PTX as the ISA defines it; the message quotes the line.
     UnsupportedInstruction
-        A directive that changes what a kernel does and that the machine does not have.
+        A directive changes what a kernel does, and the virtual GPU does not support it.
     """
     if len(text) > MAX_TEXT:
         raise PTXSyntaxError(f"PTX text of {len(text)} characters; the limit is {MAX_TEXT}")
@@ -61,7 +61,7 @@ def parse(text: str) -> PTXModule:
 def _is_librarys(filename: str) -> bool:
     """Return True for a file of the toolkit or of Triton.
 
-    What is inlined from it counts as the line that calls it.
+    Code inlined from such a file counts as the line that calls it.
     """
     return _LIBRARIES.search(filename) is not None
 
@@ -69,15 +69,15 @@ def _is_librarys(filename: str) -> bool:
 def source_name(path: str) -> str:
     """Return Python's name of the file that ``.file`` names.
 
-    IPython and ``exec`` compile under names such as ``<ipython-input-2-9b43365d>``, by which
-    Python's linecache has the lines; the compiler puts the working directory before them.
+    IPython and ``exec`` compile under names such as ``<ipython-input-2-9b43365d>``, which Python's
+    linecache knows, but the compiler puts the working directory before them.
     """
     last = path.rpartition("/")[2]
     return last if last.startswith("<") and last.endswith(">") else path
 
 
 class Parser(Declarations):
-    """The module level: directives, variables, functions."""
+    """Parser of the module level: directives, variables, functions."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -91,7 +91,8 @@ class Parser(Declarations):
             self.statement()
         files = self.result.files
         for item, chain in self.locations:
-            # `.loc` of a file the module never names: no source line, no harm.
+            # A `.loc` of a file that the module never names gives no source line, which does no
+            # harm.
             places = [SourceLine(files[number], line) for number, line in chain if number in files]
             if places:
                 own = [place for place in places if not _is_librarys(place.filename)] or places[:1]
@@ -109,7 +110,7 @@ class Parser(Declarations):
                 self.result.debug |= self.next() == "debug"
         elif token == ".address_size":
             if self.integer() != 64:
-                self.fail("only .address_size 64 exists on devices of this century's compilers")
+                self.fail("only .address_size 64 is supported")
         elif token == ".file":
             number = self.integer()
             if self.kinds[self.at] != "string":
@@ -179,7 +180,7 @@ class Parser(Declarations):
             if token == ".align":
                 align = self.integer()
                 if not 0 < align <= 4096 or align & (align - 1):
-                    self.fail("an alignment is a power of two up to 4096")
+                    self.fail("an alignment must be a power of two up to 4096")
             elif token in (".v2", ".v4"):
                 vector = int(token[2:])
             elif token[1:] in TYPE_SIZES:
@@ -191,7 +192,7 @@ class Parser(Declarations):
             elif token in (".ptr", ".global", ".const", ".shared", ".local"):
                 pass  # what a kernel's pointer parameter points to: a hint only
             else:
-                self.fail(f"unknown word {token!r} in a variable")
+                self.fail(f"unknown word {token!r} in the declaration of a variable")
         if element is None:
             self.fail("a variable without a type")
         size = TYPE_SIZES[element] * vector
@@ -216,7 +217,7 @@ class Parser(Declarations):
                 count = len(values)
         size = count * TYPE_SIZES[element]
         if not 0 <= size <= MAX_VARIABLE:
-            self.fail(f"variable {name} of {size} bytes")
+            self.fail(f"variable {name} has {size} bytes; the limit is {MAX_VARIABLE}")
         return Variable(name, space, element, count, align, size, linkage, values, is_array)
 
     def initialiser(self, depth: int = 0) -> list[InitialValue]:
@@ -294,7 +295,7 @@ class Parser(Declarations):
         for variable in (*parameters, *returns):
             function.variables[variable.name] = variable
             if variable.space == "reg" and function.is_entry:
-                self.fail(f"the parameters of the kernel {name} lie in .param")
+                self.fail(f"the parameters of the kernel {name} must be in .param")
         if self.accept(";"):
             function.is_declaration = True
             self.result.functions.setdefault(name, function)
@@ -315,9 +316,9 @@ class Parser(Declarations):
         return tuple(found)
 
     def register_parameter(self) -> Variable:
-        """Parse ``.reg .u32 name``, the body's own register.
+        """Parse ``.reg .u32 name``, a parameter that is a register of the body.
 
-        PTX ISA, "Kernel and Function Directives: .func".
+        See the PTX ISA, "Kernel and Function Directives: .func".
         """
         element = self.next()[1:]
         if element not in TYPE_SIZES:

@@ -1,6 +1,6 @@
-"""PTX text as tokens, and literals as numbers (PTX ISA, "Syntax").
+"""Tokenizer of PTX text, and values of its literals (PTX ISA, "Syntax").
 
-Every malformed text ends in :class:`~virtualgpu.errors.PTXSyntaxError` that quotes the line.
+Malformed text raises :class:`~virtualgpu.errors.PTXSyntaxError`, which quotes the line.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NoReturn
 from virtualgpu.errors import PTXSyntaxError
 from virtualgpu.ptx.module import Immediate
 
-MAX_TEXT = 64 << 20  # bytes; the largest module met (numba-cuda's tests) has 1.2 MB
+MAX_TEXT = 64 << 20  # bytes; the largest module so far (in numba-cuda's tests) has 1.2 MB
 MAX_VARIABLE = 1 << 31  # bytes in one variable
 MAX_REGISTERS = 1 << 20  # in one `.reg` directive
-MAX_DEPTH = 64  # of scopes, vectors and initialisers inside each other
+MAX_DEPTH = 64  # levels of nested scopes, vectors and initialisers
 
 TYPE_SIZES = {
     **dict.fromkeys(("b8", "u8", "s8"), 1),
@@ -43,7 +43,7 @@ SPACES = {".global", ".const", ".shared", ".local", ".param"}
 
 
 class Tokens:
-    """A cursor over the tokens of a text."""
+    """Cursor over the tokens of a text."""
 
     def __init__(self, text: str):
         self.text = text
@@ -111,13 +111,13 @@ class Tokens:
         try:
             value = integer_literal(token)
         except ValueError:
-            self.fail(f"{token[:24]} is not an integer of 64 bits")
+            self.fail(f"{token[:24]} is not a 64-bit integer")
         self.at += 1
         return -value if negative else value
 
 
 def integer_literal(token: str) -> int:
-    """Return the value of an integer literal. Raises ValueError where it has more than 64 bits."""
+    """Return the value of an integer literal; one of more than 64 bits raises ValueError."""
     token = token.rstrip("U")
     if token[:2] in ("0x", "0X"):
         value = int(token, 16)

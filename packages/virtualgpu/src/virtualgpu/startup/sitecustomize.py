@@ -1,14 +1,14 @@
-"""Start-up of each Python that a notebook's kernel starts: see virtualgpu/scripts.py.
+"""Start-up file of each Python that a notebook's kernel starts: see virtualgpu/scripts.py.
 
-Any Python may meet it, also an old one and one of another environment: so the syntax is plain, what
-is imported is there already, and where this is not the kernel's Python nothing happens. A program
-that imports nothing for a GPU pays for this file alone.
+Any Python may read this file, including an old one or one of another environment. So its syntax is
+plain, it imports only modules that Python has already loaded, and it does nothing unless this is
+the kernel's Python. A program that imports no GPU package only pays for reading this file.
 """
 
 import os
 import sys
 
-#: A program that imports one of these wants a GPU.
+#: Packages that need a GPU; importing one of them switches the virtual GPU on.
 NAMES = (
     "awkward",
     "cuda.tile",
@@ -24,7 +24,7 @@ DRIVER = ("cuda.bindings", "cuda.core")
 
 
 class _Waiting:
-    """A finder that switches the virtual GPU on at the first import of one of the names."""
+    """Finder that switches the virtual GPU on at the first import of one of the names."""
 
     def find_spec(self, name, path=None, target=None):
         if name not in NAMES and name not in DRIVER:
@@ -32,7 +32,7 @@ class _Waiting:
         sys.meta_path[:] = [one for one in sys.meta_path if one is not self]
         try:
             if name in DRIVER:
-                # Activation imports it too: not inside of its own import.
+                # Activation imports this module too, which must not happen during its own import.
                 from virtualgpu.after_import import after_import
 
                 after_import(name, _activate)
@@ -40,9 +40,9 @@ class _Waiting:
                 from virtualgpu.activation import activate_later
 
                 activate_later()
-        except Exception:  # the script then meets a machine without a GPU, and says so itself
+        except Exception:  # the script then finds no GPU and reports that itself
             pass
-        # The list has changed, and who walks through it would leave one out: asked here.
+        # The list has changed, and a loop over it would skip one finder, so search here.
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
@@ -61,7 +61,7 @@ def _activate(module):
 
 
 def _others(here):
-    """Run the sitecustomize that would have been found without this one, if there is one."""
+    """Run the sitecustomize module that Python would have found without this one, if any."""
     sys.path[:] = [one for one in sys.path if os.path.realpath(one or os.curdir) != here]
     this = sys.modules.pop(__name__)
     try:
