@@ -1,1 +1,1 @@
-"""The trusted side: hidden tests, the secret seed, expected answers, and the device."""
+"""Trusted side of the grader: hidden tests, the secret seed, expected answers and the device."""

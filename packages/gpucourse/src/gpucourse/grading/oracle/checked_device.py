@@ -1,13 +1,14 @@
-"""The grader's device where there is a GPU: checked on the virtual GPU, computed on the real one.
+"""Grading device on a machine with a GPU: checks on the virtual GPU, results from the real one.
 
-A real GPU cannot say which line of a kernel races, and a bad address takes it away. So every launch
-runs on the virtual GPU first, with all that watches it: there the checkers look and the counters
-count. One that gets through runs on the GPU as well, in another process
-(:mod:`virtualgpu.devices.real.process`), from the same memory, and the tests see what the GPU
-computed. Launches in a random order are the virtual GPU's alone: hardware cannot be told one.
+A real GPU cannot report which line of a kernel races, and an invalid address ends the whole
+process's access to it. Every launch therefore runs on the virtual GPU first, with all checkers and
+counters. A kernel without findings then also runs on the GPU, in another process
+(:mod:`virtualgpu.devices.real.process`) and on the same memory, and the tests see the GPU's
+results. Launches in a random order run only on the virtual GPU, because the order of threads on
+hardware cannot be chosen.
 
-Where the two disagree and nothing excuses it (:mod:`virtualgpu.devices.comparison`), the grader
-is at fault and not the answer: that is an infrastructure fault, never a zero.
+If the two results differ and no known reason (:mod:`virtualgpu.devices.comparison`) explains it,
+the grader is at fault and not the answer. This is an infrastructure fault, never a zero.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ from virtualgpu.api import (
     new_schedule,
 )
 
-#: A folder where the agreement of every launch is written down, one JSON object per line.
+#: Environment variable with the folder where the comparison of every launch is recorded, one JSON
+#: object per line.
 RECORD = "GPUCOURSE_GPU_RECORD"
-#: ``virtual`` puts a second virtual GPU in the part of the real one, to rehearse.
+#: Environment variable: with ``virtual``, a second virtual GPU plays the part of the real one.
 KIND = "GPUCOURSE_GPU_KIND"
 
 _processes: dict[int, GPUProcess] = {}
 
 
 def gpu_process() -> GPUProcess:
-    """Return the GPU of this process; oracles are forked, and each has its own."""
+    """Return the GPU of this process; oracles are forked, and each uses its own."""
     process = _processes.get(os.getpid())
     if process is None:
         _processes.clear()
@@ -59,7 +61,7 @@ def gpu_process() -> GPUProcess:
 def name() -> str:
     """Return the device's name for a verdict.
 
-    Raises InfrastructureFault where there is no GPU.
+    Raises InfrastructureFault if there is no GPU.
     """
     try:
         gpu_process().start()
@@ -68,14 +70,14 @@ def name() -> str:
     return f"{gpu_process().name}, checked on the {VirtualDevice.name}"
 
 
-#: The time that the GPU has for one launch.
+#: Time limit of the GPU for one launch.
 LAUNCH_SECONDS = 30.0
 
 
 class CheckedDevice(UntrustingDevice):
-    """A virtual GPU that takes its memory from a real GPU after each lockstep launch.
+    """A virtual GPU that takes over the memory of a real GPU after each lockstep launch.
 
-    Raises InfrastructureFault in a launch that the GPU does not do, or does differently.
+    A launch raises InfrastructureFault if the GPU fails to run it or its results differ.
     """
 
     def __init__(
@@ -113,7 +115,8 @@ class CheckedDevice(UntrustingDevice):
             ) from None
         self._judge(launch, after)
         for piece, array in zip(launch.pieces, after, strict=True):
-            # Not `write`: which bytes a kernel has written, the checkers know already.
+            # `write` would count as a host copy, but a kernel wrote these bytes, as the checkers
+            # know.
             self.view(piece.address, (len(array),), np.uint8)[:] = array
 
     def _judge(self, launch: RecordedLaunch, after: list[np.ndarray]) -> None:
@@ -135,7 +138,7 @@ class CheckedDevice(UntrustingDevice):
 
 
 def read_record(folder: Path) -> list[dict]:
-    """Return the entries of :data:`RECORD`; a truncated line is left out."""
+    """Return the entries of :data:`RECORD` files, without truncated lines."""
     lines = []
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="utf-8").splitlines():

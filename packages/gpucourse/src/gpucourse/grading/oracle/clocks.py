@@ -1,24 +1,24 @@
-"""Time of a submission: the seconds that it used, not those the machine was busy.
+"""Clocks that charge a submission for its own time and not for the machine's other load.
 
-On a machine that grades many at once a right answer waits for a processor, now and then for long.
-A submission is therefore charged with
+When a machine grades many submissions at once, a correct answer sometimes waits long for a
+processor. A submission is therefore charged with
 
 - the processor time of its oracle, and
-- the time in which the oracle waits for the student's worker, except while the worker itself
-  waited for a processor: then with the processor time that it got (:func:`charged`).
+- the time in which the oracle waits for the student's worker. If the worker itself waited for a
+  processor, its processor time is charged instead (:func:`charged`).
 
-So a loop that never ends is charged with every second that it runs, and a worker that sleeps with
-every second that it sleeps. A worker is taken to have waited as long as that of its threads which
-waited longest, not as long as all of them together: of fifty that doze one is always waiting.
+An endless loop is therefore charged for every second that it runs, and a sleeping worker for every
+second that it sleeps. The waiting time of a worker is the longest waiting time of any of its
+threads and not their sum, because among fifty mostly idle threads one is always waiting.
 
-Two bounds are by the clock on the wall, whatever the system says of threads: one for each request,
-:attr:`Limits.request_wall_seconds`, and one for the submission, :attr:`Limits.wall_seconds`.
-Time beyond them is charged to the submission, because an answer can make threads that seem to be
-kept from running. Only if the system says that processes stood still for want of processors, disks
-or memory (pressure stalls, :func:`stalled`) is the machine at fault: then the submission is graded
-once more, and charged whatever it takes (``last_attempt``).
+Two limits use the wall clock, whatever the system reports about threads: one for each request,
+:attr:`Limits.request_wall_seconds`, and one for the submission, :attr:`Limits.wall_seconds`. Time
+beyond them is charged to the submission, because an answer can create threads that only appear to
+be kept from running. The machine is at fault only if the system reports that processes stalled for
+lack of processors, disks or memory (pressure stalls, :func:`stalled`). The submission is then
+graded once more, and charged for all its time (``last_attempt``).
 
-Where the system does not tell (no Linux, no /proc) every second of waiting is charged.
+If the system does not report these times (no Linux, no /proc), every second of waiting is charged.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from dataclasses import dataclass, field
 from gpucourse.grading.contract import InfrastructureFault, OutOfTestTime
 from gpucourse.grading.limits import Limits
 
-# Interval between looks at a worker; a look takes 2 ms with 40 threads.
+# Interval between measurements of a worker; one takes 2 ms with 40 threads.
 TICK = 0.25
-# States of a thread (proc(5)). Runnable: waiting for a processor, or on one. Stopped from outside:
-# no worker can do it to itself, as process 1 of its own table.
+# States of a thread (proc(5)). A runnable thread runs or waits for a processor. A stopped one was
+# stopped from outside, because a worker, as process 1 of its own process table, cannot stop itself.
 RUNNABLE, STOPPED = "R", frozenset("Tt")
-# Waiting for a disk, and the only state in which such a wait counts.
+# Waiting for a disk, the only such state in which waiting is not charged.
 DISK = "D"
-# A machine is held up that had processes standing still for so much of the time.
+# A machine counts as delayed if its processes stalled for at least this share of the time.
 HELD_UP_SHARE = 0.5
 PRESSURE = "/proc/pressure"
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """Facts from the system about a thread.
+    """The system's data on a thread.
 
     Attributes
     ----------
     state : str
     waited : float
-        Seconds that it has waited for a processor, as far as it got one since (the kernel counts a
-        wait when it ends; Documentation/scheduler/sched-stats.rst).
+        Seconds that it has waited for a processor. The kernel adds a wait when it ends, so a wait
+        in progress is missing (Documentation/scheduler/sched-stats.rst).
     slept : int
-        How often it gave up its processor by itself.
+        Number of times that it gave up its processor voluntarily.
     """
 
     state: str
@@ -67,15 +67,15 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Facts from the system about a process at one moment.
+    """The system's data on a process at one moment.
 
     Attributes
     ----------
     processor : float
-        Seconds that all its threads, also those that ended, have run.
+        Seconds that all its threads have run, including those that have ended.
     threads : dict of int to Thread
     disk : float or None
-        Seconds that the machine stood still for disks and memory; None where it does not say.
+        Seconds that the machine's processes stalled for disks and memory; None if unknown.
     """
 
     processor: float
@@ -84,11 +84,11 @@ class Usage:
 
 
 def usage(pid: int) -> Usage | None:
-    """Return the usage of a process; None if the system does not tell, or it has ended."""
+    """Return the usage of a process; None if it has ended or the system does not report it."""
     threads = {}
     try:
         for number in os.listdir(f"/proc/{pid}/task"):
-            # A thread may end between the lines.
+            # A thread may end between these reads.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 folder = f"/proc/{pid}/task/{number}"
                 state = _fields(f"{folder}/stat")[0]
@@ -107,7 +107,7 @@ def usage(pid: int) -> Usage | None:
 def stalled(*resources: str) -> float | None:
     """Return the seconds since boot in which some process waited for these resources.
 
-    See Documentation/accounting/psi.rst; None where the system does not tell.
+    See Documentation/accounting/psi.rst; None if the system does not report them.
     """
     seconds = 0.0
     for resource in resources:
@@ -120,7 +120,7 @@ def stalled(*resources: str) -> float | None:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Return the memory that a process holds now, by default this one; 0 if unknown."""
+    """Return the memory that a process uses now, by default this one; 0 if unknown."""
     try:
         with open(f"/proc/{process}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -129,9 +129,9 @@ def resident_bytes(process: int | str = "self") -> int:
 
 
 def _fields(path: str) -> list[str]:
-    """Return the fields of a ``stat`` file behind the name.
+    """Return the fields after the name in a ``stat`` file.
 
-    The name may hold blanks and parentheses.
+    The name itself may contain blanks and parentheses.
     """
     with open(path) as file:
         return file.read().rpartition(")")[2].split()
@@ -157,20 +157,20 @@ def _waited(passed: float, then: Thread | None, now: Thread, before: Usage, afte
     if now.state in STOPPED:
         return passed
     if now.state == DISK:
-        # A thread can be put into this state for ever without a disk.
+        # A thread can be kept in this state indefinitely without a disk.
         if before.disk is None or after.disk is None:
             return passed
         return min(passed, after.disk - before.disk)
     if then is None:
         return now.waited
     if now.state == then.state == RUNNABLE and now.slept == then.slept:
-        return passed  # it ran or waited all the time; how long, a wait that lasts does not say
+        return passed  # it ran or waited all the time, and a wait in progress is not reported
     return now.waited - then.waited
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment by the clock on the wall, and how long the machine had been held up until then."""
+    """A wall-clock moment, with the time that the machine had stalled until then."""
 
     at: float
     stalled: float | None
@@ -180,13 +180,13 @@ class Moment:
         return cls(time.monotonic(), stalled("cpu", "io", "memory"))
 
     def passed(self) -> float:
-        """Return the seconds since then."""
+        """Return the seconds since this moment."""
         return time.monotonic() - self.at
 
     def held_up(self) -> bool:
-        """Return True if processes were stalled for much of the time since then.
+        """Return True if processes were stalled for much of the time since this moment.
 
-        Also True where the system does not tell.
+        Also True if the system does not report stalls.
         """
         now = Moment.now()
         if now.stalled is None or self.stalled is None:
@@ -195,18 +195,18 @@ class Moment:
 
 
 class SubmissionClock:
-    """The seconds that one submission has been charged with.
+    """Clock of the seconds that are charged to one submission.
 
     Parameters
     ----------
     last_attempt
-        Whether all that is beyond the bounds of the wall's clock is charged, because the
-        submission was graded once before on a machine that was held up.
+        True if time beyond the wall-clock limits is charged in any case, because the submission
+        was graded before on a delayed machine.
 
     Attributes
     ----------
     waiting : float
-        The part that was spent waiting for the student's workers.
+        The part spent waiting for the student's workers.
     """
 
     def __init__(self, limits: Limits, *, last_attempt: bool = False) -> None:
@@ -216,7 +216,10 @@ class SubmissionClock:
         self.restart()
 
     def restart(self, held: int = 0) -> None:
-        """Charge again from nothing; `held` bytes of this process are another's."""
+        """Restart from zero.
+
+        `held` is the number of bytes of this process that do not count as the submission's memory.
+        """
         self._held = held
         self.waiting = 0.0
         self._processor = time.process_time()
@@ -229,7 +232,7 @@ class SubmissionClock:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Charge this process's work inside the context to another clock."""
+        """Exclude this process's work inside the context from this clock."""
         self._aside = began = time.process_time()
         try:
             yield
@@ -243,9 +246,9 @@ class SubmissionClock:
         return self.limits.total_seconds - self.spent()
 
     def overrun(self, since: Moment, seconds: float) -> None:
-        """Handle an exceeded wall-clock bound.
+        """Handle an exceeded wall-clock limit.
 
-        Raises InfrastructureFault if the machine was held up since then and the submission can be
+        Raises InfrastructureFault if the machine was delayed since then and the submission can be
         graded once more.
         """
         if not self.last_attempt and since.held_up():
@@ -259,11 +262,11 @@ class SubmissionClock:
     def limit(self, seconds: float) -> Iterator[None]:
         """Raise OutOfTestTime in the main thread once `seconds` more have been charged.
 
-        MemoryError once this process holds more than ``limits.oracle_bytes``. Once the submission
-        has had ``limits.wall_seconds``, all its time is used up (:meth:`overrun`). Python loses
-        what is raised inside an object's ``__del__`` or a callback of the collector: the clock
-        rings again every ``TICK`` until it is heard, and of a lost OutOfTestTime nothing is
-        printed.
+        Raises MemoryError if this process uses more than ``limits.oracle_bytes``. After
+        ``limits.wall_seconds``, all the submission's time counts as used (:meth:`overrun`). Python
+        discards exceptions raised in ``__del__`` or in a callback of the garbage collector, so the
+        timer fires again every ``TICK`` until its exception takes effect. A discarded
+        OutOfTestTime is not printed.
         """
         end = self.spent() + seconds
 
@@ -283,7 +286,7 @@ class SubmissionClock:
 
         hook, sys.unraisablehook = sys.unraisablehook, lost
         before = signal.signal(signal.SIGALRM, ring)
-        # One clock may be looked at inside the limit of another.
+        # The limit of one clock may be nested inside the limit of another.
         _, every = signal.setitimer(signal.ITIMER_REAL, max(min(seconds, TICK), 0.01), TICK)
         try:
             yield
@@ -295,15 +298,15 @@ class SubmissionClock:
 
 
 class WorkerClock:
-    """Charges a submission with the time that its oracle waits for one worker.
+    """Clock of the time that an oracle waits for one worker, which it charges to the submission.
 
-    It looks at the worker only every ``TICK`` of such time, over as many requests as that takes:
-    a test makes hundreds.
+    It measures the worker only once per ``TICK`` of this time, across requests, because a test
+    makes hundreds of requests.
 
     Attributes
     ----------
     waited : float
-        Seconds, by the clock on the wall, that the oracle has waited for it.
+        Wall-clock seconds that the oracle has waited for the worker.
     """
 
     def __init__(self, submission: SubmissionClock, pid: int | None) -> None:
@@ -316,7 +319,7 @@ class WorkerClock:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Request]:
-        """Charge the worker for the time of one request, inside the context."""
+        """Charge the time of one request, inside the context."""
         self.run()
         try:
             yield Request(self, self.submission.waiting, self.waited, Moment.now())
@@ -324,11 +327,11 @@ class WorkerClock:
             self.stop()
 
     def run(self) -> None:
-        """Start: the oracle waits for the worker from now on."""
+        """Start counting: the oracle waits for the worker."""
         self._since = time.monotonic()
 
     def stop(self) -> None:
-        """Stop: the worker waits for the oracle from now on."""
+        """Stop counting: the worker waits for the oracle."""
         if self._since is not None:
             passed = time.monotonic() - self._since
             self._passed += passed
@@ -336,7 +339,7 @@ class WorkerClock:
             self._since = None
 
     def charge(self) -> None:
-        """Charge the time since the last call, if it is worth a look."""
+        """Charge the time since the last charge, once it amounts to one ``TICK``."""
         self.stop()
         self.run()
         if self._passed >= TICK:
@@ -355,7 +358,8 @@ class Request:
     Attributes
     ----------
     charged, waited : float
-        What the submission had been charged with, and its oracle had waited for the worker, before.
+        The clocks' readings at the start of the request: seconds charged to the submission for
+        waiting, and seconds that the oracle had waited for this worker.
     began : Moment
     """
 

@@ -1,10 +1,10 @@
-"""Confinement of an oracle, before it sees anything of a submission.
+"""Confinement of an oracle, before it receives any part of a submission.
 
-It reads what a student's process says. Should that ever take it over, it is still a process that
-opens no file but the installation, knows one submission, reaches no network, starts no program,
-sends no signals and owns nothing. All of it is done by the process itself, as by a worker
-(:mod:`gpucourse.grading.sandbox.confinement`); what a machine refuses is left out, and
-the verdict says what was had.
+The oracle reads messages from a student's process. If that process ever took over the oracle, the
+oracle would still be a process that can open only the files of the installation, knows only one
+submission, and can use no network, start no program, send no signals and own nothing. The oracle
+confines itself, as a worker does (:mod:`gpucourse.grading.sandbox.confinement`). Protections that
+the machine refuses are left out, and the verdict lists those that were in place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpucourse.grading.limits import Limits
 from gpucourse.grading.sandbox import confinement, landlock
 from gpucourse.grading.sandbox.file_system import SYSTEM, home_folder, needed_paths
 
-#: What a verdict says of an oracle, in this order; the rest is missing where it ran.
+#: Protections of an oracle as a verdict lists them, in this order.
 FILES, HIDDEN, NETWORK, CALLS, USER = (
     "files by list",
     "the course's files hidden",
@@ -24,7 +24,8 @@ FILES, HIDDEN, NETWORK, CALLS, USER = (
     "system calls",
     "own user",
 )
-# Beside the installation: what the system says of itself and of its time zone, and random numbers.
+# Files that an oracle may read besides the installation: the system's data about itself and its
+# time zone, and random numbers.
 READABLE = (
     "/proc",
     "/sys/devices/system",
@@ -35,10 +36,10 @@ READABLE = (
     "/dev/urandom",
 )
 WRITABLE = "/dev/null"
-# XLA starts 13 and two for each core. The system counts all of a user's.
+# XLA starts 13 threads and two more for each core, and the system counts all threads of a user.
 THREADS = 1024
-# Variables that say how the libraries compute. An oracle gets none of the session's other
-# variables, such as the key of a hub.
+# Environment variables that affect how the libraries compute. An oracle keeps none of the session's
+# other variables, such as the key of a hub.
 VARIABLES = (
     "PATH",
     "CONDA_PREFIX",
@@ -68,27 +69,27 @@ PREFIXES = (
 
 
 def is_needed(variable: str) -> bool:
-    """Return True if an oracle keeps a variable of the environment."""
+    """Return True if an oracle keeps an environment variable of this name."""
     return variable in VARIABLES or variable.startswith(PREFIXES)
 
 
 def confine(
     limits: Limits, covered: tuple[str, ...], keep: tuple[int, ...], writable: tuple[str, ...] = ()
 ) -> str:
-    """Drop every right that grading does not need; return the old rights, in words.
+    """Drop every right that grading does not need; return the protections now in place.
 
     Parameters
     ----------
     covered
-        Folders to be hidden where the kernel knows no list of files (no Landlock).
+        Folders to hide if the kernel has no Landlock.
     keep
-        Descriptors that the oracle needs; others that it inherited lead to nothing from now on.
+        Descriptors that the oracle needs. Other inherited descriptors are redirected to /dev/null.
     writable
-        Folders it may write to, where somebody asked for a record.
+        Folders that the oracle may write to, if a record was requested.
 
-    The process must have a single thread. It must start its processes before that.
+    The process must have a single thread, and must have started its own child processes before.
     """
-    # Clusters keep libraries in folders of their own, which the loader is told of.
+    # Clusters keep libraries in separate folders, which LD_LIBRARY_PATH lists.
     loaded = [
         folder
         for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
@@ -102,11 +103,11 @@ def confine(
     confinement.die_with_parent()
     user = confinement.become_nobody([*SYSTEM, *needed_paths()])
     if user:
-        confinement.die_with_parent()  # forgotten by a change of user
+        confinement.die_with_parent()  # changing the user clears this setting
     by_list = landlock.version() > 0
     home = home_folder()
-    # Of their own: a network, a view of the files, a temporary folder. The process table stays the
-    # machine's: how long a worker waited for a processor is read there.
+    # Private network, mounts and temporary folder. The machine's process table stays visible,
+    # because the waiting times of a worker are read from it.
     namespaces = not writable and confinement.own_namespaces(
         home, limits.home_bytes, [] if by_list else list(covered), processes=False
     )
@@ -121,7 +122,7 @@ def confine(
         had.append(HIDDEN)
     confinement.bound_resources(None, limits.file_bytes, int(limits.wall_seconds) + 1, THREADS)
     confinement.drop_capabilities()
-    # A pair of sockets is what it talks to a worker through.
+    # An oracle talks to a worker through a socket pair.
     calls = confinement.refuse_system_calls(others=True, allowed=("socketpair",))
     if namespaces or calls:
         had.append(NETWORK)
@@ -133,12 +134,12 @@ def confine(
 
 
 def missing(had: str) -> list[str]:
-    """Return the most important protections that an oracle lacked, by a verdict's words."""
+    """Return the most important protections that are missing from a verdict's list."""
     return [name for name in (FILES, NETWORK, CALLS) if name not in had.split(", ")]
 
 
 def lacking(oracles: Iterable[str]) -> str:
-    """Return the protections that some oracle of a class lacked, in words."""
+    """Return a remark on the protections that some oracle of a class lacked."""
     without = {name for had in oracles if had for name in missing(had)}
     return f" (oracles without: {', '.join(sorted(without))})" if without else ""
 
@@ -146,7 +147,7 @@ def lacking(oracles: Iterable[str]) -> str:
 def _close_others(keep: tuple[int, ...]) -> None:
     """Redirect inherited descriptors to /dev/null.
 
-    Their numbers stay taken, as their owners in this process believe.
+    The descriptors stay open, because their owners in this process still use their numbers.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
@@ -159,6 +160,6 @@ def _close_others(keep: tuple[int, ...]) -> None:
 def _is_open(number: int) -> bool:
     try:
         os.fstat(number)
-    except OSError:  # the one that listed the folder
+    except OSError:  # the descriptor with which listdir read the folder
         return False
     return True

@@ -1,4 +1,4 @@
-"""The oracle's conversation with a worker: requests, the worker's device, and time limits."""
+"""Conversation of the oracle with a worker: requests, the worker's device, and time limits."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ TOO_LONG = "the submission as a whole took longer than it may"
 
 
 class Conversation:
-    """One worker after the other: each lives until it is closed or fails.
+    """Connection to one worker at a time; a worker lives until it is closed or fails.
 
     Parameters
     ----------
     clock
-        What the time that its workers take is charged to.
+        Clock to which the workers' time is charged.
     words
-        Words of the submission, which may be told whatever the worker knows.
+        Words of the submission, which messages may contain even if the worker knows hidden inputs.
 
     Attributes
     ----------
     worker : WorkerProcess or None
     service : DeviceService or None
-        The device of the present worker.
+        The device of the current worker.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Conversation:
         self._worker_clock: WorkerClock | None = None
 
     def start(self) -> None:
-        """Begin with a fresh worker."""
+        """Start a fresh worker."""
         self.worker = self.server.spawn()
         self._worker_clock = WorkerClock(self.clock, self.worker.pid)
         self.service = DeviceService(self.limits, self.words)
@@ -62,9 +62,9 @@ class Conversation:
             self.service = None
 
     def request(self, header: dict, arrays: list[np.ndarray], what: str) -> tuple[dict, list]:
-        """Send a request, serve the device until the answer comes, and return the answer.
+        """Send a request, serve the device until the answer arrives, and return the answer.
 
-        Raises PropertyFailed, without a worker any more, if none comes.
+        If no answer arrives, the worker is closed and PropertyFailed is raised.
         """
         nonce = secrets.token_hex(16)
         worker, clock, service = self.worker, self._worker_clock, self.service
@@ -79,7 +79,7 @@ class Conversation:
                         raise ProtocolError("an answer to a question that was not asked")
                     if "device" not in reply:
                         return reply, received
-                    # The worker's clock stands while the oracle's device works.
+                    # Stop the worker's clock while the oracle's device works.
                     clock.stop()
                     answer, sent = service.handle(reply, received)
                     clock.run()
@@ -93,7 +93,7 @@ class Conversation:
                 "does a loop on the host never end?"
             ) from None
         except Closed:
-            # A code of its own choice could be a hidden input.
+            # The student's code chooses its exit code, which could be a hidden input.
             how = worker.how_it_ended(numbers=not service.secret)
             self.close()
             raise PropertyFailed(f"{what} {how}") from None
@@ -101,6 +101,6 @@ class Conversation:
             self.close()
             raise PropertyFailed(f"{what} answered with {error}") from None
         except BaseException:
-            # An alarm of the oracle, for one: the conversation cannot be taken up again.
+            # For example a timeout of the oracle, after which the conversation cannot continue.
             self.close()
             raise

@@ -1,8 +1,8 @@
-"""CUDA C++ from a student's host function, compiled by a second worker.
+"""Compilation of CUDA C++ that a student's host function returned, in a second worker.
 
-The text is data: a worker in which no student's code runs compiles it, so that neither a header
-that it includes nor an error message can show more than the sandbox holds, and a text that brings
-the compiler down costs that worker alone.
+The source is data. It is compiled in a worker that runs no student's code, so that neither an
+included header nor an error message can reveal more than the sandbox contains, and a source that
+crashes the compiler ends only that worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from gpucourse.grading.testing.watching import COMPILES_NOT
 def compile_source(
     conversation: Conversation, source: str, kernel: str, limits: Limits, *, told: bool
 ) -> str:
-    """Return the PTX of CUDA C++. Raises PropertyFailed, with the compiler's words if `told`."""
+    """Return the PTX of CUDA C++.
+
+    Raises PropertyFailed, with the compiler's message if `told`.
+    """
     if len(source) > limits.ptx_bytes:
         raise PropertyFailed(f"the source of the kernel '{kernel}' is larger than any should be")
     if conversation.worker is None:

@@ -8,12 +8,12 @@ from virtualgpu.api import Access, Observer
 
 
 class Origins(Observer):
-    """Bytes of the student's device memory that a kernel has written."""
+    """Record of the bytes in the student's device memory that a kernel has written."""
 
     def __init__(self) -> None:
-        # start of an allocation → one bool per byte
+        # start address of an allocation → one bool per byte
         self._written: dict[int, np.ndarray] = {}
-        # starts of allocations that were handed to a launch
+        # start addresses of allocations that were passed to a launch
         self.launched: set[int] = set()
 
     def allocated(self, address: int, nbytes: int) -> None:
@@ -24,7 +24,7 @@ class Origins(Observer):
         self.launched.discard(address)
 
     def find(self, address: int) -> int | None:
-        """Return the start of the allocation that holds `address`."""
+        """Return the start of the allocation that contains `address`, or None."""
         for start, mask in self._written.items():
             if start <= address < start + max(len(mask), 1):
                 return start
@@ -56,7 +56,7 @@ class Origins(Observer):
                 mask[np.minimum(inside + byte, len(mask) - 1)] = True
 
     def mask(self, address: int, nbytes: int) -> np.ndarray:
-        """Return True for each byte that a launch wrote last."""
+        """Return True for each byte whose latest write was a launch's."""
         start = self.find(address)
         if start is None:
             return np.zeros(nbytes, bool)
@@ -65,8 +65,8 @@ class Origins(Observer):
     def from_launch(self, address: int, data: np.ndarray) -> np.ndarray:
         """Return True for each byte of `data`, read at `address`, that may be a kernel's result.
 
-        Bytes that a launch wrote, and zeros in an array that was handed to a launch: a bin that
-        no event fell into was never written, and is right.
+        These are bytes that a launch wrote, and zeros in an array that was passed to a launch,
+        because a bin without events is never written and still correct.
         """
         start = self.find(address)
         if start is None or start not in self.launched:

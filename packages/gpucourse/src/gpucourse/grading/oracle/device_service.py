@@ -1,12 +1,12 @@
-"""The oracle's side of the student's device: requests on handles, and where data came from.
+"""Oracle's side of the student's device: requests from the worker, and the origin of data.
 
-The student's host code runs elsewhere and can only ask. This is where its copies and launches
-really happen, on a device of its own that holds nothing but what the student put there, and where
-it is known of every byte whether a kernel wrote it.
+The student's host code runs in another process and can only send requests. This module performs
+its copies and launches on a separate device, which holds only what the student put there, and
+records for every byte whether a kernel wrote it.
 
-In a call with exchange the host reads what it read before. Its requests are then done when the
-call has ended (:meth:`DeviceService.settle`): by how long a launch takes, a kernel could tell the
-host one bit after the other of what only the device was given.
+In a call with exchange, the host reads the same data as in an earlier call. The requests are
+performed only after the call has ended (:meth:`DeviceService.settle`). Otherwise a kernel could
+use the duration of launches to pass hidden data from the device to the host bit by bit.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from gpucourse.judging.exchange import Diverged, Exchange
 from virtualgpu import errors
 from virtualgpu.api import watch
 
-# Number of remembered copies to the host, the latest first, by which data in a function's result
-# are recognised: it may have read its numbers one by one.
+# Number of copies to the host that are kept, the latest first, to recognise data in a function's
+# result. A function may read its numbers one by one.
 MAX_READS = 4096
 
 
 class DeviceService:
-    """Executes the requests of one worker.
+    """Executor of one worker's device requests.
 
     Attributes
     ----------
     failure : PropertyFailed or None
-        The first thing that went wrong on the device. The student's code may swallow the
-        exception it gets; this stays.
+        The first failure on the device, which stays even if the student's code catches its
+        exception.
     launched : list of (kernel, grid, block)
         Every launch since :meth:`begin`.
     secret : bool
-        Whether the worker has seen hidden inputs, so that what it says may be one.
+        True if the worker has seen hidden inputs, so that its strings may contain one.
     words : frozenset of str
-        The words of the submission: names in them can be told all the same.
+        The words of the submission, which may be shown in any case.
     """
 
     def __init__(self, limits: Limits, words: frozenset[str] = frozenset()) -> None:
@@ -60,18 +60,21 @@ class DeviceService:
         self.begin()
 
     def begin(self, exchange: Exchange | None = None) -> None:
-        """Discard the previous call; the student's device memory stays."""
+        """Discard the previous call, but keep the student's device memory."""
         self.exchange = exchange or Exchange()
         self.failure: PropertyFailed | None = None
         self.launched: list[tuple[str, tuple, tuple]] = []
         self.reads: list[Copied] = []
         self._claimed = 0
-        # Requests for later, each with its arrays, and what the host was shown for a read.
+        # Deferred requests, each with its arrays; for a read, the array that the host was shown.
         self._later: list[tuple[dict, list[np.ndarray]]] = []
         self._kept = 0
 
     def handle(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list[np.ndarray]]:
-        """Answer one request. Errors of the device go back as text; ProtocolError for nonsense."""
+        """Answer one request.
+
+        Device errors are sent back as strings. Raises ProtocolError for an invalid request.
+        """
         verb = request.get("device")
         if not isinstance(verb, str) or verb not in VERBS:
             raise ProtocolError("a request for something that a device does not do")
@@ -80,7 +83,7 @@ class DeviceService:
         return self._guarded(method, request, arrays)
 
     def settle(self) -> None:
-        """Perform the operations that the call deferred, up to the first fault.
+        """Perform the requests that the call deferred, up to the first fault.
 
         Raises ProtocolError.
         """
@@ -98,7 +101,7 @@ class DeviceService:
     ) -> tuple[dict, list[np.ndarray]]:
         verb = request["device"]
         try:
-            # The device itself tells the observer what the host writes and copies.
+            # The device itself reports the host's writes and copies to the observer.
             with watch(self.origins), fault_reasons.quietly(lambda: self.secret):
                 answer: tuple[dict, list[np.ndarray]] = method(request, arrays)
                 return answer
@@ -117,7 +120,8 @@ class DeviceService:
 
     def _put_off(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
         if request["device"] == "read":
-            # Not what came with it: an answer would say what it was shown.
+            # Use arrays from the exchange; arrays in the request would let the worker choose what
+            # it was shown.
             arrays = [self.exchange.again(_count(request["nbytes"]))]
         else:
             self._kept += sum(array.nbytes for array in arrays)
@@ -176,20 +180,20 @@ class DeviceService:
         return {}, [shown]
 
     def _look(self, request: dict, arrays: list[np.ndarray]) -> tuple[dict, list]:
-        """Answer a read that was answered before."""
+        """Perform a read whose answer the host already has."""
         data, made = self.read(_count(request["address"]), _count(request["nbytes"]))
         self._remember(Copied(arrays[0], made, data))
         return {}, []
 
     def read(self, address: int, nbytes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return bytes of the student's device memory, and which of them a kernel made."""
+        """Return bytes of the student's device memory, and a mask of those that a kernel made."""
         if nbytes > self.limits.array_bytes:
             raise errors.OutOfMemory(f"a copy of {nbytes:,} bytes to the host is too large")
         data = self.device.read(address, nbytes)
         return data, self.origins.from_launch(address, data)
 
     def _remember(self, copied: Copied) -> None:
-        """Keep the latest copies, as many as there is room for."""
+        """Keep the latest copies, as many as the limits allow."""
         self.reads.insert(0, copied)
         del self.reads[MAX_READS:]
         room = self.limits.array_bytes
@@ -234,7 +238,7 @@ class DeviceService:
             )
         self.launched.append((module.display_name(entry), grid, block))
         for parameter in parameters:
-            # A pointer may stand in a structure, as in those that CuPy makes of arrays.
+            # A pointer may be inside a structure, such as CuPy's argument for an array.
             for at in range(0, len(parameter) - 7, 8):
                 start = self.origins.find(int.from_bytes(parameter[at : at + 8], "little"))
                 if start is not None:
@@ -252,7 +256,7 @@ class DeviceService:
     def device_array(self, described: Any) -> np.ndarray:
         """Return an array in device memory that a result refers to.
 
-        All of a result's together are bounded before anything is taken for them.
+        The total size of all arrays of a result is checked before memory is allocated for them.
         """
         try:
             dtype, shape, size = announced(
@@ -283,7 +287,7 @@ class DeviceService:
                 f"the array that was returned is not in device memory: {error}"
             ) from None
         view = np.ndarray(shape, dtype, raw.data, -low, strides)
-        # Without the gaps between the elements of a strided view.
+        # Leave out the gaps between the elements of a strided view.
         gathered = np.ndarray((*shape, dtype.itemsize), bool, made.data, -low, (*strides, 1))
         compact = np.array(view, order="C").reshape(-1).view(np.uint8)
         result = numbers(compact, dtype, shape)
@@ -291,7 +295,7 @@ class DeviceService:
         return result
 
     def _claim(self, nbytes: int) -> None:
-        """Count towards what one result may refer to, its elements and the memory they span."""
+        """Count bytes towards the limit on a result: elements, and the memory that they span."""
         self._claimed += nbytes
         if self._claimed > 2 * self.limits.array_bytes:
             raise PropertyFailed(
@@ -300,7 +304,7 @@ class DeviceService:
             )
 
     def left_by_kernels(self, value: object) -> object:
-        """Return a result with the device's data in place of the data that the host was shown.
+        """Return a result with the device's data instead of the data that the host was shown.
 
         Raises NotMade unless every array and number in it is data that a launch left there.
         """
@@ -323,7 +327,7 @@ VERBS = frozenset(
         "revive",
     }
 )
-# Requests whose answers the host does not need.
+# Requests whose answers the host does not need immediately.
 LATER = VERBS - {"allocate", "load", "symbol"}
 
 

@@ -1,4 +1,4 @@
-"""The device that an oracle launches on."""
+"""Choice of the device that an oracle launches kernels on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from virtualgpu.api import Budget, VirtualDevice
 
 
 def new_device(limits: Limits) -> VirtualDevice:
-    """Return a virtual GPU with bounded memory and time.
+    """Return a virtual GPU with limited memory and time.
 
-    With ``limits.gpu`` there is a real one behind it.
+    With ``limits.gpu``, a real GPU also runs its launches.
     """
     budget = Budget(seconds=limits.launch_seconds)
     kind = CheckedDevice if limits.gpu else UntrustingDevice

@@ -1,8 +1,9 @@
-"""Reasons of faults that reveal nothing after the code has seen hidden inputs.
+"""Messages about faults that reveal no hidden inputs.
 
-Then any text that it chooses may be an input: a name in PTX, the words of an assertion, the type
-of an exception. Messages are made only of words in the submission before it ran, and of the
-virtual GPU's own sentences about addresses, barriers and limits.
+Once the student's code has seen hidden inputs, any string that it chooses may contain one: a name
+in PTX, the text of an assertion, the type of an exception. Messages therefore consist only of
+words that the submission contained before it ran, and of the virtual GPU's own sentences about
+addresses, barriers and limits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numba.core import errors as of_numba
 from gpucourse.grading.sandbox import cells
 from virtualgpu import errors, sources
 
-#: Errors whose sentences quote neither PTX nor device memory.
+#: Errors whose messages quote neither PTX nor device memory.
 OWN_WORDS = (
     errors.MemoryAccessError,
     errors.DeadlockError,
@@ -29,7 +30,7 @@ OWN_WORDS = (
 NOTHING_MORE = "more is not told, because the code has seen hidden inputs by now"
 ANOTHER_FILE = "another file"
 _WORD = re.compile(r"[^\W\d]\w*")
-# Exceptions of the libraries that solutions use, besides Python's and Numba's.
+# Exceptions of the libraries that solutions use, except Python's and Numba's.
 _LIBRARIES = frozenset(
     {
         "AxisError",
@@ -48,12 +49,12 @@ _LIBRARIES = frozenset(
 
 
 def words(texts: Iterable[str]) -> frozenset[str]:
-    """Return every word of some texts."""
+    """Return every word in the texts."""
     return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 def error_name(name: str) -> str:
-    """Return `name` if it is an exception of Python, of a library or of the virtual GPU."""
+    """Return `name` if it is an exception of Python, a library or the virtual GPU."""
     for module in (builtins, errors, of_numba):
         known = getattr(module, name, None)
         if isinstance(known, type) and issubclass(known, BaseException):
@@ -62,7 +63,7 @@ def error_name(name: str) -> str:
 
 
 def type_name(name: str) -> str:
-    """Return `name` if it is a type that students return by mistake."""
+    """Return `name` if it is a type that students often return by mistake."""
     known = getattr(builtins, name, None)
     return (
         name
@@ -74,16 +75,16 @@ def type_name(name: str) -> str:
 
 
 def kernel_name(name: str, known: frozenset[str]) -> str:
-    """Return `name` if it is one of the submission's own words."""
+    """Return `name` if it is one of the submission's own words, otherwise "kernel"."""
     return name if name in known and not keyword.iskeyword(name) else "kernel"
 
 
 @contextlib.contextmanager
 def quietly(secret: Callable[[], bool]) -> Iterator[None]:
-    """Let an error of the virtual GPU pass without text that the student's side wrote.
+    """Remove strings that the student's side wrote from errors of the virtual GPU.
 
-    `secret()` tells whether that side has seen hidden inputs. The text of an assertion is in
-    device memory, where a hidden input may be, so it is never shown.
+    `secret()` returns True if the student's code has seen hidden inputs. The text of an assertion
+    is never shown, because it is in device memory, which may contain a hidden input.
     """
     try:
         yield
@@ -101,9 +102,9 @@ def quietly(secret: Callable[[], bool]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming(known: frozenset[str]) -> Iterator[None]:
-    """Let messages name a source by its cell and quote only cells in `known`.
+    """Let messages name a source file by its cell, and quote only cells in `known`.
 
-    Other names are not shown, because line tables come from the worker.
+    Other file names are not shown, because line tables come from the worker.
     """
 
     def name(filename: str) -> str:

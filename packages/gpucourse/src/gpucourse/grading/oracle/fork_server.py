@@ -1,4 +1,7 @@
-"""The server that the oracles are forked from. Imports nothing itself, so it is started first."""
+"""Server from which the oracles are forked.
+
+This module imports nothing heavy, so that the server can start first.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,24 @@ from pathlib import Path
 from gpucourse.grading.oracle.confined import is_needed
 from gpucourse.system import without_iris
 
-# What takes long to import (jax 1 s, awkward 0.4 s) and has no threads or device until it is used.
+# Modules that take long to import (jax 1 s, awkward 0.4 s) and start no threads and open no device
+# until they are used.
 HEAVY = ("jax", "awkward", "vector", "hist", "matplotlib.pyplot")
 
 
 def with_work(course: Path) -> list[Path]:
-    """Return the sources in a course directory for which something was handed in, else all."""
+    """Return the sources in a course directory that have submissions, otherwise all sources."""
     sources = [*course.glob("source/*/*.ipynb")]
     given = {path.name for path in course.glob("submitted/*/*")}
     return [path for path in sources if path.parent.name in given] or sources
 
 
 def heavy_imports(notebooks: Iterable[Path]) -> list[str]:
-    """Return the modules of HEAVY that the text or the graded cells name.
+    """Return the modules of HEAVY that the text or the graded cells import.
 
-    An unreadable file imports nothing.
-
-    Code that only shows something is not run by the grader: all projects draw with Matplotlib in
-    such a cell, and each of two servers would import it (0.35 s of a processor).
+    An unreadable file adds no module. Cells that are not graded are left out, because the grader
+    does not run them: all projects draw with Matplotlib in such a cell, and each of two servers
+    would import it (0.35 s of processor time).
     """
     text = "\n".join(map(_graded_text, notebooks))
     return [name for name in HEAVY if re.search(rf"\b(import|from) {re.escape(name)}\b", text)]
@@ -49,10 +52,10 @@ def _graded_text(notebook: Path) -> str:
 
 
 def warm_up(imports: Iterable[str] = ()) -> None:
-    """Let the server begin its imports (3 s), while this process does its own.
+    """Start the server and its imports (3 s), which run while this process does its own.
 
-    Optional; a :class:`~.classes.batch.Grader` does it when it starts. A server that runs already
-    stays as it is: what it has not imported, each oracle does.
+    Calling it is optional, because a :class:`~.classes.batch.Grader` does it when it starts. A
+    server that is already running does not change; each oracle then does the missing imports.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
@@ -64,9 +67,9 @@ def warm_up(imports: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _needed_variables() -> Iterator[None]:
-    """Hide this session's keys from processes that start inside the context.
+    """Remove this session's keys from the environment of processes started in the context.
 
-    A process can read for good what its first program was given.
+    A process can always read the environment with which it was started.
     """
     aside = {name: os.environ.pop(name) for name in list(os.environ) if not is_needed(name)}
     try:

@@ -1,9 +1,9 @@
-"""The one gate by which values of a submission enter the oracle: plain ones, and no others.
+"""Conversion of a submission's values to values in the oracle; only plain ones are accepted.
 
-The student's process may say anything on the wire. Accepted are None, truth values, numbers of at
-most 64 bits, text, arrays of numbers, and lists, tuples and dictionaries of these, limited in
-number and depth. NumPy makes arrays of numbers or of text of them, unless None or lists of unequal
-lengths are among them: the arrays of Python objects that it makes of those get no further than the
+The student's process may send anything. Accepted are None, bools, numbers of at most 64 bits,
+strings, arrays of numbers, and lists, tuples and dictionaries of these, limited in number and
+depth. NumPy converts these to arrays of numbers or strings, except for lists with None or with
+lists of unequal lengths, which become arrays of Python objects. Such arrays go no further than the
 test (:mod:`virtualgpu.memory.plain_dtypes`).
 """
 
@@ -22,12 +22,12 @@ from gpucourse.grading.sandbox.wire import (
     is_number_type,
 )
 
-# Integers in NumPy's int64 or uint64; it makes Python objects of others.
+# Range of NumPy's int64 and uint64; NumPy stores other integers as Python objects.
 LEAST, MOST = -(1 << 63), (1 << 64) - 1
 
 
 class Refused(Exception):
-    """A value that may not enter; its text, which the student sees, names the kind of value."""
+    """A value that is refused; the message, which the student sees, names its kind."""
 
 
 def value(
@@ -35,9 +35,8 @@ def value(
 ) -> Any:
     """Return the value that a worker describes.
 
-    Raises ProtocolError, and Refused for what is not plain.
-
-    `device_array(description)` fetches an array in device memory; without it there may be none.
+    Raises ProtocolError, or Refused for a value that is not plain. `device_array(description)`
+    fetches an array from device memory; without it, such arrays are refused.
     """
     found = decode(tree, arrays, device_array)
     _admit(found, [0], 0)
@@ -45,7 +44,7 @@ def value(
 
 
 def _admit(found: object, count: list[int], depth: int) -> None:
-    """Raise Refused unless `found` is of one of the exact types that may enter."""
+    """Raise Refused unless `found` has exactly one of the accepted types."""
     count[0] += 1
     if count[0] > MAX_ITEMS or depth > MAX_DEPTH + 1:
         raise Refused("a value with too many parts")

@@ -1,7 +1,8 @@
-"""The trusted side: hidden tests, secret seed, expected answers, and the device itself.
+"""Run of the hidden tests on one submission.
 
-One submission is graded by :func:`grade` in a process of its own. Test cells run here, in the
-oracle's own namespace; the student's side is reached through the two verbs alone.
+:func:`grade` grades one submission, in a process that grades nothing else. Test cells run here, in
+the oracle's own namespace, and reach the student's code only through the functions of
+:mod:`gpucourse.grading.testing.verbs`.
 """
 
 from __future__ import annotations
@@ -40,8 +41,7 @@ from gpucourse.grading.verdict import (
 from gpucourse.wording import shortened
 from virtualgpu.api import VirtualDevice
 
-# They work with what a test hands them, which may be what a student's function returned.
-# To look through what a submission has said for what a reason repeats: four times the longest.
+# Modules that work with a test's values, which may be results of a student's function.
 REASON_SECONDS = 2.0
 ASKED_BY_TESTS = ("gpucourse.grading.testing.verbs", "gpucourse.grading.arguments")
 
@@ -56,10 +56,11 @@ def grade(
     detailed: bool = False,
     last_attempt: bool = False,
 ) -> Verdict:
-    """Run every test of one submission. Never raises for anything that the student did.
+    """Run every test of one submission and return the verdict.
 
-    `detailed` adds hidden values and the test's line to what failed: for the instructor only.
-    With `last_attempt` no time is the machine's fault any more.
+    Nothing that the student did raises an exception. `detailed` adds hidden values and the failed
+    line of the test, for the instructor only. With `last_attempt`, the machine is no longer blamed
+    for exceeded times.
     """
     limits = limits or server.limits
     began = time.monotonic()
@@ -99,7 +100,7 @@ def grade(
     judge = OracleJudge(student, seed, limits)
     verbs.use_judge(judge)
     try:
-        # Discard what kernels print: nobody reads it.
+        # Discard what kernels print, because nobody reads it.
         with (
             open(os.devnull, "w") as nowhere,
             contextlib.redirect_stdout(nowhere),
@@ -121,7 +122,7 @@ def grade(
 
 
 def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
-    """Return the reason why a submission needs no run, for the student; None if it needs one."""
+    """Return the reason, for the student, why no test needs to run; otherwise None."""
     if ingested.fault:
         return ingested.fault
     code = [cell for cell in assignment.solutions if cell.cell_type == "code"]
@@ -134,7 +135,7 @@ def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
 
 
 def run_setup(assignment: Assignment) -> dict:
-    """Return the namespace that every test cell starts from."""
+    """Return the namespace with which every test cell starts."""
     namespace: dict = {"__name__": "__main__"}
     for cell in assignment.having(SETUP):
         try:
@@ -150,7 +151,7 @@ def run_setup(assignment: Assignment) -> dict:
 def run_test(
     cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits, detailed: bool = False
 ) -> TestOutcome:
-    """Run one test cell, in a copy of the set-up's namespace."""
+    """Run one test cell in a copy of the set-up's namespace."""
     began = time.monotonic()
     outcome = TestOutcome(cell.grade_id, cell.points)
     judge.begin(cell.grade_id)
@@ -206,7 +207,7 @@ def run_test(
         if detailed:
             outcome.detail = detail_of(error, cell)
     try:
-        # The submission made the texts that are looked for in it.
+        # The submission made the strings that are searched for, so limit the time of the search.
         with clock.limit(REASON_SECONDS):
             outcome.reason = judge.student.heard.told(shortened(outcome.reason, LONGEST))
     except OutOfTestTime:
@@ -219,12 +220,11 @@ def run_test(
 def reference_passes(
     cell: AssignmentCell, setup: dict, judge: OracleJudge, limits: Limits, error: Exception
 ) -> bool:
-    """Return True if a failed test accepts the reference solution.
+    """Return True if the reference solution passes a test that raised `error` for an answer.
 
-    An answer made it fail with `error`.
-
-    Then the answer is at fault, a text where the test computes with a number, or too large. Any
-    other error that rose in the grader's own code is the grader's whatever the reference does.
+    In that case the answer is at fault, for example because it returned a string where the test
+    computes with a number, or because it was too large. An error that was raised in the grader's
+    own code is the grader's fault, whatever the reference solution does.
     """
     trace = error.__traceback__
     assert trace is not None
@@ -237,7 +237,7 @@ def reference_passes(
         and not isinstance(error, MemoryError)
     ):
         return False
-    # The test's copies of the answer's results are no longer needed, and may be large.
+    # The test's copies of the answer's results may be large and are no longer needed.
     traceback.clear_frames(error.__traceback__)
     judge.begin(cell.grade_id)
     try:
@@ -249,7 +249,7 @@ def reference_passes(
 
 
 def detail_of(error: BaseException, cell: AssignmentCell) -> str:
-    """Return the hidden test's line that failed, and its values."""
+    """Return the line of the hidden test that failed, and its values."""
     place = cells.line_of(error)
     lines = cell.source.splitlines()
     where = ""
@@ -262,7 +262,7 @@ def detail_of(error: BaseException, cell: AssignmentCell) -> str:
 
 
 def assertion_text(error: AssertionError) -> str:
-    """Return the text of a plain ``assert``, never of numpy.testing's, which show values."""
+    """Return the message of a plain ``assert``, but not of numpy.testing, which shows values."""
     text = str(error).strip()
     if not text or "\n" in text or len(text) > 300:
         return "a check of this test does not hold"

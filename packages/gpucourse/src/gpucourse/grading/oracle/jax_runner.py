@@ -1,8 +1,8 @@
-"""Running a student's JAX program in a process that has run no line of the student's code.
+"""Execution of a student's JAX program in a process that has run none of the student's code.
 
-The student's worker traces a function for the types of its arguments and hands the program over as
-data (:mod:`gpucourse.grading.sandbox.jax_programs`). It is counted and computed in a worker of its
-own, behind the same wall, which is told the values: so neither a count nor a number comes from a
+The student's worker traces a function for the types of its arguments and sends the program as data
+(:mod:`gpucourse.grading.sandbox.jax_programs`). A separate worker in the same sandbox receives the
+values, counts the operations and runs the program. No count and no result therefore comes from a
 process that the student's code can change.
 """
 
@@ -21,20 +21,20 @@ from gpucourse.grading.sandbox.wire import ProtocolError
 
 @dataclass(frozen=True)
 class JaxProgram:
-    """A traced function.
+    """A traced JAX function.
 
     Attributes
     ----------
     name
-        The function's, for messages.
+        Name of the function, for messages.
     described
-        Its operations, see :func:`gpucourse.grading.sandbox.jax_programs.describe`.
+        Its operations; see :func:`gpucourse.grading.sandbox.jax_programs.describe`.
     constants
         The arrays that the description refers to.
     structure
-        The result, with its arrays' numbers in place of them.
+        The result, with indices instead of its arrays.
     wide
-        Whether it was traced for 64 bits (``jax_enable_x64``).
+        True if it was traced with 64-bit types (``jax_enable_x64``).
     """
 
     name: str
@@ -55,14 +55,14 @@ def program_of(name: str, done: Any, arrays: list[np.ndarray]) -> JaxProgram:
 
 
 def blank(value: object) -> object:
-    """Return a value of the same type and shape that tells nothing."""
+    """Return a value of the same type and shape, without the original data."""
     if isinstance(value, np.ndarray | np.generic):
         return np.zeros_like(value)[()]
     return type(value)() if isinstance(value, int | float | complex) else value
 
 
 class JaxRunner:
-    """Counts and runs programs. `conversation` has a worker of its own."""
+    """Counter and executor of programs; `conversation` is used for no student's code."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -71,7 +71,7 @@ class JaxRunner:
         self.conversation.close()
 
     def operations(self, program: JaxProgram, elements: str = "") -> dict[str, int]:
-        """Count each primitive in it, or the elements that it gives.
+        """Count each primitive of the program, or the elements that it produces.
 
         Raises PropertyFailed.
         """
@@ -84,9 +84,10 @@ class JaxRunner:
     def run(
         self, program: JaxProgram, values: list[np.ndarray], squeezed: float | None = None
     ) -> object:
-        """Return the program's result for these inputs, as NumPy arrays. Raises PropertyFailed.
+        """Return the program's result for these inputs, as NumPy arrays.
 
-        `squeezed` as of :func:`gpucourse.grading.testing.verbs.call`.
+        `squeezed` is the parameter of :func:`gpucourse.grading.testing.verbs.call`. Raises
+        PropertyFailed.
         """
         _, arrays = self._ask(program, values, squeezed=squeezed)
 
@@ -127,7 +128,7 @@ class JaxRunner:
                 [*program.constants, *(values or ())],
                 f"what JAX made of '{program.name}'",
             )
-        except RecursionError:  # programs inside of programs, deeper than JSON is written
+        except RecursionError:  # programs nested more deeply than json can write
             reply, arrays = {}, []
         if "done" not in reply:
             raise PropertyFailed(f"JAX's record of '{program.name}' cannot be run by itself")

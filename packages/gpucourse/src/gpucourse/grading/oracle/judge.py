@@ -1,4 +1,4 @@
-"""Judge behind the verbs in the grader: the student in a worker, the device here."""
+"""Judge for test cells in the grader: student code in a worker, the device in this process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class _Side:
 
     def __init__(self, student: Student, limits: Limits) -> None:
         self.student = student
-        # For programs and texts alone: no student's code runs in its worker.
+        # The worker of this conversation runs no student's code, only traced programs and the
+        # compiler.
         self.apart = Conversation(student.server, limits, student.clock)
         self.runner = JaxRunner(self.apart)
         self.device = new_device(limits)
@@ -66,12 +67,12 @@ class _Side:
 
 
 class OracleJudge(Judge):
-    """Stands behind the verbs while test cells run.
+    """Implementation of the test functions while the grader runs test cells.
 
     Parameters
     ----------
     seed
-        The run's secret, as hexadecimal text.
+        The run's secret in hexadecimal.
     """
 
     def __init__(self, student: Student, seed: str, limits: Limits) -> None:
@@ -80,9 +81,9 @@ class OracleJudge(Judge):
         self.secret = bytes.fromhex(seed)
         self.limits = limits
         self.cell = ""
-        # Reasons for points that were lost although nothing failed.
+        # Reason for points that were lost although no check failed.
         self.remark = ""
-        # For the instructor: which bound a right answer nearly broke.
+        # For the instructor: the limit that a correct answer nearly exceeded.
         self.near = ""
         self._draws = 0
         self._reference: _Side | None = None
@@ -90,11 +91,11 @@ class OracleJudge(Judge):
 
     @property
     def student(self) -> Student:
-        """Return the one asked by the verbs: the student, or for a while the reference solution."""
+        """Return the solution under test: the student's, or temporarily the reference solution."""
         return self._side.student
 
     def begin(self, cell: str) -> None:
-        """Begin the next test cell, with its own randomness."""
+        """Begin the next test cell, with separate random numbers."""
         self.cell = cell
         self.student.begin(cell)
         self._draws = 0
@@ -123,10 +124,10 @@ class OracleJudge(Judge):
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
-        """Let the verbs ask the reference solution instead of the student.
+        """Make the test functions use the reference solution instead of the student's.
 
-        It has workers, a device and seconds of its own, so that nothing of what an answer has used
-        up can make it fail.
+        It has separate workers, a separate device and a separate clock, so that it cannot fail
+        because of resources that an answer has used up.
         """
         own = self.student
         if self._reference is None:
@@ -150,7 +151,7 @@ class OracleJudge(Judge):
                 yield
         finally:
             self._side, self.launched, self._draws = before
-            # Both define cells of the same names; messages are to quote the student's.
+            # Both define cells of the same names, and messages must quote the student's.
             self.student.remember()
 
     def economy(self, work: Callable[[], object], bounds: dict) -> float:
@@ -188,7 +189,7 @@ class OracleJudge(Judge):
             found = self._side.runner.run(self._program(asked), given, asked.squeezed)
             self.student.heard.note(found)
             return found
-        # Here, and not where the launches are counted: cells may hold launches too.
+        # Run the cells first, because they may contain launches, which must not be counted.
         self.student.ready()
         first = Exchange(room=self.limits.array_bytes)
         if exchanged:
@@ -214,7 +215,7 @@ class OracleJudge(Judge):
             result, found, orderless = checked(once)
         service = self.student.service
         assert service is not None  # it answered the call
-        # The last call's: one that failed before it launched too.
+        # Use the counters of the last call; an earlier attempt that failed may have launched too.
         counters = [launch.counters for launch in profile.launches][-len(service.launched) :]
         self.launched = [
             Launched(kernel, grid, block, counted)
@@ -238,9 +239,9 @@ class OracleJudge(Judge):
         return self._side.runner.operations(self._program(asked), elements)
 
     def _program(self, asked: Call) -> JaxProgram:
-        """Return JAX's program, traced once in a test for the same types.
+        """Return JAX's program; within a test, the same types are traced only once.
 
-        So what is counted is what is run.
+        The counted program is therefore the one that runs.
         """
         name, args, static = asked.name, asked.args, asked.static
         types = [
@@ -268,7 +269,7 @@ class OracleJudge(Judge):
                 lambda arguments: self._run(module, asked.kernel, asked, arguments, pointers=True),
             )
         finally:
-            self._side.device.unload(module)  # its variables have memory of the device
+            self._side.device.unload(module)  # its variables take memory of the device
 
     def _watched(self, asked: Launch, run: Callable[[list], None]) -> Launched:
         seed = self._schedule_seed()
@@ -299,7 +300,7 @@ class OracleJudge(Judge):
         return module
 
     def _kernel(self, name: str, args: tuple) -> tuple:
-        """Compile and load the student's kernel for `args`; refuse it unless it fits them."""
+        """Compile and load the student's kernel; raise PropertyFailed unless it fits `args`."""
         types = [describe_type(value) for value in args]
         key = (name, json.dumps(types))
         if key not in self._side.kernels:
@@ -311,7 +312,7 @@ class OracleJudge(Judge):
                 function = module.function(compiled["entry"])
             except errors.VirtualGPUError as error:
                 raise explain(error, name) from None
-            assert function is not None  # or there would be no program
+            assert function is not None  # otherwise there would be no program
             given = [parameter.size for parameter in function.parameters]
             wanted = [size for described in types for size in parameter_sizes(described)]
             if given != wanted:
@@ -332,7 +333,7 @@ class OracleJudge(Judge):
     ) -> None:
         """Launch once on fresh memory, and update the arrays in `arguments` in place.
 
-        With `pointers` an array is its address alone, as in C++.
+        With `pointers`, an array is passed as its address only, as in C++.
         """
         device = self._side.device
         parameters: list[bytes] = []
@@ -365,6 +366,6 @@ class OracleJudge(Judge):
             for value, there in arrays:
                 value[...] = there.copy_to_host()
         finally:
-            # Their memory goes with them: an error's traceback may keep this frame.
+            # Free the arrays' memory even if an error's traceback keeps this frame alive.
             arrays.clear()
             stored.clear()

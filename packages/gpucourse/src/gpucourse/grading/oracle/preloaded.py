@@ -1,7 +1,6 @@
-"""Preparation of the oracles' fork server: imports, and a first launch.
+"""Preparation of the oracles' fork server: imports and a first launch.
 
-An oracle that began from nothing would spend 3 s on imports and 1 s on what the virtual GPU makes
-at its first use.
+Without it, every oracle would spend 3 s on imports and 1 s on the virtual GPU's first use.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from virtualgpu.api import (
     operation,
 )
 
-# Operations that nearly every kernel has, with their number of operands: compiling one takes 10 ms,
-# which each oracle would pay again.
+# Operations of nearly every kernel, by number of operands. Compiling one takes 10 ms, which every
+# oracle would spend again.
 COMMON = {
     2: """add.f64 sub.f64 mul.f64 div.rn.f64 add.f32 mul.f32 min.s64 max.s64 min.s32 div.u32
              rem.u32 setp.geu.f64 setp.leu.f64 setp.lt.f64 setp.gt.f64 xor.pred""".split(),
@@ -45,7 +44,7 @@ def add_up(values: np.ndarray, totals: np.ndarray) -> None:
 
 
 def warm_up() -> None:
-    """Launch a kernel under every instrument, and have nbformat compile its schema, once."""
+    """Launch a kernel under all checkers and let nbformat compile its schema, once."""
     nbformat.validate(nbformat.v4.new_notebook())  # 60 ms
     column = types.Array(types.float64, 1, "C")
     text, _ = cuda.compile_ptx(add_up, (column, column), cc=(9, 0), lineinfo=True)
@@ -68,11 +67,11 @@ def warm_up() -> None:
         for name in names:
             opcode, *modifiers = name.split(".")
             function = operation(opcode, tuple(modifiers), operands, 1).function
-            if isinstance(function, LazyUfunc):  # others are NumPy's own
+            if isinstance(function, LazyUfunc):  # the others are NumPy's own
                 function.compile()
 
 
-# Its oracles inherit the code that it compiles: none comes from a folder that others can write.
+# Oracles inherit the code compiled here and load none from a folder that others can write to.
 keep_no_code_on_disk()
 warm_up()
 

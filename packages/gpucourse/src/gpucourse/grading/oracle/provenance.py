@@ -1,10 +1,10 @@
-"""Provenance of results: the host's reads that a function returned.
+"""Provenance of results: which copies to the host a returned number came from.
 
-A result counts as a kernel's if its numbers stand in copies to the host where a kernel wrote them.
-In a call with exchange (:mod:`gpucourse.judging.exchange`) the host never sees the device's own
-values: what it returns says *where* it took each number from, and the result is what stands there
-on the device. A number that the host computed and then picked out of a table that holds all numbers
-therefore stays what it was, whatever the device has computed.
+A number in a result counts as a kernel's if it occurs in a copy to the host at bytes that a kernel
+wrote. In a call with exchange (:mod:`gpucourse.judging.exchange`), the host never sees the
+device's own values. The values that it returns then only show *where* it took each number from,
+and the result is what the device holds there. If the host computes a number itself and then picks
+it from a table of all numbers, the result therefore does not follow the device's data.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-#: Numbers are looked for in copies up to this size, as one of these types, in so many bytes of the
-#: latest copies together.
+#: Limits of the search for numbers, in bytes: size of one copy, and size of the latest copies
+#: together. The copies are searched as numbers of these types.
 MAX_SEARCHED = 1 << 20
 MAX_TOGETHER = 1 << 22
 FLOATS, INTEGERS = ("f8", "f4", "f2"), ("i8", "i4", "u8", "u4", "i2", "u2", "i1", "u1")
-#: A result may be joined of so many parts; of more where the copies are small, as when a function
-#: reads numbers one by one: so many bytes are searched for all parts together.
+#: A result may be joined from MAX_JOINED parts, or from more if the copies are small, for example
+#: because a function reads numbers one by one. MAX_SEARCHES limits the bytes searched for all
+#: parts.
 MAX_JOINED = 8
 MAX_SEARCHES = 1 << 26
 NUMBERS = (int, float, np.integer, np.floating)
@@ -35,11 +36,11 @@ class Copied:
     Attributes
     ----------
     shown : np.ndarray
-        The bytes that the host got, uint8.
+        The bytes that the host received, uint8.
     made : np.ndarray of bool
-        Which of them a kernel made.
+        True for each byte that a kernel made.
     there : np.ndarray
-        The bytes that stand on the device; others than `shown` in a call with exchange.
+        The bytes on the device, which differ from `shown` in a call with exchange.
     """
 
     shown: np.ndarray
@@ -48,24 +49,24 @@ class Copied:
 
 
 class NotMade(Exception):
-    """A result has a number that no kernel left in what the host read."""
+    """A result contains a number that is in none of the kernels' data read by the host."""
 
 
 def made_by_kernels(value: Any, copies: Sequence[Copied]) -> Any:
-    """Return the result `value` with the device's data in place of the data shown to the host.
+    """Return the result `value` with the device's data instead of the data shown to the host.
 
     Parameters
     ----------
     copies
-        The latest first.
+        Copies to the host, the latest first.
 
-    Raises NotMade unless every array and number in it was left by a kernel. Texts, truth values and
+    Raises NotMade unless every array and number in it was left by a kernel. Strings, bools and
     None may come from anywhere.
     """
     if value is None or isinstance(value, (bool, np.bool_, str)):
         return value
     if isinstance(value, (list, tuple)):
-        # One array, in whichever form: number by number they would be found in any table.
+        # Treat a list of numbers as one array, because single numbers would be found in any table.
         if len(value) > 1 and all(map(_is_number, value)):
             return type(value)(_as_numbers(value, copies))
         return type(value)(made_by_kernels(item, copies) for item in value)
@@ -83,7 +84,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_numbers(values: Sequence, copies: Sequence[Copied]) -> list:
-    """Return numbers as one array, each in its own type."""
+    """Look numbers up as one array; return them in their own types."""
     whole = all(isinstance(value, (int, np.integer)) for value in values)
     try:
         array = np.array(values, np.int64 if whole else np.float64)
@@ -117,10 +118,10 @@ def _array(value: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
 
 
 def _converted(wanted: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
-    """Return the flat numbers that were found in copies converted to their type.
+    """Return the numbers as found in copies that are converted to their type.
 
-    Numbers that occur several times are taken from the likeliest place: together from one copy,
-    from whole copies in their order, and only then from wherever most of them stand together.
+    If numbers occur several times, the most likely place is used: first all of them together in
+    one copy, then whole copies in order, and only then the longest adjacent runs anywhere.
     """
     streams = list(_streams(wanted, copies))
     for way in (_Stream.in_one_copy, _Stream.in_whole_copies):
@@ -131,7 +132,7 @@ def _converted(wanted: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
     parts = max(MAX_JOINED, min(len(wanted), MAX_SEARCHES // max(together, 1)))
     found = np.empty_like(wanted)
     end = len(wanted)
-    # From the end: a result is mostly what was read last.
+    # Begin at the end, because a result mostly consists of what was read last.
     for _ in range(parts):
         longest = max(streams, key=lambda stream: stream.longest(end), default=None)
         length = longest.longest(end) if longest else 0
@@ -145,10 +146,10 @@ def _converted(wanted: np.ndarray, copies: Sequence[Copied]) -> np.ndarray:
 
 
 class _Stream:
-    """All copies one after the other, the earliest first, as numbers of one type.
+    """Concatenation of all copies, the earliest first, as numbers of one type.
 
-    Each different number that is looked for is a character of its own, because a text is searched
-    in linear time. After each copy stands a character that no number has.
+    Each distinct wanted number is represented by a character, because strings are searched in
+    linear time. A character that no number has separates the copies.
     """
 
     def __init__(
@@ -174,12 +175,12 @@ class _Stream:
         self._longest: dict[int, int] = {}
 
     def in_one_copy(self) -> np.ndarray | None:
-        """Return the numbers where they are adjacent, in the latest copy that has them."""
+        """Return the numbers if they are adjacent in a copy; the latest such copy is used."""
         at = self.text.rfind(self.wanted)
         return None if at < 0 else self._at(at, len(self.wanted))
 
     def in_whole_copies(self) -> np.ndarray | None:
-        """Return the numbers of whole copies in sequence, with others between them."""
+        """Return the numbers if they are whole copies in order, possibly with others in between."""
         parts: list[np.ndarray] = []
         end, at = len(self.wanted), len(self.text)
         for length in reversed(self.lengths):
@@ -196,7 +197,7 @@ class _Stream:
             def lacking(length: int) -> bool:
                 return self.wanted[end - length : end] not in self.text
 
-            # Of what stands together, a part does too.
+            # Every part of an adjacent run is adjacent too, so a binary search works.
             most = 1
             while most < end and not lacking(most):
                 most = min(2 * most, end)
@@ -204,7 +205,7 @@ class _Stream:
         return self._longest[end]
 
     def take(self, start: int, end: int) -> np.ndarray:
-        """Return these numbers from the device: the last ones not taken before."""
+        """Return these numbers from the device, from the last place that is not yet used."""
         part = self.wanted[start:end]
         at = self.text.rfind(part, 0, self.taken)
         if at < 0:
@@ -218,7 +219,7 @@ class _Stream:
 
 
 def _streams(wanted: np.ndarray, copies: Sequence[Copied]) -> Iterator[_Stream]:
-    """Yield the types in which the host may have read: the result's kind first, wide first."""
+    """Yield one stream for each type that the host may have read, likely types first."""
     small: list[Copied] = []
     room = MAX_TOGETHER
     for one in copies:
@@ -236,13 +237,13 @@ def _streams(wanted: np.ndarray, copies: Sequence[Copied]) -> Iterator[_Stream]:
         yield _Stream(code, text, numbers, small)
 
 
-# Characters that stand for numbers: beyond the surrogates. The last stands for any other number.
+# Characters that represent numbers, beyond the surrogates; OTHER represents any other number.
 CHARACTERS = range(0xE000, 0x10FFFF)
 OTHER = CHARACTERS.stop
 
 
 def _comparable(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return values of another type as bits of this one, with one zero and one NaN."""
+    """Return values converted to `dtype`, as bits with a single zero and a single NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         converted = values.astype(dtype)  # a copy
     if dtype.kind == "f":
@@ -253,7 +254,7 @@ def _comparable(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _places(values: np.ndarray, numbers: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Return each value's position among `numbers`, -1 for none."""
+    """Return each value's position in `numbers`, or -1."""
     known = numbers.view(f"u{numbers.dtype.itemsize}") if numbers.dtype.kind == "f" else numbers
     place = np.searchsorted(known, values).clip(max=len(known) - 1)
     return np.where(valid & (known[place] == values), place, -1)

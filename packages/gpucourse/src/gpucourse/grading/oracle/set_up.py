@@ -1,4 +1,4 @@
-"""The functions of set-up cells that answers use, and the protection of those that tests use."""
+"""Functions that set-up cells define, and protection of those withheld from answers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpucourse.grading.testing.withheld import NOT_FOR_ANSWERS
 
 
 class SetUp:
-    """The functions that an assignment's set-up cells define."""
+    """Functions that an assignment's set-up cells define."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._cells = [cell for cell in assignment.having(SETUP) if cell.cell_type == "code"]
 
     @cached_property
     def _defined(self) -> dict[str, tuple[AssignmentCell, ast.FunctionDef]]:
-        """By name: the last set-up cell that defines a function, and its definition."""
+        """The last set-up cell that defines each function, and the definition, by name."""
         return {
             node.name: (cell, node)
             for cell in self._cells
@@ -35,7 +35,7 @@ class SetUp:
     def for_answers(self, cell: AssignmentCell) -> str:
         """Return the source of a set-up cell without the functions that are withheld.
 
-        Their lines stay, empty, so that all others keep their numbers.
+        The lines of these functions become empty, so that all other lines keep their numbers.
         """
         if NOT_FOR_ANSWERS not in cell.source:
             return cell.source
@@ -49,7 +49,7 @@ class SetUp:
     def behind(self, name: str) -> list[AssignmentCell]:
         """Return the cells that define the function `name` and the functions that it uses.
 
-        None if `name` is an answer's own.
+        The list is empty if an answer defines `name`.
         """
         names, found = [name], []
         for one in names:
@@ -64,7 +64,7 @@ class SetUp:
 
 
 def _parsed(source: str) -> ast.Module:
-    """Return the cell's tree; IPython's own lines (``%load_ext``) count as empty."""
+    """Return the cell's syntax tree; IPython lines such as ``%load_ext`` count as empty."""
     lines = ("" if line.startswith(("%", "!")) else line for line in source.split("\n"))
     return ast.parse("\n".join(lines))
 

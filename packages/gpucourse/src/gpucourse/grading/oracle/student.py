@@ -1,7 +1,8 @@
-"""The oracle's access to the student: requests to a worker, and messages when it fails.
+"""Requests from the oracle to the student's code, and messages about its failures.
 
-A :class:`Student` keeps one worker going. A worker that dies, hangs or talks nonsense costs the
-request that it was serving; the next request gets a fresh one, with the same cells run again.
+A :class:`Student` keeps one worker running. If the worker crashes, hangs or sends invalid
+messages, only the current request fails. The next request gets a fresh worker, in which the same
+cells run again.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from gpucourse.judging.exchange import Exchange
 from gpucourse.wording import a_or_an, shortened
 
 UNDEFINED = re.compile(r"name '([A-Za-z_]\w*)'")
-# Where a message may not be repeated.
+# Advice where the compiler's message must not be repeated.
 IN_THE_NOTEBOOK = "Run the visible test in your notebook, where Numba says what it cannot compile"
-# Numba, of a name that is there and that a kernel cannot use.
+# Numba's message about a name that is defined but that a kernel cannot use.
 UNTYPED = re.compile(r"ntyped global name '([A-Za-z_]\w*)'.*?type of <class '([\w.]+)'>")
-# Names that a kernel reaches only through the module.
+# Names that a kernel can use only as attributes of the module cuda.
 OF_CUDA = frozenset(
     {
         "threadIdx",
@@ -54,18 +55,18 @@ OF_CUDA = frozenset(
         "libdevice",
     }
 )
-# A cell that keeps such a share of a worker's memory fills it.
+# A cell that keeps at least this share of a worker's memory counts as filling it.
 FILLING = 0.25
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
 
 class Student:
-    """One submission's code, behind the wall.
+    """One submission's code, which runs in a worker.
 
     Parameters
     ----------
     clock
-        What the time that its workers take is charged to.
+        Clock to which the workers' time is charged.
     """
 
     def __init__(
@@ -81,30 +82,30 @@ class Student:
         self.server = server
         self.limits = limits
         self.clock = clock
-        # grade_id → its lines that are not Python, as the worker found them: only there is a
-        # student's text parsed.
+        # grade_id → the cell's lines that are not Python. Only the worker parses a student's
+        # source, so it reports them.
         self.magics: dict[str, str] = {}
-        # grade_id → why running the cell failed; such cells are not run a second time if they
-        # cost a worker.
+        # grade_id → the reason why running the cell failed. A cell that ended a worker is not run
+        # again.
         self.broken: dict[str, str] = {}
-        # Kernels that use an undefined name, and the name, as it was told when they were compiled.
+        # Kernel → the undefined name in it that was reported when it was compiled.
         self.unmade: dict[str, str] = {}
         self.fatal: set[str] = set()
-        # The cell that fills so much memory that others may lack it, if there is one.
+        # The cell that uses so much memory that later cells may lack it, or "".
         self.filling = ""
         self._test = ""
-        # Until a hidden input has been sent, the text of an exception cannot give one away.
+        # Until a hidden input has been sent, the message of an exception cannot reveal one.
         self.knows_inputs = False
         known = [*ingested.sources.values(), *assignment.starters.values()]
         self._words = fault_reasons.words(known)
-        # Its messages since, which reasons must not repeat.
+        # The submission's output since then, which reasons must not repeat.
         self.heard = Heard(self._words, (cell.source for cell in assignment.having(SETUP)))
         self._talk = Conversation(server, limits, clock, self._words)
         self._set_up = SetUp(assignment)
         self.remember()
 
     def remember(self) -> None:
-        """Have messages quote the lines of this submission's cells."""
+        """Register the sources of this submission's cells, so that messages quote their lines."""
         for cell in self.assignment.solutions:
             cells.remember(cell.grade_id, self.ingested.sources[cell.grade_id])
 
@@ -139,7 +140,7 @@ class Student:
 
     @property
     def service(self) -> DeviceService | None:
-        """The device of the present worker."""
+        """The device of the current worker."""
         return self._talk.service
 
     def close(self) -> None:
@@ -154,7 +155,8 @@ class Student:
     def call(self, name: str, args: tuple, exchange: Exchange | None = None) -> object:
         """Return the result of the student's function `name`. Raises PropertyFailed.
 
-        A function that a set-up cell defines is defined again first, as an answer may replace it.
+        If a set-up cell defines the function, that cell runs again first, because an answer may
+        have replaced the function.
         """
         self.ready()
         for cell in self._set_up.behind(name):
@@ -189,7 +191,8 @@ class Student:
     def trace(self, name: str, args: tuple, static: tuple) -> JaxProgram:
         """Return JAX's program of the student's function `name`. Raises PropertyFailed.
 
-        The worker is told the arguments at the positions `static`, of others type and shape alone.
+        The worker receives the values of the arguments at the positions in `static`. Of the others
+        it receives only type and shape.
         """
         self.ready()
         arrays: list[np.ndarray] = []
@@ -251,24 +254,24 @@ class Student:
     def begin(self, test: str) -> None:
         """Begin the next test.
 
-        Where a cell fills the memory, each test has a worker that has run only the cells above it.
+        If a cell fills the memory, each test gets a worker that has run only the cells above it.
         """
         self._test = test
         if self.filling:
             self.close()
 
     def ready(self, seconds: float | None = None) -> None:
-        """Have a worker that has run every cell which can be run.
+        """Start a worker, if there is none, that has run every cell that can run.
 
-        With `seconds` each cell may have so many, launches of its own included; without, they are
-        those of the test that asks.
+        `seconds` is the time limit of each cell, including the launches in it. Without it, the
+        time counts towards the running test.
         """
         while self._talk.worker is None:
             self._start()
             self._run_cells(seconds)
 
     def _run_cells(self, seconds: float | None) -> None:
-        """Run them; without a worker in the end where one of them is to be left out."""
+        """Run the cells; if one must be left out, end the worker."""
         answered = False
         free = self._memory()
         for cell in self.assignment.cells:
@@ -285,8 +288,8 @@ class Student:
                 error = self._define(cell, seconds)
             except (PropertyFailed, OutOfTestTime) as failed:
                 if seconds is None and isinstance(failed, OutOfTestTime):
-                    raise  # of the test that asks
-                # The worker is gone: begin again without this cell.
+                    raise  # the running test has used up its time
+                # The worker has ended, so start again without this cell.
                 self.broken[cell.grade_id] = (
                     failed.reason
                     if isinstance(failed, PropertyFailed)
@@ -300,14 +303,14 @@ class Student:
             if error is not None:
                 explained = self._explain(error, None)
                 if cell.role == SETUP and not answered:
-                    # No line of the student's has run yet.
+                    # No line of the student's code has run yet.
                     raise InfrastructureFault(
                         f"the course's set-up cell '{cell.grade_id}' fails in the sandbox: "
                         f"{explained.reason}"
                     )
                 self.broken[cell.grade_id] = explained.reason
                 if isinstance(error, dict) and error.get("type") == "MemoryError":
-                    # Its memory stays in use, so the cells after it would have none.
+                    # Its memory stays in use, so later cells would have none.
                     self.fatal.add(cell.grade_id)
                     self.close()
                     return
@@ -337,7 +340,7 @@ class Student:
         return reply.get("error")
 
     def _memory(self) -> int:
-        """Return the bytes that the worker holds now."""
+        """Return the number of bytes that the worker uses now."""
         worker = self._talk.worker
         return 0 if worker is None or worker.pid is None else resident_bytes(worker.pid)
 
@@ -358,7 +361,7 @@ class Student:
         )
 
     def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
-        """Explain a worker's exception in a sentence that gives nothing away."""
+        """Return the explanation of a worker's exception, which reveals no hidden input."""
         if not isinstance(error, dict):
             return PropertyFailed("the answer failed without saying how")
         kind = _clean(str(error.get("type")), 60)
@@ -384,7 +387,7 @@ class Student:
                     self.unmade[name] = undefined[1]
                 return PropertyFailed(self._undefined(undefined[1]) + place)
         if kind == "NotImplementedError":
-            # The worker names the stub; only a name of the course's own is passed on.
+            # The worker names the stub; the name is shown only if the course defines it.
             stub = any(f"def {message}(" in text for text in self.assignment.starters.values())
             where = f"in '{message}'" if stub else "here"
             if stub and (stray := self.ingested.strays.get(message)):
@@ -425,7 +428,7 @@ class Student:
         return PropertyFailed(f"'{name}' raises {kind}{place}{told}{because}")
 
     def _lines(self, cell: object) -> list[str]:
-        """Return the lines of a set-up or answer cell as it was run; none of anything else."""
+        """Return the lines of a set-up or answer cell as it was run; empty for anything else."""
         for known in self.assignment.cells:
             if known.grade_id == cell and known.role in (SETUP, SOLUTION):
                 return self.ingested.sources.get(known.grade_id, known.source).split("\n")

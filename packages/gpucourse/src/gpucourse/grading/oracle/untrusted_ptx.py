@@ -1,19 +1,19 @@
-"""A virtual GPU for PTX that comes from people who are not trusted."""
+"""Virtual GPU for PTX from untrusted people."""
 
 from __future__ import annotations
 
 from virtualgpu.api import Budget, GlobalMemory, VirtualDevice
 
-# Device memory where none is said: what a launch is played on again has that of one submission.
+# Default device memory, the same as a submission's. Replayed launches use it.
 MEMORY = 1 << 30
 
 
 class UntrustingDevice(VirtualDevice):
-    """A virtual GPU whose addresses say nothing of this process, and which only interprets.
+    """A virtual GPU that only interprets, with addresses that reveal nothing about this process.
 
-    Its memory lies at a random place of this process, so a number that a kernel takes for an
-    address of the host, or of Python's objects, is none. LLVM compiles nothing: it was not made for
-    what strangers send.
+    Its memory is mapped at a random offset, so an address that a kernel computes for host memory
+    or for Python objects is not valid. LLVM compiles nothing, because it was not designed for
+    untrusted input.
     """
 
     def __init__(self, total_memory: int | None = None, budget: Budget | None = None) -> None:

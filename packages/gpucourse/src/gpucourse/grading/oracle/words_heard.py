@@ -1,10 +1,11 @@
-"""A submission's output since it saw hidden inputs, which no reason may repeat.
+"""Removal of a submission's output from reasons, because it may contain hidden inputs.
 
-A test's reason may quote what the student's function returned, as the name of an operation that a
-compiler refuses. Any such text may be a hidden input. So every reason passes through
-:meth:`Heard.told` when it is written down, wherever it was made: what the submission said stays in
-it only if it is one word that the submission or the course's public cells held before, the name of
-one of JAX's operations, or a whole sentence of the public cells.
+A test's reason may quote what the student's function returned, for example the name of an
+operation that a compiler refuses. Any such string may be a hidden input. Every reason therefore
+passes through :meth:`Heard.told` when it is recorded, wherever it was made. Output of the
+submission stays in the reason only if it is a single word that the submission or the course's
+public cells already contained, the name of a JAX operation, or a whole string literal of the
+public cells.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from collections.abc import Iterable
 from gpucourse.grading.oracle.fault_reasons import NOTHING_MORE, words
 from gpucourse.grading.sandbox import cells
 
-# In place of a reason that may not be told.
+# Replacement for a reason that must not be shown.
 NOT_HELD = f"the answer does not hold ({NOTHING_MORE})"
-# In place of what is not told.
+# Replacement for a part that must not be shown.
 WITHHELD = "…"
-# Shorter texts stand in any sentence by chance.
+# Shorter strings occur in any sentence by chance.
 SHORTEST = 3
-# From this length on a text stands in no sentence by chance, not even inside of a word.
+# Strings of this length or longer occur in no sentence by chance, not even inside a word.
 LONG = 8
-# A piece of a longer text is recognised by twice as many characters.
+# Half the number of characters by which a piece of a longer string is recognised.
 PIECE = 12
-# Characters of texts that are remembered for one test, with so many more for each text: to look
-# through them takes 0.5 s at most. A compiler of project 4 writes 0.1 million.
+# Total length of the strings that are kept for one test, with EACH added for each string. Searching
+# them takes at most 0.5 s. A compiler written in project 4 returns 0.1 million characters.
 ROOM = 1 << 21
 EACH = 16
 
 
 class Heard:
-    """Texts that came from a submission during one test.
+    """Strings that came from a submission during one test.
 
     Parameters
     ----------
     known
-        Words that the submission held before it ran.
+        Words that the submission contained before it ran.
     public
-        Source of the course's cells that students are given.
+        Source of the course's cells that students receive.
     """
 
     def __init__(self, known: Iterable[str], public: Iterable[str]) -> None:
@@ -56,12 +57,12 @@ class Heard:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the previous test's output, because another test begins."""
+        """Forget the output of the previous test."""
         self._texts: set[str] = set()
         self._room = ROOM
 
     def note(self, value: object) -> None:
-        """Remember every text in a value that came through the gate."""
+        """Remember every string in a value that the oracle accepted."""
         if isinstance(value, str):
             if value not in self._texts:
                 self._texts.add(value)
@@ -75,7 +76,7 @@ class Heard:
                 self.note(item)
 
     def told(self, reason: str) -> str:
-        """Return `reason` without the words that only the submission can have put there."""
+        """Return `reason` without words that only the submission can have put there."""
         if not self._texts or not reason:
             return reason
         if self._room < 0:
@@ -122,7 +123,8 @@ class Heard:
 def _common(pairs: set[str], text: str) -> set[str]:
     """Return those of `pairs`, each as long as two pieces, that `text` contains.
 
-    Only each 13th place of it is looked at: in whatever 24 characters, a piece of 12 begins at one.
+    Only every 13th position is tested, because any 24 characters contain a piece of 12 that begins
+    at one of them.
     """
     pieces = {pair[at : at + PIECE] for pair in pairs for at in range(PIECE + 1)}
     found: set[str] = set()
@@ -143,7 +145,7 @@ def _nodes(source: str) -> Iterable[ast.AST]:
 
 
 def _primitives() -> frozenset[str]:
-    """Return the names of JAX's operations; none if no test has imported JAX."""
+    """Return the names of JAX's operations; empty if no test has imported JAX."""
     if "jax" not in sys.modules:
         return frozenset()
     from jax.extend.core import primitives

@@ -1,1 +1,1 @@
-"""The language of tests, in a notebook and in the grader, and the observation of kernels."""
+"""Functions for writing tests, used in notebooks and in the grader, and checks of kernels."""

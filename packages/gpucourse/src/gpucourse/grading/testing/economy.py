@@ -1,8 +1,8 @@
 """Points by counts: the cost of an answer relative to the reference solution.
 
-Counts are exact and repeatable where times are not, so they can be graded on any machine. The
-comparison is with the reference solution on the same inputs, never with a fixed number: it
-stays right when compilers change.
+Counts are exact and repeatable and times are not, so counts can be graded on any machine. The
+answer is compared with the reference solution on the same inputs and never with a fixed number, so
+the comparison stays correct when compilers change.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Bound = float | tuple[float, float]
 
 @dataclass(frozen=True)
 class Count:
-    """One counted quantity, with its name in a sentence after "needs"."""
+    """One counted quantity, with the words that name it in a sentence after "needs"."""
 
     of: Callable[[Launched], int]
     words: str
 
 
-# Quantities that can be bounded. The meaning of each counter: virtualgpu.watch.counters.
+# Quantities that can be limited. See virtualgpu.watch.counters for each counter's meaning.
 COUNTS: dict[str, Count] = {
     "sectors": Count(
         lambda run: run.counters.global_sectors, "sectors of global memory (pieces of 32 bytes)"
@@ -43,11 +43,11 @@ COUNTS: dict[str, Count] = {
 
 
 def share_of(name: str, ratio: float, bound: Bound) -> float:
-    """Return the share, from 0 to 1, earned by a count of `ratio` times the reference's.
+    """Return the share, from 0 to 1, for a count that is `ratio` times the reference's.
 
-    `bound` is the factor up to which it earns everything; or that and the factor from which it
-    earns nothing, in between falling with the logarithm: twice as much costs the same anywhere.
-    Raises ValueError for a bound that no answer could meet.
+    `bound` is the factor up to which the share is 1, or a pair of this factor and the factor from
+    which it is 0. In between, the share falls with the logarithm of the ratio, so each doubling
+    costs the same. Raises ValueError for a bound that no answer could meet.
     """
     full, none = bound if isinstance(bound, tuple) else (bound, bound)
     if not 1 <= full <= none:
@@ -64,9 +64,9 @@ def share_of(name: str, ratio: float, bound: Bound) -> float:
 def earned_share(
     answer: Sequence[Launched], reference: Sequence[Launched], bounds: dict[str, Bound]
 ) -> tuple[float, str]:
-    """Return the least share that any count earns, and why it is not 1 (else empty).
+    """Return the least share that any count earns, and the reason if it is below 1.
 
-    Raises KeyError for a count that there is not, PropertyFailed where nothing is earned.
+    Raises KeyError for an unknown count, and PropertyFailed if the share is 0.
     """
     least, why = 1.0, ""
     for name, bound in bounds.items():

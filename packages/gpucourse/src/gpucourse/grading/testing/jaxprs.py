@@ -1,7 +1,7 @@
 """Tracing, counting and running jaxprs of JAX functions.
 
-JAX calls a function once with stand-ins for its array arguments and writes down each operation
-that they go through, a *jaxpr*. Loops of Python are unrolled in it, loops of JAX are not.
+JAX calls a function once with placeholders for its array arguments and records each operation on
+them as a *jaxpr*. The jaxpr contains Python loops unrolled, but JAX loops as one operation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-#: In what :func:`operations` counts by elements: keys that random numbers are drawn from.
+#: Entry of :func:`operations` with `elements`: number of keys from which random numbers are drawn.
 KEYS = "random_bits keys"
 
 
@@ -21,7 +21,7 @@ def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[A
     """Return the closed jaxpr of ``function(*args)``, and its result as shapes.
 
     `static` are the positions of arguments that stay Python values, as in
-    ``jax.jit(static_argnums=…)``; of the others only type and shape matter.
+    ``jax.jit(static_argnums=…)``. Only the types and shapes of the others matter.
     """
     import jax
 
@@ -32,10 +32,11 @@ def traced(function: Callable, args: Sequence, static: Sequence[int]) -> tuple[A
 def operations(closed: Any, elements: str = "") -> Counter[str]:
     """Count each primitive in a closed jaxpr, inner jaxprs included.
 
-    With `elements`: how many elements it gives, in one "iteration" of a loop or in "all". Of an
-    iteration, what is done for all at once counts for all, and what is done for one after the other
-    counts for one. A scan says how many iterations it makes; a while loop is taken for two, the
-    fewest for which a loop is needed. Under :data:`KEYS`: how many keys numbers are drawn from.
+    With `elements`, count the elements that each primitive produces, in one "iteration" of each
+    loop or in "all" iterations. Within an iteration, an operation on a whole array counts all its
+    elements. A scan states its number of iterations; a while loop is counted as two, the smallest
+    number for which a loop is needed. :data:`KEYS` counts the keys from which random numbers are
+    drawn.
     """
     counted: Counter[str] = Counter()
     open_ = [(closed.jaxpr, 1)]
@@ -59,9 +60,9 @@ def operations(closed: Any, elements: str = "") -> Counter[str]:
 def run_by_jax(
     function: Callable, args: Sequence, static: Sequence[int], squeezed: float | None
 ) -> Any:
-    """Return a function's result by ``jax.jit``.
+    """Return the result of a function that runs under ``jax.jit``.
 
-    Only if asked for with :func:`with_squeezed_numbers`.
+    If `squeezed` is given, apply :func:`with_squeezed_numbers` first.
     """
     import jax
     from jax.extend.core import jaxpr_as_fun
@@ -76,7 +77,8 @@ def run_by_jax(
     return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
 
-# A call of a program inside; whether for compiling, derivatives or memory does not change values.
+# Primitives that call an inner jaxpr. Their purpose (compiling, derivatives, memory) does not
+# change values.
 CALLS = (
     "jit",
     "pjit",
@@ -93,9 +95,9 @@ BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
 def with_squeezed_numbers(closed: Any, low: float) -> Any:
-    """Return a closed jaxpr that draws other random numbers.
+    """Return a closed jaxpr that draws random numbers from a narrower range.
 
-    They are from [low, low + 1/2) in place of [0, 1).
+    They are from [low, low + 1/2) instead of [0, 1).
     """
     import jax
     from jax.extend.core import Literal
@@ -122,7 +124,7 @@ def with_squeezed_numbers(closed: Any, low: float) -> Any:
                 )
                 results = result if several else [result]
             if name == "random_bits":
-                # A number begins with the highest bits.
+                # The highest bits determine the leading digits of a number.
                 (drawn,) = results
                 bits = np.iinfo(drawn.dtype).bits
                 results = [(drawn >> 1) + drawn.dtype.type(int(low * 2.0**bits))]
@@ -141,17 +143,17 @@ def with_squeezed_numbers(closed: Any, low: float) -> Any:
 
 
 def _inner(value: Any) -> list:
-    """Return the jaxprs in an operation's parameters: loops, branches and calls have some."""
+    """Return the jaxprs in an operation's parameters, which loops, branches and calls have."""
     if isinstance(value, (list, tuple)):
         return [jaxpr for item in value for jaxpr in _inner(item)]
-    value = getattr(value, "jaxpr", value)  # a closed jaxpr holds one
+    value = getattr(value, "jaxpr", value)  # a closed jaxpr contains one
     return [value] if hasattr(value, "eqns") else []
 
 
 def without_jax(value: Any) -> Any:
     """Convert JAX arrays in `value` to NumPy arrays, also in lists, tuples and dicts.
 
-    Keys made by ``jax.random.key`` are no numbers and stay what they are.
+    Keys made by ``jax.random.key`` are not numbers and do not change.
     """
     if isinstance(value, (list, tuple)):
         return type(value)(map(without_jax, value)) if type(value) in (list, tuple) else value

@@ -12,9 +12,9 @@ from gpucourse.grading.contract import Call, Launch, Launched
 
 
 class Judge(ABC):
-    """Puts the questions of test cells to a learner's work; see :mod:`.verbs` for what they mean.
+    """Base class: applies test functions to a learner's work; :mod:`.verbs` explains them.
 
-    ``launched`` lists what the latest question launched.
+    ``launched`` lists the launches of the latest test function.
     """
 
     def __init__(self) -> None:
@@ -26,27 +26,27 @@ class Judge(ABC):
 
     @abstractmethod
     def operations(self, asked: Call, elements: str) -> dict[str, int]:
-        """Count the operations that JAX records of a function."""
+        """Count the operations in JAX's trace of a function."""
 
     @abstractmethod
     def launch(self, asked: Launch) -> Launched:
-        """Launch a kernel on the arrays of `asked`, which get its results."""
+        """Launch a kernel on the arrays of `asked`, which receive its results."""
 
     @abstractmethod
     def launch_source(self, source: str, asked: Launch) -> Launched:
-        """Launch a kernel of a text in CUDA C++."""
+        """Launch a kernel from CUDA C++ source."""
 
     @abstractmethod
     def economy(self, work: Callable[[], object], bounds: dict) -> float:
-        """Return the share that the counts of `work` earn."""
+        """Return the share of the points that the counts of `work` earn."""
 
     @abstractmethod
     def seed(self, name: str) -> np.ndarray:
-        """Return the words from which the random numbers `name` of a test come."""
+        """Return the words that seed the random numbers `name` of a test."""
 
     @abstractmethod
     def came_near(self, what: str) -> None:
-        """Note a bound that a right answer nearly broke."""
+        """Note a limit that a correct answer nearly exceeded."""
 
     def note(self, asked: Launch, counters: Any) -> Launched:
         """Record a launch and its counters."""

@@ -1,7 +1,7 @@
-"""The judge in the learner's own notebook, which runs answers in the same process.
+"""Judge in the learner's own notebook, which runs answers in the same process.
 
-It gives the learner the grader's messages while they work. It protects nothing, and need not: it
-is the learner's own notebook.
+It gives the learner the grader's messages while they work. It protects nothing, and does not need
+to, because the notebook is the learner's own.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from virtualgpu.api import awkward_to_device, hurried, is_awkward
 
 
 class NotebookJudge(Judge):
-    """Looks names up in `namespace()` and runs them on the current device."""
+    """Judge that looks names up in `namespace()` and runs them on the current device."""
 
     def __init__(self, namespace: Callable[[], dict]) -> None:
         super().__init__()
         self.namespace = namespace
 
     def came_near(self, what: str) -> None:
-        """Do nothing: near misses are reported to teachers only."""
+        """Do nothing, because only teachers get reports of near misses."""
 
     def seed(self, name: str) -> np.ndarray:
         return seed_words(PUBLIC_SEED, name.encode())
 
     def economy(self, work: Callable[[], object], bounds: dict) -> float:
-        """Return 1: the learner's notebook has no reference solution to compare with."""
+        """Return 1, because a notebook has no reference solution to compare with."""
         work()
         return 1.0
 
@@ -80,7 +80,7 @@ class NotebookJudge(Judge):
 
         __tracebackhide__ = True
         function = self._written(asked.name)
-        # Host and device are one process here: an honest answer cannot tell the difference.
+        # Host and device share one process here. An honest answer cannot tell the difference.
         args = tuple(
             next((by for what, by in asked.exchanged if what is value), value)
             for value in asked.args
@@ -137,7 +137,7 @@ class NotebookJudge(Judge):
 
         def run(arguments: list) -> None:
             with warnings.catch_warnings():
-                # The verb hands over host arrays on purpose: the learner need not copy them.
+                # `launch` passes host arrays on purpose, so that the learner need not copy them.
                 warnings.filterwarnings("ignore", message="Host array used in CUDA kernel")
                 try:
                     kernel[asked.grid, asked.block, 0, asked.shared](*arguments)
@@ -159,7 +159,7 @@ class NotebookJudge(Judge):
         return self._watched(asked, lambda arrays: made(asked.grid, asked.block, arrays))
 
     def _watched(self, asked: Launch, run: Callable[[list], None]) -> Launched:
-        """Launch under the checkers on the virtual GPU; on a real one, as it is."""
+        """Launch under the checkers on the virtual GPU, or without them on a real GPU."""
         import virtualgpu
 
         counters = None

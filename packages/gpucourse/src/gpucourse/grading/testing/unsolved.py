@@ -1,8 +1,8 @@
 """Detection of a kernel that is still the released stub.
 
-On the host a stub raises NotImplementedError. Compiled for the GPU it raises nothing: a ``raise``
-in a kernel ends the thread without a word, and a device function that only raises has no type, so
-that the compiler complains about its caller at length. Neither helps a learner, so the stub is
+On the host, a stub raises NotImplementedError. Compiled for the GPU, it raises nothing: a
+``raise`` in a kernel ends the thread silently. A device function that only raises has no return
+type, so the compiler reports a long error about its caller. Neither helps a learner, so stubs are
 recognised before anything is compiled.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 def unsolved(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
     """Return the name of the first stub among `function` and its compiled callees, or None.
 
-    `function` is a Python function or what ``@cuda.jit`` made of one.
+    `function` is a Python function or the result of ``@cuda.jit``.
     """
     python = getattr(function, "py_func", function)
     if not isinstance(python, FunctionType):

@@ -1,13 +1,13 @@
-"""The functions that test cells are written with, in a notebook and in the grader.
+"""Functions for writing test cells, such as ``call``, ``launch`` and ``expect_equal``.
 
-Tests reach the student's work by *name* and in two ways only: :func:`call` a host function and
-:func:`launch` a kernel. In a notebook the name is looked up among the learner's own variables and
-the work is done on the current device; in the grader the student's code lives in another process
-and the work is done on the oracle's device. The same cell therefore serves the learner, stock
-nbgrader and the grader. :func:`launch_source` runs CUDA C++ that a host function wrote.
+Tests reach the student's work by *name* and in only two ways: they :func:`call` a host function or
+:func:`launch` a kernel. In a notebook, the name is looked up among the learner's variables and the
+code runs on the current device. In the grader, the student's code runs in another process and on
+the oracle's device. The same test cell therefore works for the learner, for plain nbgrader and for
+the grader. :func:`launch_source` runs CUDA C++ that a host function returned.
 
-Expectations say which *property* failed. In a notebook they add where and by how much; in the
-grader they never do, because the inputs are hidden.
+The ``expect`` functions report which *property* failed. In a notebook they add where and by how
+much. In the grader they never do, because the inputs are hidden.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gpucourse.grading.contract import Call, Launch, Launched, PropertyFailed
 from gpucourse.grading.testing.judge import Judge
 from gpucourse.judging import parallel
 
-# Pairs of what the host hands to the device and what the device gets.
+# Pairs of the data that the host copies to the device and the data that the device receives.
 Exchanged = Sequence[tuple[Any, Any]]
-# Looks like a mistake in every type: NaN as a float, far out of range as an integer.
+# Fill byte that is conspicuous in every type: -8e298 as a float64, -33686019 as an int32.
 GARBAGE = 0xFD
 
 
@@ -50,28 +50,30 @@ def call(
         The function gets copies.
     where
         ``"device"``: every array and number in the result must be data that a kernel launch left
-        in device memory. ``"host"``: the function rightly computes on the host. ``"jax"``: it is
-        traced for the types of the arguments, arrays and numbers, and what JAX recorded is run.
+        in device memory. ``"host"``: the function may compute on the host. ``"jax"``: it is
+        traced for the types of the arguments, arrays and numbers, and JAX's trace is run.
     schedules
-        How often to call it again with threads running in another, random order. The results
-        must agree.
+        Number of further calls, each with threads in a different, random order. The results must
+        agree.
     static
         For ``"jax"``: positions of arguments that stay Python values, as in :func:`operations`.
     exchanged
-        Pairs of arrays of one shape, or of ints. Where the host hands the first of a pair to the
-        device (its elements in any order, cast or in part; an argument of a launch), the device
-        gets the second, so that a result made on the device is that of the second. An array with
-        None before it takes the place of any other array of as many bytes that is not all zeros.
+        Pairs of arrays of one shape, or of ints. If the host copies the first of a pair to the
+        device (its elements in any order, cast, or a part of them) or passes it as an argument of
+        a launch, the device receives the second instead. A result made on the device is then the
+        result for the second. In a pair of None and an array, the array replaces any other array
+        of the same number of bytes that is not all zeros.
     squeezed
-        For ``"jax"``: from 0 to 1/2. The numbers that JAX draws evenly from [0, 1) come from
-        [squeezed, squeezed + 1/2) instead, and what is made of them has to follow: with 0.1,
-        ``jax.random.uniform(key, minval=-1.0)`` lies between -0.8 and 0.2.
+        For ``"jax"``: from 0 to 1/2. Uniform random numbers that JAX would draw from [0, 1) come
+        from [squeezed, squeezed + 1/2) instead, and the values computed from them must follow:
+        with 0.1, ``jax.random.uniform(key, minval=-1.0)`` is between -0.8 and 0.2.
 
-    Raises PropertyFailed when the answer is at fault: with `exchanged`, also if nothing was.
+    Raises PropertyFailed if the answer is at fault, and with `exchanged` also if no data of the
+    pairs reached the device.
     """
-    __tracebackhide__ = True  # in a notebook: only the cell and the learner's own lines
+    __tracebackhide__ = True  # a notebook's traceback shows only the cell and the learner's lines
     demand_plain_arguments(f"call('{name}', …)", args)
-    # States of random numbers are records.
+    # States of random number generators are arrays of records.
     demand_plain_arguments(f"call('{name}', …, exchanged=…)", exchanged, records=True)
     return current_judge().call(
         Call(name, args, where, schedules, tuple(static), exchanged, squeezed)
@@ -88,14 +90,14 @@ def launch(
 ) -> Launched:
     """Launch the student's kernel `name` as ``kernel[grid, block](*args)`` would.
 
-    Arrays are copied to fresh device memory and, after the launch, back in place; one that is
-    read-only (``array.setflags(write=False)``) must come back unchanged. Python ints are int64,
-    floats float64. The first launch is watched for accesses out of bounds and races; `schedules`
-    more run threads in random orders, and their outputs must agree with the first. `shared` is
-    the dynamic shared memory in bytes. An Awkward Array on the CPU is taken to the device for the
-    launch; its kernel needs ``extensions=[ak.numba.cuda]``.
+    Arrays are copied to fresh device memory and, after the launch, back in place. A read-only array
+    (``array.setflags(write=False)``) must not change. Python ints are passed as int64 and floats as
+    float64. The first launch is checked for accesses out of bounds and races. `schedules` further
+    launches run threads in random orders, and their outputs must agree with the first. `shared` is
+    the dynamic shared memory in bytes. An Awkward Array on the CPU is copied to the device for the
+    launch, and its kernel needs ``extensions=[ak.numba.cuda]``.
 
-    Raises PropertyFailed when the kernel is at fault.
+    Raises PropertyFailed if the kernel is at fault.
     """
     __tracebackhide__ = True
     demand_plain_arguments(f"launch('{name}', …)", args, records=True)
@@ -112,10 +114,11 @@ def launch_source(
     *args: np.ndarray,
     schedules: int = 1,
 ) -> Launched:
-    """Compile CUDA C++ that a host function of the student's returned, and launch its `kernel`.
+    """Compile CUDA C++ that the student's host function returned, and launch its `kernel`.
 
-    The kernel is declared ``extern "C" __global__`` and takes a pointer for each array of `args`;
-    otherwise as :func:`launch`. Raises PropertyFailed when the text or the kernel is at fault.
+    The kernel is declared ``extern "C" __global__`` and takes a pointer for each array of `args`.
+    The other rules of :func:`launch` apply. Raises PropertyFailed if the source or the kernel is at
+    fault.
     """
     __tracebackhide__ = True
     if not isinstance(source, str):
@@ -133,14 +136,15 @@ def operations(
 ) -> Counter[str]:
     """Count each JAX primitive in the trace of the student's function `name`.
 
-    `static` are the positions of arguments that stay Python values. Inner jaxprs count too. A loop
-    of Python counts once for each iteration, a loop of JAX (scan, while, fori_loop, map) once. With
-    `elements`: how many elements the primitive gives, in one "iteration" of such loops or in "all"
-    (two of a while loop, which does not say how many it makes); and under "random_bits keys", from
-    how many keys numbers are drawn.
+    `static` are the positions of arguments that stay Python values. Inner jaxprs count too. The
+    operations in a Python loop count once for each iteration, those in a JAX loop (scan, while,
+    fori_loop, map) only once. With `elements`, count the elements that each primitive produces, in
+    one "iteration" of JAX loops or in "all" iterations. A while loop, whose number of iterations is
+    unknown, counts as two. "random_bits keys" is the number of keys from which random numbers are
+    drawn.
 
-    Raises ValueError for other words in `elements`, PropertyFailed when the function cannot be
-    traced; in a notebook, the error itself.
+    Raises ValueError for other values of `elements`. If the function cannot be traced, the grader
+    raises PropertyFailed and a notebook raises JAX's own error.
     """
     __tracebackhide__ = True
     if elements not in ("", "iteration", "all"):
@@ -156,24 +160,26 @@ def launches() -> list[Launched]:
 
 
 def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -> float:
-    """Return the share that the answer's counts earn beside the reference solution: 0 to 1.
+    """Return the share of points, 0 to 1, for the answer's counts relative to the reference.
 
     Parameters
     ----------
     work
-        Makes one :func:`launch` or :func:`call`, with ``schedules=0`` if threads are many. It is
-        run twice, with the student's answer and with the reference solution behind the verbs.
+        Function that makes one :func:`launch` or :func:`call`, with ``schedules=0`` if there are
+        many threads. It runs twice, first with the student's answer and then with the reference
+        solution.
     bounds
-        What is counted (``sectors``, ``global_atomics``, ``shared_atomics``, ``atomic_passes``,
-        ``barriers``, ``instructions``, ``launches``) and the factor over the reference up to which
-        it earns everything; or a pair, that and the factor from which it earns nothing. In between
-        the share falls with the logarithm of the factor.
+        For each counted quantity (``sectors``, ``global_atomics``, ``shared_atomics``,
+        ``atomic_passes``, ``barriers``, ``instructions``, ``launches``), the factor over the
+        reference up to which the share is 1, or a pair of this factor and the factor from which the
+        share is 0. In between, the share falls with the logarithm of the factor.
 
-    Ends a test cell: ``4 * economy(lambda: launch("fill", 8, 128, values, counts, schedules=0),
-    sectors=(1.2, 8))``. Test first, in another cell, that the answer is right. There is a reference
-    only in the course's grader: in a notebook, and so under stock nbgrader, it is 1.
+    Use it as the last line of a test cell: ``4 * economy(lambda: launch("fill", 8, 128, values,
+    counts, schedules=0), sectors=(1.2, 8))``. Test in an earlier cell that the answer is correct.
+    Only the course's grader has a reference solution. In a notebook, and therefore under plain
+    nbgrader, the share is 1.
 
-    Raises PropertyFailed where nothing is earned.
+    Raises PropertyFailed if the share is 0.
     """
     return current_judge().economy(work, bounds)
 
@@ -181,7 +187,8 @@ def economy(work: Callable[[], object], **bounds: float | tuple[float, float]) -
 def secret_rng(name: str = "") -> np.random.Generator:
     """Return a random generator for a test's inputs; equal `name`s give equal numbers.
 
-    Seeded publicly in a notebook; in the grader from the run's secret, the cell and `name`.
+    The seed is public in a notebook. In the grader it depends on the run's secret, the cell and
+    `name`.
     """
     return np.random.default_rng(list(current_judge().seed(name)))
 
@@ -194,7 +201,7 @@ def unwritten(shape: int | Sequence[int], dtype: Any) -> np.ndarray:
 
 
 def expect(condition: object, otherwise: str) -> None:
-    """Require `condition`; else the property described by `otherwise` failed."""
+    """Require `condition`; if it is false, the property described by `otherwise` has failed."""
     if not condition:
         raise PropertyFailed(otherwise)
     _met()
@@ -222,39 +229,40 @@ def expect_parallel(
 ) -> None:
     """Require that the threads of a launch shared the work on `items` elements.
 
-    No thread may do more than 1.5 times its even share, in accesses to memory and in instructions.
-    With n elements, N threads in the grid and T in a block, a thread's *share* is n / N elements
-    and log₂ T + 4 more, for the rounds of a tree and what comes before and after. For each of them
-    the busiest thread may make 4 accesses to global and shared memory, and from barrier to barrier
-    the busiest warps of a block together 8. ``docs/grader.md`` has the rules in full.
+    No thread may do more than 1.5 times its even share of the work, measured in memory accesses and
+    in instructions. With n elements, N threads in the grid and T threads in a block, a thread's
+    *share* is n / N elements plus log₂ T + 4 more, for the rounds of a tree reduction and the work
+    before and after it. For each element of the share, the busiest thread may make 4 accesses to
+    global and shared memory, and the busiest warps of a block between each two barriers may
+    together make 8. See ``docs/grader.md`` for the full rules.
 
     Parameters
     ----------
     launched
-        What :func:`launch` returned or :func:`launches` lists. A real GPU counts nothing: then
-        nothing is asked.
+        A result of :func:`launch` or an item of :func:`launches`. A real GPU counts nothing, so
+        there nothing is required.
     threads : int
-        How many threads have to share the work, if not all of the launch.
+        Number of threads that have to share the work, if not all threads of the launch.
     rounds : int
-        In place of log₂ T + 4.
+        Replaces log₂ T + 4.
     slots : int
-        So many slots may be seen to by one thread of each block, with 4 accesses each.
+        Number of slots that one thread of each block may process alone, with 4 accesses each.
     accesses : int
-        For each element, in place of 4.
+        Accesses allowed for each element, instead of 4.
     instructions : int
-        For work that is done in registers: so many instructions for each element of the share
-        are counted in place of accesses.
+        For work in registers: instructions allowed for each element of the share, which are
+        counted instead of accesses.
     even : float
-        In place of 1.5, where elements differ in the work that they take.
+        Replaces 1.5 if elements need different amounts of work.
     alone : tuple of Launched and int
-        A launch of the same kernel with a single thread (in each block), and how many elements were
-        that thread's: for each element the busiest thread may do 1.5 times (or `even`) what that
-        one did, and what the rounds take beside. Idle work of other threads raises the average,
-        and not this.
+        A launch of the same kernel with a single thread (in each block), and the number of elements
+        that this thread processed. For each element, the busiest thread may do 1.5 times (or
+        `even` times) the work of this thread, and in addition the work of the rounds. Idle work of
+        other threads raises the average, but not this limit.
     tree : bool
-        Whether a queue would defeat the purpose. Then an address may take 4 atomic operations for
-        each element of the share, and a warp make 14 shuffles or votes for each element of a
-        thread and 14 more.
+        True if a queue would defeat the purpose. An address may then receive 4 atomic operations
+        for each element of the share, and a warp may make 14 shuffles or votes for each element of
+        a thread and 14 more.
     """
     counted = launched.counters, launched.grid, launched.block, items
     if alone and alone[0].counters:
@@ -292,7 +300,7 @@ def _compare(actual: Any, expected: Any, otherwise: str, same: Callable) -> None
     _met()
 
 
-met = 0  # expectations met in this process: the notebook's extension counts them cell by cell
+met = 0  # number of fulfilled expectations; the notebook extension counts them in each cell
 
 
 def _met() -> None:
@@ -301,7 +309,7 @@ def _met() -> None:
 
 
 def dimensions(size: int | Sequence[int]) -> tuple[int, int, int]:
-    """Return grid or block as three numbers."""
+    """Return the size of a grid or block as three numbers."""
     given = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
     x, y, z = (*(int(n) for n in given), 1, 1, 1)[:3]
     return x, y, z
@@ -311,7 +319,7 @@ _judge: Judge | None = None
 
 
 def use_judge(judge: Judge | None) -> None:
-    """Put `judge` behind the verbs of this process; None restores the notebook's."""
+    """Set the judge that this process's test functions use; None restores the notebook's."""
     global _judge
     _judge = judge
 
@@ -326,7 +334,7 @@ def current_judge() -> Judge:
 
 
 def _learner_namespace() -> dict:
-    """Return the learner's variables: the notebook's, or those of the calling script."""
+    """Return the learner's variables: those of the notebook or of the calling script."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None:

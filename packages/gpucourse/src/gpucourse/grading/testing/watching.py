@@ -1,7 +1,7 @@
-"""Observation of a launch, and the findings that the notebook and the grader report.
+"""Checks of a launch, and the findings that the notebook and the grader report.
 
-First in lockstep under the checkers, then again under random schedules. Knows nothing of where the
-kernel came from: :func:`watched` is given a function that performs one launch.
+A kernel first runs in lockstep under the checkers, then again under random schedules. This module
+does not depend on the kernel's origin: :func:`watched` gets a function that performs one launch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpucourse.judging.orders import checked, order_matters
 from virtualgpu import errors
 from virtualgpu.api import TOLERANCE
 
-# Explanations of the machine's errors for the author of a kernel.
+# Explanations of the virtual GPU's errors for the author of a kernel.
 MEANING = (
     (errors.MisalignedAddressError, "reads or writes at an address that its type cannot have"),
     (errors.MemoryAccessError, "reads or writes outside its arrays"),
@@ -34,10 +34,10 @@ MEANING = (
 )
 
 LONGEST_MESSAGE = 4000
-# Advice to those who set the limits, which in the grader is not the author of the kernel.
+# Advice about the limits is for whoever sets them. In the grader that is not the kernel's author.
 ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
 
-# By whether no order of threads can matter.
+# Reasons for different results; True if the order of threads cannot have caused the difference.
 DIFFERS = {
     False: "the answer depends on the order in which threads run: something is not synchronised",
     True: "run a second time with the same arguments, the answer is another",
@@ -63,10 +63,10 @@ COMPILES_NOT = "the source of the kernel '{name}' does not compile"
 
 @contextlib.contextmanager
 def machine_at_work() -> Iterator[None]:
-    """Tell errors that the virtual GPU reports from those that it makes.
+    """Turn unexpected exceptions of the virtual GPU into InfrastructureFault.
 
-    The first are about the kernel, and so is too much memory; the second must not cost anybody
-    points.
+    Its own errors are about the kernel, and so is a lack of memory. Other exceptions are faults of
+    the virtual GPU, which must not cost anybody points.
     """
     try:
         yield
@@ -79,7 +79,7 @@ def machine_at_work() -> Iterator[None]:
 
 
 def explain(error: errors.VirtualGPUError, name: str) -> PropertyFailed:
-    """Return the machine's error as a property of the kernel `name`."""
+    """Return an error of the virtual GPU as a failed property of the kernel `name`."""
     meaning = next((text for kind, text in MEANING if isinstance(error, kind)), "fails")
     told = ADVICE_ON_LIMITS.sub("", str(error)[:LONGEST_MESSAGE])
     return PropertyFailed(f"the kernel '{name}' {meaning}. {told}")
@@ -91,11 +91,11 @@ def watched(run: Callable[[list], None], name: str, args: tuple, schedules: int,
     Parameters
     ----------
     run
-        Launches the kernel on its list of arguments and updates the arrays in it.
+        Function that launches the kernel on a list of arguments and updates the arrays in it.
     args
         Arguments; arrays receive the output of the first launch, except read-only ones.
     seed
-        Of the first random schedule; the next ones count up.
+        Seed of the first random schedule; each later one adds 1.
 
     Returns the counters of the first launch. Raises PropertyFailed.
     """
@@ -128,7 +128,7 @@ def watched(run: Callable[[list], None], name: str, args: tuple, schedules: int,
 
 
 def agree(one: object, other: object) -> bool:
-    """Return True if two results agree up to the rounding of sums in another order."""
+    """Return True if two results differ at most by the rounding of reordered sums."""
     if one is other:
         return True  # an Awkward Array, which no kernel can change
     if isinstance(one, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The course's own results, which an answer may be compared with but not use."""
+"""Course functions that an answer may be compared with but must not use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-#: Ends the ``def`` line of a function that answers are graded without.
+#: Marker at the end of the ``def`` line of a function that is removed when answers are graded.
 NOT_FOR_ANSWERS = "### NOT FOR ANSWERS"
-#: The reason for an answer that uses such a function.
+#: Message for an answer that uses such a function.
 COURSES_OWN = (
     "'{name}' is the course's own, to compare answers with: the grader runs answers without it, so "
     "compute the result yourself"
@@ -19,8 +19,8 @@ COURSES_OWN = (
 def withheld_in(function: Any, _seen: frozenset[str] = frozenset()) -> str | None:
     """Return the name of the first withheld function that `function` or a callee uses, or None.
 
-    A notebook has these functions, and the grader's worker has not: a test in the notebook says so
-    before the answer is handed in.
+    These functions exist in a notebook but not in the grader's worker. The test in the notebook
+    reports their use, so that the learner learns of it before submitting.
     """
     if not isinstance(function, FunctionType):
         return None
@@ -29,7 +29,7 @@ def withheld_in(function: Any, _seen: frozenset[str] = frozenset()) -> str | Non
         if name in _seen or not isinstance(used, FunctionType):
             continue
         if used.__globals__ is not function.__globals__:
-            continue  # a library's
+            continue  # a library's function
         if _first_line(used).rstrip().endswith(NOT_FOR_ANSWERS):
             return used.__name__
         if found := withheld_in(used, _seen | {name}):
@@ -38,7 +38,7 @@ def withheld_in(function: Any, _seen: frozenset[str] = frozenset()) -> str | Non
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Return the names that a function reads, including functions inside of it."""
+    """Return the names that a function reads, including those in nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -48,5 +48,5 @@ def _names(code: CodeType) -> Iterator[str]:
 def _first_line(function: FunctionType) -> str:
     try:
         return inspect.getsource(function).split("\n")[0]
-    except (OSError, TypeError):  # its text is not at hand
+    except (OSError, TypeError):  # its source is not available
         return ""
