@@ -725,7 +725,7 @@ def fill_shared(values, low, high, counts):
         "name": "copies-what-numpy-counted",
         "kind": "NumPy, then a kernel that copies",
         "fails": ["test-histogram"],
-        "reason": "what it was given never reaches the device",
+        "reason": "its input never reaches the device",
         "cells": {"histogram": COPY + '''
 
 def histogram(values, low, high, bins):

@@ -113,7 +113,7 @@ def test_without_a_gpu_nobody_is_graded_wrong(server, monkeypatch):
     monkeypatch.setattr(checked_device, "_processes", {})
     verdict = grade(kernels(), submitted(kernels()), server, SEED, LIMITS)
     assert verdict.kind == INFRASTRUCTURE_FAULT
-    assert "grading on a GPU was asked for: no GPU" in verdict.reason
+    assert "this run is set to grade on a GPU: no GPU" in verdict.reason
 
 
 def test_rows_tell_where_two_devices_give_another_score_or_reason():

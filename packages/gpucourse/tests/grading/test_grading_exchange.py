@@ -102,7 +102,7 @@ COPIED = CHECKED.replace("2 * values[i]", "values[i]").replace(
     "to_device(values)", "to_device(2 * values)"
 )
 SERVE = {
-    "numpy, then a copy, and a check": (COPIED, "as it is: as many other numbers do"),
+    "numpy, then a copy, and a check": (COPIED, "unchanged: the host copies as many other numbers"),
     "the values too, and a check": (
         COPIED.replace("    out =", "    cuda.to_device(values)\n    out ="),
         "does not follow the device",

@@ -234,8 +234,8 @@ def test_limits_are_set_by_name():
     ("settings", "words"),
     [
         ({"test_second": 1}, r"no limit 'test_second'. There are: request_seconds, "),
-        ({"test_seconds": "60"}, "test_seconds is a number above 0, not '60'"),
-        ({"threads": 1.5}, "a whole one"),
+        ({"test_seconds": "60"}, "test_seconds must be a number above 0, not '60'"),
+        ({"threads": 1.5}, "a whole number"),
         ({"threads": 0}, "above 0"),
         ({"gpu": 1}, "True or False"),
         ({"test_seconds": float("nan")}, "above 0"),

@@ -190,7 +190,7 @@ def test_what_cupys_stand_in_computed_is_no_kernels(server, how):
 
 def test_an_error_after_the_last_line_says_so(server):
     (reason,) = told(server, total="class Sum:\n    pass\ndef total(values):\n    return Sum()\n")
-    assert reason == "'total' returns what cannot be read as numbers: TypeError"
+    assert reason == "'total' returns something that cannot be read as numbers: TypeError"
 
 
 def test_a_compile_error_after_hidden_inputs_is_named(server):

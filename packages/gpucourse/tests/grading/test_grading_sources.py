@@ -79,7 +79,7 @@ def test_the_text_is_compiled_elsewhere_and_launched_here(reason_of):
             kernel(POINTERS, INDEX + "if (i < 40) { out[i] = 3 * x[i]; ((double *)x)[i] = 0; }"),
             "changes its input",
         ),
-        (kernel("double *out", INDEX + "if (i < 40) out[i] = 1;"), "does not take 2 pointers"),
+        (kernel("double *out", INDEX + "if (i < 40) out[i] = 1;"), "must take 2 pointers"),
         ("'__global__ void scale(const double *x, double *out) {}'", "no kernel 'scale'"),
     ],
 )
@@ -92,7 +92,7 @@ def test_a_text_that_is_too_long_is_told(reason_of):
 
 
 def test_of_a_text_that_no_reason_can_be_searched_for_nothing_is_told(reason_of):
-    assert "more is not told" in reason_of("'x' * (5 << 20)")
+    assert "details are not shown" in reason_of("'x' * (5 << 20)")
 
 
 def test_a_message_of_the_compiler_says_nothing_that_the_code_has_seen(reason_of):

@@ -103,7 +103,7 @@ def test_threat_91_what_may_be_told_is_told(server):
     found = reasons(server, "raise Unsupported('cumsum')")
     assert found["quotes"] == found["asserts"] == found["cuts"] == "refuses 'cumsum'"
     assert found["mixed"] == "refuses 'a loop that mixes columns'"
-    assert "more is not told" in reasons(server, "raise Unsupported(program)")["quotes"]
+    assert "details are not shown" in reasons(server, "raise Unsupported(program)")["quotes"]
     before = reasons(server, "import os\nimport os; os._exit(7)")["quotes"]
     assert "exit code" in before  # no input is known while cells run
 
@@ -176,6 +176,6 @@ def test_a_piece_is_found_wherever_it_stands(at):
 def test_threat_91_so_much_text_is_told_nothing_of():
     KNOWN.forget()
     KNOWN.note(["x" * (ROOM + 1)])
-    assert KNOWN.told("refuses 'sort'") == f"the answer does not hold ({NOTHING_MORE})"
+    assert KNOWN.told("refuses 'sort'") == f"the answer fails this check ({NOTHING_MORE})"
     KNOWN.forget()
     assert KNOWN.told("refuses 'sort'") == "refuses 'sort'"

@@ -31,8 +31,8 @@ def demand_plain_arguments(verb: str, args: Sequence[object], records: bool = Fa
                 records and array.dtype.kind == "V" and is_plain(array.dtype)
             ):
                 raise TypeError(
-                    f"argument {number} of {verb} is an array of {array.dtype}, which "
-                    "are not numbers"
+                    f"argument {number} of {verb} is an array of {array.dtype}; its "
+                    "elements must be numbers"
                 )
 
 

@@ -75,11 +75,11 @@ def limits_from(settings: Mapping[str, Any]) -> Limits:
     for name, value in settings.items():
         if name not in known:
             raise ValueError(
-                f"GradeWithOracle.limits: there is no limit {name!r}. There are: "
+                f"GradeWithOracle.limits: there is no limit {name!r}. The limits are: "
                 + ", ".join(known)
             )
         if known[name] is bool and not isinstance(value, bool):
-            raise ValueError(f"GradeWithOracle.limits: {name} is True or False, not {value!r}")
+            raise ValueError(f"GradeWithOracle.limits: {name} must be True or False, not {value!r}")
         if known[name] is not bool and (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
@@ -88,7 +88,7 @@ def limits_from(settings: Mapping[str, Any]) -> Limits:
             or (known[name] is int and value != int(value))
         ):
             raise ValueError(
-                f"GradeWithOracle.limits: {name} is a number above 0"
-                f"{', a whole one' if known[name] is int else ''}, not {value!r}"
+                f"GradeWithOracle.limits: {name} must be a "
+                f"{'whole ' if known[name] is int else ''}number above 0, not {value!r}"
             )
     return replace(Limits(), **settings)

@@ -66,7 +66,7 @@ def name() -> str:
     try:
         gpu_process().start()
     except GPUFault as fault:
-        raise InfrastructureFault(f"grading on a GPU was asked for: {fault}") from None
+        raise InfrastructureFault(f"this run is set to grade on a GPU: {fault}") from None
     return f"{gpu_process().name}, checked on the {VirtualDevice.name}"
 
 

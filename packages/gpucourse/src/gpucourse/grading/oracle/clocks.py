@@ -253,9 +253,9 @@ class SubmissionClock:
         """
         if not self.last_attempt and since.held_up():
             raise InfrastructureFault(
-                f"{seconds:g} s were not enough on this machine, of which the submission used "
+                f"the submission did not finish in {seconds:g} s, of which it used "
                 f"{self.spent():.0f} s. The machine is too busy: grade with fewer workers, or "
-                "again later"
+                "try again later"
             )
 
     @contextlib.contextmanager

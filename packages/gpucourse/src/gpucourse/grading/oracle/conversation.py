@@ -13,7 +13,7 @@ from gpucourse.grading.oracle.device_service import DeviceService
 from gpucourse.grading.sandbox.levels import ForkServer, WorkerProcess
 from gpucourse.grading.sandbox.wire import Closed, OutOfTime, ProtocolError
 
-TOO_LONG = "the submission as a whole took longer than it may"
+TOO_LONG = "the submission as a whole exceeded its time limit"
 
 
 class Conversation:

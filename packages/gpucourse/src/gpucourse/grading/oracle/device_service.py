@@ -77,7 +77,7 @@ class DeviceService:
         """
         verb = request.get("device")
         if not isinstance(verb, str) or verb not in VERBS:
-            raise ProtocolError("a request for something that a device does not do")
+            raise ProtocolError("a request that a device does not support")
         later = self.exchange.replays and verb in LATER
         method = self._put_off if later else getattr(self, f"_{verb}")
         return self._guarded(method, request, arrays)
@@ -283,9 +283,7 @@ class DeviceService:
         try:
             raw, made = self.read(address + low, high - low)
         except errors.VirtualGPUError as error:
-            raise PropertyFailed(
-                f"the array that was returned is not in device memory: {error}"
-            ) from None
+            raise PropertyFailed(f"the returned array is not in device memory: {error}") from None
         view = np.ndarray(shape, dtype, raw.data, -low, strides)
         # Leave out the gaps between the elements of a strided view.
         gathered = np.ndarray((*shape, dtype.itemsize), bool, made.data, -low, (*strides, 1))
@@ -299,7 +297,7 @@ class DeviceService:
         self._claimed += nbytes
         if self._claimed > 2 * self.limits.array_bytes:
             raise PropertyFailed(
-                "the arrays in device memory that were returned have more than "
+                "the returned arrays in device memory have more than "
                 f"{self.limits.array_bytes // MEGABYTE} MB"
             )
 

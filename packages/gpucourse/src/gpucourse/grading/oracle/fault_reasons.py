@@ -27,7 +27,7 @@ OWN_WORDS = (
     errors.LaunchError,
     errors.OutOfMemory,
 )
-NOTHING_MORE = "more is not told, because the code has seen hidden inputs by now"
+NOTHING_MORE = "details are not shown, because the code has seen hidden inputs"
 ANOTHER_FILE = "another file"
 _WORD = re.compile(r"[^\W\d]\w*")
 # Exceptions of the libraries that solutions use, except Python's and Numba's.

@@ -53,19 +53,19 @@ def _admit(found: object, count: list[int], depth: int) -> None:
         return
     if kind is int:
         if not LEAST <= found <= MOST:  # type: ignore[operator]
-            raise Refused("a whole number that does not fit 64 bits")
+            raise Refused("an integer that does not fit in 64 bits")
     elif isinstance(found, np.ndarray | np.generic):
         if isinstance(found, np.ndarray) and kind is not np.ndarray:
             raise Refused(f"an array of the type {kind.__name__}")
         if not is_number_type(found.dtype):
-            raise Refused(f"an array of {found.dtype}, which are not numbers")
+            raise Refused(f"an array of {found.dtype} instead of numbers")
     elif kind in (list, tuple):
         for item in found:  # type: ignore[attr-defined]
             _admit(item, count, depth + 1)
     elif kind is dict:
         for key, item in found.items():  # type: ignore[attr-defined]
             if type(key) is not str:
-                raise Refused("a dictionary whose keys are not text")
+                raise Refused("a dictionary whose keys are not strings")
             _admit(item, count, depth + 1)
     else:
         raise Refused(f"a value of the type {kind.__name__}")
@@ -78,5 +78,5 @@ def counts(told: object) -> dict[str, int]:
         or len(told) > MAX_ITEMS
         or not all(type(number) is int and 0 <= number <= MOST for number in told.values())
     ):
-        raise ProtocolError("something that is no table of counts")
+        raise ProtocolError("something that is not a table of counts")
     return told

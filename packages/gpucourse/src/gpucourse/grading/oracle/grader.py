@@ -129,7 +129,7 @@ def nothing_to_grade(assignment: Assignment, ingested: Ingested) -> str | None:
     if code and len(ingested.unchanged(assignment)) == len(code):
         return (
             "There is no solution in this notebook: every answer cell is as it was released. "
-            "Was it saved before it was submitted?"
+            "Save the notebook after you have written your answers."
         )
     return None
 
@@ -197,11 +197,11 @@ def run_test(
                 f"{f' (line {place[1]})' if place else ''}: {type(error).__name__}: {error}"
             ) from error
         outcome.reason = (
-            "needs more memory than a test may take"
+            "needs more memory than a test may use"
             if (isinstance(error, MemoryError))
             else (
-                "the result is not of the kind that this test works with "
-                f"({type(error).__name__}): a number, an array, how many?"
+                "this test cannot work with the result "
+                f"({type(error).__name__}): check its type, and how many values it has"
             )
         )
         if detailed:

@@ -126,10 +126,10 @@ class JaxRunner:
                     "squeezed": squeezed,
                 },
                 [*program.constants, *(values or ())],
-                f"what JAX made of '{program.name}'",
+                f"the JAX program of '{program.name}'",
             )
         except RecursionError:  # programs nested more deeply than json can write
             reply, arrays = {}, []
         if "done" not in reply:
-            raise PropertyFailed(f"JAX's record of '{program.name}' cannot be run by itself")
+            raise PropertyFailed(f"JAX's trace of '{program.name}' cannot be run by itself")
         return reply["done"], arrays

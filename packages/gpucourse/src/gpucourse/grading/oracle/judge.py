@@ -289,12 +289,10 @@ class OracleJudge(Judge):
         except errors.VirtualGPUError as error:
             raise explain(error, kernel) from None
         if function is None:
-            raise PropertyFailed(
-                f"the source has no kernel '{kernel}': is it declared extern \"C\"?"
-            )
+            raise PropertyFailed(f"the source has no kernel '{kernel}': declare it extern \"C\"")
         if [parameter.size for parameter in function.parameters] != [8] * pointers:
             raise PropertyFailed(
-                f"the kernel '{kernel}' does not take {pointers} pointers: one "
+                f"the kernel '{kernel}' must take {pointers} pointers: one "
                 "for each array, constants first, outputs last"
             )
         return module
@@ -317,7 +315,7 @@ class OracleJudge(Judge):
             wanted = [size for described in types for size in parameter_sizes(described)]
             if given != wanted:
                 raise PropertyFailed(
-                    f"the kernel '{name}' takes other arguments than the ones it was compiled for"
+                    f"the kernel '{name}' takes different arguments from those it was compiled for"
                 )
             self._side.kernels[key] = module, compiled["entry"], compiled.get("cooperative") is True
         return self._side.kernels[key]

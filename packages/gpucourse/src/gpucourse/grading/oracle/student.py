@@ -134,8 +134,8 @@ class Student:
                 "not run them, but runs the lines below them."
             )
         return (
-            f"The cell '{cell}' begins with '{magics}': nothing in it is run by the grader. "
-            "Take that line out where the answer is Python."
+            f"The cell '{cell}' begins with '{magics}': the grader runs nothing in it. "
+            "Remove that line if the answer is Python."
         )
 
     @property
@@ -214,9 +214,7 @@ class Student:
                 operation = operation_in(what)
                 what = f"the operation '{operation}'" if operation else ""
             what = what and f": {what}"
-            raise PropertyFailed(
-                f"'{name}' uses an operation that the grader cannot run by itself{what}"
-            )
+            raise PropertyFailed(f"'{name}' uses an operation that the grader cannot run{what}")
         return program_of(name, reply.get("done"), received)
 
     def compile(self, name: str, types: list[dict]) -> dict:
@@ -295,7 +293,7 @@ class Student:
                     if isinstance(failed, PropertyFailed)
                     else (
                         f"the cell '{cell.grade_id}' took longer than {seconds:g} s, launches "
-                        "included, and was stopped: are checks of your own in it too large?"
+                        "included, and was stopped: if you added checks to it, make them smaller"
                     )
                 )
                 self.fatal.add(cell.grade_id)
@@ -363,7 +361,7 @@ class Student:
     def _explain(self, error: object, name: str | None, compiling: bool = False) -> PropertyFailed:
         """Return the explanation of a worker's exception, which reveals no hidden input."""
         if not isinstance(error, dict):
-            return PropertyFailed("the answer failed without saying how")
+            return PropertyFailed("the answer failed without an error message")
         kind = _clean(str(error.get("type")), 60)
         if self.knows_inputs:
             kind = fault_reasons.error_name(kind)
@@ -413,7 +411,9 @@ class Student:
         if name is None:
             return PropertyFailed(f"raises {kind}{place}{told}")
         if error.get("converting") is True:
-            return PropertyFailed(f"'{name}' returns what cannot be read as numbers: {kind}{told}")
+            return PropertyFailed(
+                f"'{name}' returns something that cannot be read as numbers: {kind}{told}"
+            )
         because = ""
         if kind == "TypingError" and not told:
             used = fault_reasons.words(lines)
@@ -456,17 +456,17 @@ def _unusable(name: str, kind: str) -> str:
     """Explain why a kernel cannot use `name`, a value of the type `kind`."""
     if name in OF_CUDA:
         return (
-            f"'{name}' is known to Numba only as a part of its module: write 'cuda.{name}' in "
+            f"'{name}' is known to Numba only as a part of the module cuda: write 'cuda.{name}' in "
             "kernels"
         )
     if kind == "function":
         return (
-            f"'{name}' is a function of Python's, which a kernel cannot call: decorate it with "
+            f"'{name}' is a Python function, which a kernel cannot call: decorate it with "
             "@cuda.jit(device=True)"
         )
     return (
-        f"'{name}' is of a type that kernels cannot use: they take numbers, arrays and what is "
-        "in the module cuda, such as cuda.threadIdx"
+        f"'{name}' is of a type that kernels cannot use: they take numbers, arrays and the names "
+        "of the module cuda, such as cuda.threadIdx"
     )
 
 

@@ -19,7 +19,7 @@ from gpucourse.grading.oracle.fault_reasons import NOTHING_MORE, words
 from gpucourse.grading.sandbox import cells
 
 # Replacement for a reason that must not be shown.
-NOT_HELD = f"the answer does not hold ({NOTHING_MORE})"
+NOT_HELD = f"the answer fails this check ({NOTHING_MORE})"
 # Replacement for a part that must not be shown.
 WITHHELD = "…"
 # Shorter strings occur in any sentence by chance.
@@ -102,7 +102,7 @@ class Heard:
         return text in self._words or text in self._sentences or text in _primitives()
 
     def _without_pieces(self, told: str) -> str:
-        """Return `told` without pieces that it shares with neighbouring parts of a long text."""
+        """Return `told` without pieces of 24 or more characters shared with a long string."""
         long = [
             text for text in self._texts if len(text) >= 2 * PIECE and text not in self._sentences
         ]

@@ -132,7 +132,7 @@ def home_folder() -> str:
         if os.path.isdir(folder) and not any(path.startswith(folder + "/") for path in needed):
             return folder
     raise SandboxError(
-        "no folder of the system can be given to a worker: move the course out of "
+        "no folder is free for a worker: move the course out of "
         "/tmp, /var/tmp, /mnt, /media or /srv"
     )
 

@@ -82,7 +82,7 @@ def earned_share(
                     f"right, but needs {ratio:.2g} times as many {count.words} as the reference "
                     f"solution (all points: up to {full:g} times)"
                     if best
-                    else f"right, but needs {mine:,} {count.words}, the reference solution none"
+                    else f"right, but needs {mine:,} {count.words}; the reference needs none"
                 ),
             )
     if least == 0.0:

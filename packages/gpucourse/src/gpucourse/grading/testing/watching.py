@@ -21,12 +21,15 @@ from virtualgpu.api import TOLERANCE
 
 # Explanations of the virtual GPU's errors for the author of a kernel.
 MEANING = (
-    (errors.MisalignedAddressError, "reads or writes at an address that its type cannot have"),
+    (
+        errors.MisalignedAddressError,
+        "reads or writes at an address that is not aligned for its type",
+    ),
     (errors.MemoryAccessError, "reads or writes outside its arrays"),
     (errors.EndlessError, "never finishes"),
     (errors.DeadlockError, "waits for ever at a barrier that some threads never reach"),
     (errors.BudgetExceeded, "never finishes"),
-    (errors.BarrierError, "uses a barrier or an asynchronous copy in a way that it cannot be used"),
+    (errors.BarrierError, "uses a barrier or an asynchronous copy incorrectly"),
     (errors.UnsupportedInstruction, "uses an instruction that the virtual GPU does not have"),
     (errors.LaunchError, "cannot be launched like this"),
     (errors.OutOfMemory, "needs more memory than the device has"),
@@ -40,23 +43,24 @@ ADVICE_ON_LIMITS = re.compile(r" \(set VIRTUALGPU_\w+[^)]*\)")
 # Reasons for different results; True if the order of threads cannot have caused the difference.
 DIFFERS = {
     False: "the answer depends on the order in which threads run: something is not synchronised",
-    True: "run a second time with the same arguments, the answer is another",
+    True: "a second run with the same arguments gives a different answer",
 }
 NOT_ON_DEVICE = (
-    "the result of '{name}' was computed on the host, not by a kernel: return what a kernel wrote "
-    "into device memory"
+    "the result of '{name}' was computed on the host, not by a kernel: return data that a kernel "
+    "wrote into device memory"
 )
 ANOTHER_COURSE = (
-    "called a second time with the same arguments, the function reads from the device what it did "
-    "not the first time"
+    "called a second time with the same arguments, the function reads data from the device that it "
+    "did not read the first time"
 )
 NOT_HANDED_OVER = (
-    "'{name}' computes on the host: what it was given never reaches the device, where kernels "
-    "could work on it"
+    "'{name}' computes on the host: its input never reaches the device. Copy the input to the "
+    "device and let kernels do the work"
 )
 NOT_AS_IT_IS = (
-    "what '{name}' was given never reaches the device as it is: as many other numbers do, made "
-    "from it on the host (scaled? sorted?). Hand over the values themselves and let kernels do that"
+    "the input of '{name}' never reaches the device unchanged: the host copies as many other "
+    "numbers, computed from it (scaled? sorted?). Copy the values themselves, and let kernels do "
+    "that work"
 )
 COMPILES_NOT = "the source of the kernel '{name}' does not compile"
 

@@ -11,8 +11,8 @@ from typing import Any
 NOT_FOR_ANSWERS = "### NOT FOR ANSWERS"
 #: Message for an answer that uses such a function.
 COURSES_OWN = (
-    "'{name}' is the course's own, to compare answers with: the grader runs answers without it, so "
-    "compute the result yourself"
+    "'{name}' is the course's own function, only for comparing answers: the grader runs answers "
+    "without it, so compute the result yourself"
 )
 
 
