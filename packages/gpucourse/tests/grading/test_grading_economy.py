@@ -141,7 +141,7 @@ def test_a_result_that_the_test_cannot_work_with_is_the_answers_fault(server, re
         "00" * 16,
     )
     assert (verdict.kind, verdict.earned) == (GRADED, 0.0), verdict.to_json()
-    assert "not of the kind that this test works with" in verdict.first_reason()
+    assert "this test cannot work with the result" in verdict.first_reason()
 
 
 def launched(**counts) -> Launched:

@@ -151,7 +151,7 @@ SERVE = {
             "    calls.append(1)\n    if len(calls) < 4:\n"
             "        return out.copy_to_host()\n    twice =",
         ),
-        "what it did not the first time",
+        "did not read the first time",
     ),
 }
 

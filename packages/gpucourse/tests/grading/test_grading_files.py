@@ -233,7 +233,7 @@ def test_limits_are_set_by_name():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"test_second": 1}, r"no limit 'test_second'. There are: request_seconds, "),
+        ({"test_second": 1}, r"no limit 'test_second'. The limits are: request_seconds, "),
         ({"test_seconds": "60"}, "test_seconds must be a number above 0, not '60'"),
         ({"threads": 1.5}, "a whole number"),
         ({"threads": 0}, "above 0"),

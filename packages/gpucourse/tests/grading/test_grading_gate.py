@@ -131,7 +131,7 @@ def test_threat_85_the_reason_names_what_was_returned(server):
     reasons = [test.reason for test in answered(server, "[2**64]").tests]
     assert reasons == ["'text' returned an integer that does not fit in 64 bits"] * 3
     reasons = [test.reason for test in answered(server, "[[None, None]]").tests]
-    assert all("not of the kind that this test works with (TypeError)" in text for text in reasons)
+    assert all("this test cannot work with the result (TypeError)" in text for text in reasons)
 
 
 DEEP = """found = call("text", 1, where="host")[1]

@@ -1,1 +1,1 @@
-"""The course's build: from course/ to notebooks, and from pyproject.toml to environments."""
+"""Build of the course: notebooks from course/, environments from pyproject.toml, and the site."""

@@ -25,14 +25,14 @@ from gpucourse.wording import many
 from virtualgpu.api import NUMBA_VARIABLE, numba_package
 from virtualgpu.processors import usable
 
-# Lessons run at a time, at most: a kernel takes up to 1 GB.
+# Largest number of lessons that run at a time, because a kernel takes up to 1 GB.
 MOST_KERNELS = 4
 SUCCESSOR = "numba-cuda-mlir"
 _console = Console(highlight=False, soft_wrap=True, markup=False)
 
 
 def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
-    """Print the mistakes of the course's source, or a kernel's end, instead of a traceback."""
+    """Print mistakes of the course's source, or the end of a kernel, without a traceback."""
 
     @functools.wraps(command)
     def guarded(*args, **options) -> int:
@@ -47,9 +47,9 @@ def _tells_mistakes(command: Callable[..., int]) -> Callable[..., int]:
 
 @_tells_mistakes
 def build(*, force: bool = False, language: str = "") -> int:
-    """Generate the notebooks from ``course/``.
+    """Generate the notebooks from ``course/``, in English or in another language.
 
-    English ones, or another language's, as far as it is translated.
+    A lesson in another language is generated as far as it is translated.
     """
     with speaking(""):
         state = plan(find_root(), language)
@@ -69,7 +69,7 @@ def build(*, force: bool = False, language: str = "") -> int:
 
 @_tells_mistakes
 def check_current() -> int:
-    """List generated notebooks that are not what their source gives."""
+    """List generated notebooks that differ from what their source generates."""
     with speaking(""):
         state = plan(find_root())
     for path in state.changed:
@@ -90,10 +90,10 @@ def check_current() -> int:
 
 @_tells_mistakes
 def check(ids: list[str], language: str = "", *, successor: bool = False) -> int:
-    """Inspect and rehearse the lessons named; where none is, all, and see that all is current.
+    """Inspect and rehearse lessons, by default all; then also check that all files are current.
 
-    With a ``language``, rehearse its notebooks of the lessons named. With ``successor``, rehearse
-    on numba-cuda-mlir those that ``course/successor.toml`` lists, of those named where some are.
+    With a ``language``, rehearse the translated notebooks of the lessons. With ``successor``,
+    rehearse on numba-cuda-mlir those of the lessons that ``course/successor.toml`` lists.
     """
     with speaking(language):
         return _check_successor(ids) if successor else _check(ids)
@@ -149,7 +149,8 @@ def _check(ids: list[str]) -> int:
     root = find_root()
     code = 0
     if ids:
-        # One lesson can be worked on while another is half written.
+        # Named lessons are checked alone, so that one can be finished while another is half
+        # written.
         course = load_course(root)
         try:
             sources = [read_source(course, course.lesson(id)) for id in ids]
@@ -176,7 +177,7 @@ def _check(ids: list[str]) -> int:
 
 
 def _rehearsed(course: Course, sources: Sequence[Source]) -> Iterator[list[Problem]]:
-    """Yield the findings of each lesson's rehearsal, in order; the terminal shows which run."""
+    """Yield the findings of each lesson's rehearsal, in order; show running lessons on screen."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
@@ -191,7 +192,7 @@ def _rehearsed(course: Course, sources: Sequence[Source]) -> Iterator[list[Probl
 
 @_tells_mistakes
 def translate(language: str, ids: list[str]) -> int:
-    """Make the catalogues of a language, or bring them in step with the English texts."""
+    """Create the catalogues of a language, or update them to the English texts."""
     from gpucourse.publish.source import translating
 
     try:

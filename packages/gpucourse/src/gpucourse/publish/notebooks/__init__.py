@@ -1,1 +1,1 @@
-"""Notebooks derived from the sources, the time that they take, and the runs that test them."""
+"""Generation of notebooks from the sources, their durations, and the runs that test them."""

@@ -1,7 +1,7 @@
 """Notebooks in another language: ``languages/de/lectures/…`` and ``languages/de/projects/…``.
 
-A lesson is among them as soon as its folder has a catalogue. Answers are not: they are the English
-lesson's, whose code is the same.
+A lesson is included as soon as its folder has a catalogue. Solutions are not generated, because
+the code of the English ones is the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FOLDER = Path("languages")
 def derive(root: Path, language: str) -> dict[Path, str]:
     """Return the translated notebooks of all lessons with a catalogue: relative path to text.
 
-    Raises :class:`CourseError`, also where no lesson has one.
+    Raises :class:`CourseError`, also if no lesson has a catalogue.
     """
     with speaking(language):
         course = load_course(root)
@@ -51,7 +51,7 @@ def derive(root: Path, language: str) -> dict[Path, str]:
 
 
 def _moved(notebook: NotebookNode, path: Path, folder: Path, there: set[Path]) -> NotebookNode:
-    """Move a notebook to ``folder``; its links lead to notebooks there, else to English ones."""
+    """Move a notebook to ``folder``; link to translated notebooks that exist, else to English."""
 
     def moved(target: str) -> str:
         if re.match(r"[a-z][a-z+.-]*:|#", target):

@@ -1,8 +1,8 @@
-"""``lectures/colab/``: the notebooks once more, for Google Colab, which opens them from GitHub.
+"""Copies of the notebooks for Google Colab, in ``lectures/colab/``.
 
-A copy is the released notebook with a cell in front that sets Colab up, and with links and pictures
-that lead somewhere from there. Everything else is the same, nbgrader's metadata included, so a
-project that was solved there is graded as any other.
+A copy is the released notebook with an additional first cell that sets Colab up, and with links
+and pictures that work there. Everything else is the same, including nbgrader's metadata, so a
+project that was solved on Colab is graded like any other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpucourse.publish.notebooks.derive import cell_id
 from gpucourse.publish.source.links import relinked
 
 FOLDER = Path("lectures/colab")
-#: Where the course lies on Colab's machine.
+#: Folder of the course on Colab's machine.
 PLACE = "/content/gpu-course"
 
 _SET_UP = """\
@@ -52,7 +52,7 @@ _PICTURES = (".svg", ".png", ".jpg", ".gif")
 def colab_copies(released: dict[Path, NotebookNode], repository: str) -> dict[Path, NotebookNode]:
     """Return the copies of the notebooks in ``lectures/`` and ``projects/``: path → notebook.
 
-    ``released`` maps paths from the repository's root to notebooks; ``repository`` is its address
+    ``released`` maps paths from the repository's root to notebooks. ``repository`` is its address
     on GitHub.
     """
     paths = {
@@ -65,7 +65,7 @@ def colab_copies(released: dict[Path, NotebookNode], repository: str) -> dict[Pa
 
 
 def copy_path(path: Path) -> Path:
-    """Return ``lectures/colab/ID.ipynb`` for ``lectures/ID.ipynb``; projects get ``project_``."""
+    """Return the copy's path: ``lectures/colab/ID.ipynb``, or ``project_ID.ipynb`` there."""
     name = path.name if path.parts[0] == "lectures" else f"project_{path.name}"
     return FOLDER / name
 
@@ -91,7 +91,7 @@ def _copy(notebook: NotebookNode, path: Path, repository: str, paths: dict) -> N
         new_markdown_cell(about, id=cell_id(id, "about-colab")),
         new_code_cell(set_up, id=cell_id(id, "set-up-colab")),
     ]
-    # Colab reads from these that it should offer a GPU.
+    # These metadata make Colab offer a GPU.
     made.metadata["accelerator"] = "GPU"
     made.metadata["colab"] = {"gpuType": "T4", "provenance": []}
     made.metadata["gpucourse"]["released"] = digest(made)
@@ -107,7 +107,7 @@ def _relinked(text: str, path: Path, repository: str, paths: dict) -> str:
         name, _, place = target.partition("#")
         there = Path(posixpath.normpath((path.parent / name).as_posix()))
         if there in paths:
-            return colab_link(repository, paths[there])  # Colab has places of its own in a notebook
+            return colab_link(repository, paths[there])  # Colab names headings differently
         if there.suffix in _PICTURES:
             raw = repository.replace("https://github.com/", "https://raw.githubusercontent.com/")
             return f"{raw}/main/{quote(there.as_posix())}"

@@ -1,6 +1,6 @@
-"""Derivation of notebooks from a source, always from full to empty.
+"""Derivation of the four notebooks of a lesson from its source, always by leaving parts out.
 
-Four notebooks come out of one source, and nothing goes back:
+The build makes four notebooks from one source and never reads them back:
 
 =====================================  ==========================================================
 ``lectures/ID.ipynb``                  exercises as starters, notes for the room left out
@@ -9,8 +9,8 @@ Four notebooks come out of one source, and nothing goes back:
 ``grading/source/ID/ID.ipynb``         everything, with nbgrader's metadata
 =====================================  ==========================================================
 
-A generated notebook has no outputs, stable cell ids and stable metadata, and is the same text byte
-for byte however often it is generated.
+A generated notebook has no outputs, and its cell ids and metadata are stable. Repeated builds
+produce the same bytes.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ RAISES = "raises-exception"
 
 
 def lecture_notebook(course: Course, source: Source) -> NotebookNode:
-    """Return the learner's notebook: starters in place of the answers."""
+    """Return the learner's notebook, with starters instead of the answers."""
     cells = [_starter_cell(source, cell) for cell in source.cells if "room" not in cell.tags]
     return _notebook(course, source.lesson, cells)
 
 
-#: Where the notebooks with the answers lie, all in one folder.
+#: Folder of all notebooks with answers.
 _SOLUTIONS = Path("solutions")
 
 
 def lecture_solution(course: Course, source: Source) -> NotebookNode:
-    """Return the lecture with its answers, and the notes for the room."""
+    """Return the lecture with its answers and its notes for the instructor."""
     cells = [
         _cell(source, cell, unwrap_regions(cell.source, SOLUTION), _tags(cell))
         for cell in source.cells
@@ -74,25 +74,25 @@ def project_source(course: Course, source: Source) -> NotebookNode:
         if cell.role is not None:
             metadata["nbgrader"] = _nbgrader_metadata(cell)
         if cell.role == "test":
-            # Run All then shows every verdict instead of stopping at the first red one.
+            # With this tag, Run All shows every verdict and does not stop at the first failed test.
             metadata["tags"] = [*metadata.get("tags", ()), RAISES]
         cells.append(_cell(source, cell, cell.source, metadata))
     notebook = _notebook(course, source.lesson, cells)
-    # nbgrader hands a notebook's metadata on, and its release is what learners start from.
+    # nbgrader copies a notebook's metadata to its release, which is the learners' copy.
     return mark(notebook, digest(_released(copy.deepcopy(notebook))))
 
 
 def project_release(course: Course, source: Source) -> NotebookNode:
     """Return the students' notebook: ``nbgrader generate_assignment`` applied to the source.
 
-    nbgrader takes seconds to import and writes a gradebook; its steps are few, so they are done
-    here, and a test holds this equal to what nbgrader itself releases.
+    nbgrader takes seconds to import and writes a gradebook. Its few steps are therefore done here,
+    and a test checks that the result equals nbgrader's own release.
     """
     return _released(project_source(course, source))
 
 
 def _released(notebook: NotebookNode) -> NotebookNode:
-    """Apply nbgrader's steps, in place."""
+    """Apply nbgrader's steps in place."""
     for cell in notebook.cells:
         nbgrader = cell.metadata.get("nbgrader")
         if nbgrader is None:
@@ -109,9 +109,9 @@ def _released(notebook: NotebookNode) -> NotebookNode:
 
 
 def project_solution(course: Course, source: Source) -> NotebookNode:
-    """Return the release with all answers filled in, as a student would hand it in.
+    """Return the release with all answers filled in, as a student would submit it.
 
-    Test cells do not carry the tag that lets errors pass: here no check may fail.
+    Test cells do not have the tag that ignores errors, because no check may fail here.
     """
     notebook = project_release(course, source)
     answers = {cell.name: cell for cell in source.cells if cell.role in ANSWERS}
@@ -146,8 +146,8 @@ def solution(course: Course, source: Source) -> NotebookNode:
 def notebook_text(notebook: NotebookNode) -> str:
     """Return a notebook's text, byte for byte as Jupyter saves it.
 
-    A learner's save then changes the lines that they changed and no others, and git can merge a
-    newer release into their copy (nbgitpuller on a hub).
+    When learners save their copy, only the lines that they edited change, so git can merge a newer
+    release into it (nbgitpuller on a hub).
     """
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"
@@ -156,16 +156,15 @@ def notebook_text(notebook: NotebookNode) -> str:
 def cell_id(notebook_id: str, name: str) -> str:
     """Return a cell's id in a generated notebook.
 
-    nbformat 4.5 allows at most 64 of letters, digits, - and _.
-
-    It depends on the notebook and on the cell's own name alone, so a cell that is inserted
-    shifts no other, and a copy of a cell in another notebook is another cell.
+    nbformat 4.5 allows at most 64 letters, digits, - and _. The id depends only on the notebook
+    and on the cell's own name. An inserted cell therefore does not change the other ids, and a
+    copy of a cell in another notebook gets a different id.
     """
     return hashlib.sha256(f"{notebook_id}/{name}".encode()).hexdigest()[:16]
 
 
 def nbgrader_checksum(cell: NotebookNode) -> str:
-    """Return the checksum of ``nbgrader.utils.compute_checksum``."""
+    """Return the checksum that ``nbgrader.utils.compute_checksum`` would return."""
     meta = cell.metadata["nbgrader"]
     locked = meta["grade"] or meta["locked"]
     parts = [cell.source, cell.cell_type, meta["grade"], meta["solution"]]
@@ -176,17 +175,17 @@ def nbgrader_checksum(cell: NotebookNode) -> str:
 
 
 def starter_source(source: str) -> str:
-    """Replace every solution region by a starter that Python accepts.
+    """Replace every solution region by a starter that is valid Python.
 
-    In a string of CUDA C++ the starter is a comment of C++.
+    In a string of CUDA C++, the starter is a C++ comment.
     """
-    # It runs, so that a lecture goes on with its starters in place.
+    # A lecture's starter runs without an error, so that the cells below it can run.
     stub = f"# {_('your code here')}"
     starter = replace_regions(source, SOLUTION, [stub])
     if _is_python(starter):
-        # In C++ a line with # is for the preprocessor.
+        # In C++, a line that begins with # is a preprocessor directive.
         return _CPP_STRING.sub(lambda code: code[0].replace(stub, f"//{stub[1:]}"), starter)
-    # The region was all there is in a block, and a comment alone is no block.
+    # If the region was the whole body of a block, a comment would leave the block empty.
     return replace_regions(source, SOLUTION, [f"pass  {stub}"])
 
 
@@ -199,7 +198,7 @@ def _starter_cell(source: Source, cell: Cell) -> NotebookNode:
 
 
 def starter(cell: Cell) -> str | None:
-    """Return the text that a learner finds in place of an answer; None for any other cell."""
+    """Return the text that a learner finds instead of an answer; None for any other cell."""
     if cell.role in ANSWERS:
         return released_source(cell.source, code=cell.kind == "code")
     return starter_source(cell.source) if "exercise" in cell.tags else None
@@ -215,16 +214,16 @@ def _tags(cell: Cell) -> dict:
     return metadata
 
 
-#: Names by which a lesson's code draws.
+#: Names whose use in a lesson's code draws something.
 _DRAWING = {"Picture", "axes", "canvas", "figure", "plt", "show_figure"}
-#: Lines of drawing from which on they are folded, and how many times the rest they are.
+#: Number of drawing lines from which a cell is folded, and their least ratio to other lines.
 _LONG, _MOSTLY = 10, 3
 
 
 def draws(source: str) -> bool:
-    """Return True if a cell is ten lines of drawing or more, and little else.
+    """Return True if a cell consists of ten or more lines of drawing and little else.
 
-    A reader of such a cell looks at its picture; JupyterLab shows the code at a click.
+    Readers of such a cell look at its picture; a click in JupyterLab shows its code.
     """
     drawing = rest = 0
     try:
@@ -263,7 +262,7 @@ def fold(summary: str, body: str) -> str:
 
 def _cell(source: Source, cell: Cell, text: str, metadata: dict) -> NotebookNode:
     if "why" in cell.tags:
-        # The visible text of a prediction's answer, below the cell that shows it.
+        # Summary line of a prediction's explanation, below the cell that shows the result.
         text = fold(_("What came out, and why"), text)
     id = cell_id(source.lesson.id, cell.name)
     return new_cell(cell.kind, text, id, metadata)
@@ -274,7 +273,7 @@ def new_cell(
 ) -> NotebookNode:
     """Return a cell; :func:`notebook_text` validates the notebook as a whole.
 
-    nbformat's own makers validate each cell by itself, which took half the time of a build.
+    The functions of nbformat validate each cell separately, which took half the time of a build.
     """
     rest: dict = {"execution_count": None, "outputs": []} if kind == "code" else {}
     return nbformat.from_dict(
@@ -283,13 +282,13 @@ def new_cell(
 
 
 def page(id: str, cells: list[tuple[str, str, str]]) -> NotebookNode:
-    """Return a generated notebook without a lesson: (kind, name, text) of each cell."""
+    """Return a generated notebook that is not a lesson, from (kind, name, text) of each cell."""
     return new_notebook_of(
         id, [new_cell(kind, text, cell_id(id, name)) for kind, name, text in cells]
     )
 
 
-#: The name of the last cell, which says where the lesson is in the order.
+#: Name of the last cell, which shows the lesson's position in the course.
 STRIP = "where-next"
 
 
@@ -307,11 +306,10 @@ def _notebook(
 
 
 def strip(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
-    """Return the lesson's place in the course, with its neighbours; Markdown.
+    """Return the lesson's position in the course and its neighbours, as Markdown.
 
-    Empty for a notebook that is not in the course's order.
-
-    Its links lead from the notebook's own folder, or from ``folder``, where all notebooks lie.
+    The result is empty for a notebook that is not in the course's order. Links start at the
+    notebook's own folder, or at ``folder`` if all notebooks are there.
     """
     if lesson not in course.lessons:
         return ""
@@ -348,7 +346,7 @@ def new_notebook_of(id: str, cells: list[NotebookNode]) -> NotebookNode:
                 "name": "python3",
             },
             "language_info": {"name": "python"},
-            # Tells a generated notebook from a learner's own; see build/outputs.py.
+            # Marks a generated notebook, as opposed to a learner's own; see outputs.py.
             "gpucourse": {"id": id},
         },
     )
@@ -362,7 +360,7 @@ def mark(notebook: NotebookNode, released: str) -> NotebookNode:
 
 
 def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
-    """Return the first cell: title, time, needs and objectives, all from the registry."""
+    """Return the first cell: title, time, prerequisites and objectives, all from the registry."""
     needs = [_need(course, need) for need in lesson.prerequisites]
     facts = [_("**{minutes} minutes**").format(minutes=lesson.minutes)]
     if lesson.optional:
@@ -381,7 +379,7 @@ def _title(course: Course, lesson: Lesson, folder: Path | None = None) -> str:
 
 
 def _need(course: Course, need: str) -> str:
-    """Return a prerequisite for a reader: a listed lesson's title, or the prose itself."""
+    """Return a prerequisite for a reader: the title of a listed lesson, or the prose itself."""
     if not re.match(r"\d\d_", need):
         return need
     lesson = course.lesson(need)

@@ -1,8 +1,8 @@
-"""Running a lesson's notebook, and keeping what came out for the next time.
+"""Execution of notebooks, and a cache of the executed ones.
 
-``execute`` runs a notebook as it is. ``solved`` runs a lesson with its answers in, sees that
-every cell did what its source promises, and keeps the executed notebook under ``build/executed``:
-as long as nothing that it depends on has changed, the next call reads it from there.
+``execute`` runs a notebook as it is. ``solved`` runs a lesson with its answers, checks that every
+cell does what its source promises, and stores the executed notebook in ``build/executed``. As long
+as nothing it depends on has changed, the next call reads it from there.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gpucourse.system.atomic import write_atomically
 from gpucourse.views import results
 from gpucourse.wording import many
 
-#: Seconds that one cell may take: a lesson's longest takes a few.
+#: Time limit of one cell in seconds; the slowest cell of a lesson takes a few.
 CELL_TIMEOUT = 120
-#: Times that a kernel is started before it counts as one that does not start: its ports are chosen
-#: before it takes them, and another process may have taken one meanwhile.
+#: Attempts to start a kernel. Its ports are chosen before it opens them, so another process may
+#: have taken one in the meantime.
 STARTS = 3
-#: Where executed notebooks are kept, relative to the course's root.
+#: Folder of the executed notebooks, relative to the course's root.
 CACHE = Path("build") / "executed"
 _HIDDEN_GPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 # Parts of this package that no cell of a lesson uses.
@@ -44,7 +44,7 @@ _NOT_USED_BY_LESSONS = ("gpucourse/publish/", "gpucourse/grading/", "gpucourse/c
 
 
 class KernelLost(RuntimeError):
-    """A notebook's kernel did not start, or ended while a cell ran."""
+    """Error for a kernel that did not start, or that ended while a cell ran."""
 
 
 def execute(
@@ -52,19 +52,20 @@ def execute(
 ) -> NotebookNode:
     """Return an executed copy of ``notebook``, from a fresh kernel that starts in ``folder``.
 
-    A cell that raises stops nothing. Where ``folder`` does not exist, the nearest above it serves.
-    With ``hidden_gpu`` the virtual GPU answers, whatever the machine has. Raises KernelLost where
-    no kernel starts, or one ends while a cell runs.
+    A cell that raises does not stop the others. If ``folder`` does not exist, the nearest existing
+    parent is used. With ``hidden_gpu``, the virtual GPU is used on every machine. Raises
+    KernelLost if no kernel starts, or if it ends while a cell runs.
     """
     start = next(place for place in (folder, *folder.parents) if place.is_dir())
     environment = {**os.environ, **(_HIDDEN_GPU if hidden_gpu else {})}
     for _ in range(STARTS):
         client = nbclient.NotebookClient(
-            nbformat.from_dict(notebook),  # a copy: the client writes outputs into it
+            nbformat.from_dict(notebook),  # a copy, because the client writes outputs into it
             timeout=timeout,
             kernel_name="python3",
             allow_errors=True,
-            # Kernels warn on the terminal that they talk over TCP; these stay on this machine.
+            # Hide the kernels' warning that they use TCP, because the connection stays on this
+            # machine.
             extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": str(start)}},
         )
@@ -79,7 +80,7 @@ def execute(
         except RuntimeError as error:
             if client.km is not None:
                 raise
-            # It has forgotten this kernel, but would clean up after it once more at Python's end.
+            # The client would otherwise clean up after this kernel again when Python exits.
             atexit.unregister(client._cleanup_kernel)
             reason = error
     raise KernelLost(
@@ -94,12 +95,12 @@ def solved(
     judge: Callable[[NotebookNode], None],
     notice: Callable[[str], object] = str,
 ) -> NotebookNode:
-    """Return the executed solution of a lesson, cached where nothing has changed.
+    """Return the executed solution of a lesson, from the cache if nothing has changed.
 
-    It runs on the virtual GPU: the site shows no output that only a GPU gives.
+    It runs on the virtual GPU, because the site must not show output that needs a GPU.
 
-    ``judge`` is called on a fresh one and raises where a cell did what it should not: such a
-    notebook is not kept. ``notice`` is told the lesson that is being run.
+    ``judge`` is called on a newly executed notebook and raises if a cell did something wrong; such
+    a notebook is not stored. ``notice`` is called with the lesson that is running.
     """
     notebook = notebooks.solution(course, source)
     kept = course.root / CACHE / f"{source.lesson.id}-{fingerprint(course, source)}.ipynb"
@@ -111,7 +112,7 @@ def solved(
 def _run_and_keep(course, source, notebook, kept, judge, notice) -> None:
     id = source.lesson.id
     notice(id)
-    # A machine that also draws the site's other lessons is slower than one that runs a test.
+    # Drawing the site runs other lessons at the same time, so cells take longer than in a test.
     folder = course.root / "solutions"
     done = execute(notebook, folder, timeout=5 * CELL_TIMEOUT, hidden_gpu=True)
     judge(done)
@@ -122,7 +123,7 @@ def _run_and_keep(course, source, notebook, kept, judge, notice) -> None:
 
 
 def _forget_machine(notebook: NotebookNode, root: Path) -> None:
-    """Shorten file names in tracebacks to paths from the course's folder."""
+    """Shorten file names in tracebacks to paths relative to the course's folder."""
     prefixes = {str(root): ".", sys.prefix: ".venv", sys.base_prefix: "python"}
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):

@@ -1,11 +1,13 @@
 """Inspection of a lesson without running it.
 
-- every picture in its text has words for those who cannot see it, and its file is there;
-- no name in its code is unknown, in branches and kernels that a rehearsal may never enter too;
+It checks that
+
+- every picture in the text has a description in words, and its file exists;
+- no name in the code is undefined, even in branches and kernels that a rehearsal may never run;
 - every link to another page of the course leads somewhere;
-- every prediction is asked with choices, and its explanation is folded (:mod:`..source.questions`);
-- the minutes that ``course.toml`` gives it are what its words and cells count (:mod:`.pace`);
-- the timetable in its notes for the room takes the minutes that ``course.toml`` gives the lesson.
+- every prediction has choices, and its explanation is folded (:mod:`..source.questions`);
+- the minutes in ``course.toml`` agree with the count of the words and cells (:mod:`.pace`);
+- the timetable in the notes for the instructor takes the minutes in ``course.toml``.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from gpucourse.publish.source import questions
 from gpucourse.publish.source.links import links, places, slug, without_code
 from gpucourse.publish.source.reader import Cell, Source
 
-#: A description shorter than this says no more than "a figure".
+#: A shorter description says no more than "a figure".
 ALT_LETTERS = 20
-# Names that IPython puts into a notebook's namespace.
+# Names that IPython defines in a notebook.
 _NOTEBOOK_NAMES = {
     "get_ipython",
     "display",
@@ -85,7 +87,7 @@ def _pictures(course: Course, source: Source) -> Mistakes:
 
 
 def _links(course: Course, source: Source) -> Mistakes:
-    """Check links to other lessons and documents; another rule checks pictures."""
+    """Check links to other lessons and documents; pictures are checked elsewhere."""
     own = {
         slug(heading)
         for _, text in _prose(source)
@@ -161,7 +163,7 @@ def _names(course: Course, source: Source) -> Mistakes:
 
 
 def code_of(cell: Cell, solved: bool) -> str:
-    """Return the cell's Python, with its answer or its starter; magics left out."""
+    """Return the cell's Python, with its answer or its starter, but without magics."""
     text = unwrap_regions(cell.source, HIDDEN_TESTS)
     text = unwrap_regions(text, SOLUTION) if solved else starter_source(text)
     lines = text.split("\n")
@@ -173,8 +175,8 @@ def code_of(cell: Cell, solved: bool) -> str:
 def unknown_names(cells: list[tuple[Cell, str]]) -> Iterator[tuple[Cell, str]]:
     """Return (cell, name) for each name that no cell, import, argument or builtin defines.
 
-    All cells are one module: a function may use what a later cell defines. Text that is no Python,
-    such as a deliberate SyntaxError, is left out.
+    All cells count as one module, because a function may use a name that a later cell defines.
+    Cells that are not Python, such as a deliberate SyntaxError, are left out.
     """
     parsed = []
     for cell, text in cells:

@@ -1,7 +1,7 @@
-"""Earlier cells that a part of a lesson needs: those whose names it reads first.
+"""Search for the earlier cells whose names a part of a lesson uses.
 
-A cell that happens to bind ``figure`` or ``t``, as the part does by itself, is not needed: else a
-tutorial would run half a project for its loop variables, answers included.
+A cell that only defines ``figure`` or ``t`` is not needed if the part defines that name itself.
+Otherwise a tutorial would run half a project, including its answers, for the loop variables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpucourse.publish.source.reader import Cell, Source
 def set_up(source: Source, chosen: list[Cell]) -> list[Cell]:
     """Return the earlier code cells that define names used by the ``chosen`` ones, in order.
 
-    The first cell is always among them, for what it does when it runs.
+    The first cell is always included, because it prepares the notebook.
     """
     if not chosen:
         return []
@@ -26,7 +26,7 @@ def set_up(source: Source, chosen: list[Cell]) -> list[Cell]:
     code = [cell for cell in source.cells if cell.kind == "code"]
     last = max(n for n, cell in enumerate(code) if cell.name in mine)
     found: list[Cell] = []
-    needed: set[str] = set()  # before the cell that is looked at
+    needed: set[str] = set()  # cells before the one examined
     for cell in reversed(code[: last + 1]):
         bound, brought, used = names(cell)
         if cell.name not in mine:
@@ -39,7 +39,10 @@ def set_up(source: Source, chosen: list[Cell]) -> list[Cell]:
 
 
 def quiet(text: str) -> str:
-    """Return a cell's Python without what only displays; a semicolon hides a last value."""
+    """Return a cell's Python without statements that only display something.
+
+    A semicolon hides the last value.
+    """
     lines = text.split("\n")
     plain = "\n".join("" if line.startswith(("%", "!")) else line for line in lines)
     left = []
@@ -64,11 +67,9 @@ def _only_shows(node: ast.stmt) -> bool:
 
 
 def names(cell: Cell) -> tuple[set[str], set[str], set[str]]:
-    """Return the module's names that a cell may bind, surely binds, and reads from others.
+    """Return the module's names that a cell may define, surely defines, and reads from others.
 
-    The cell includes its answer.
-
-    A cell that is to fail surely binds nothing.
+    The cell includes its answer. A cell that is meant to fail surely defines nothing.
     """
     text = code_of(cell, solved=True)
     try:
@@ -92,7 +93,7 @@ def _flow(body: Iterable[ast.stmt], before: set[str], used: set[str]) -> set[str
             case ast.While():
                 _read(node.test, bound, used)
                 bound |= _flow([*node.body, *node.orelse], bound, used)
-            case ast.For():  # a lesson's loops take a turn at least
+            case ast.For():  # the loops of a lesson run at least once
                 _read(node.iter, bound, used)
                 bound |= _stored(node.target)
                 bound |= _flow([*node.body, *node.orelse], bound, used)
@@ -118,7 +119,7 @@ def _flow(body: Iterable[ast.stmt], before: set[str], used: set[str]) -> set[str
 def _read(node: ast.AST, bound: set[str], used: set[str]) -> set[str]:
     """Return the names that a statement or expression binds; add those it reads to ``used``.
 
-    Names that a function's body reads count where the function is defined, except its own name.
+    Names that the body of a function reads count where the function is defined, except its own.
     """
     table = symtable.symtable(ast.unparse(node), "part", "exec")
     binds, reads = global_names(table)

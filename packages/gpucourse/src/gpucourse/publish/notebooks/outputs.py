@@ -1,7 +1,8 @@
-"""Writing the files that the build generates, and reporting those that are out of date.
+"""Writer of the files that the build generates, with a report of those that are out of date.
 
-A file is replaced in one step, so an interrupted build leaves whole files. A generated notebook
-whose lesson is gone is removed; a learner's own copy, even in the same folder, is left alone.
+Each file is replaced in one step, so that an interrupted build leaves only complete files. A
+generated notebook whose lesson no longer exists is removed. A learner's own copy is never touched,
+even in the same folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gpucourse.publish.source.gallery import NOTEBOOK, read_gallery
 from gpucourse.publish.source.reader import read_course
 from gpucourse.system.atomic import write_atomically
 
-#: The generated folders, and which files in them are ours.
+#: Generated folders, with patterns of the generated files in them.
 GENERATED = (
     "lectures/*.ipynb",
     "solutions/*.ipynb",
@@ -36,9 +37,10 @@ GENERATED = (
 class Plan:
     """Expected contents of the generated folders, and the differences on disk.
 
-    Paths are relative to the course's root. ``texts`` holds every generated file; ``changed`` those
-    that are missing or differ; ``superfluous`` generated files that nothing generates any more;
-    ``used`` those of both that have been run, so that they may hold work worth keeping.
+    Paths are relative to the course's root. ``texts`` contains every generated file. ``changed``
+    lists those that are missing or differ, and ``superfluous`` those that the build no longer
+    generates. ``used`` lists files of both kinds that have been run and may contain work worth
+    keeping.
     """
 
     root: Path
@@ -54,9 +56,9 @@ class Plan:
 
 
 def plan(root: Path, language: str = "") -> Plan:
-    """Derive everything from ``course/`` and compare. Raises ``CourseError``; writes nothing.
+    """Derive everything from ``course/`` and compare it; write nothing. Raises ``CourseError``.
 
-    With a ``language``, what there is in that one, which has a folder of its own.
+    With a ``language``, use its translated notebooks, which are in a separate folder.
     """
     texts = abroad.derive(root, language) if language else derive(root)
     folder = abroad.FOLDER / language if language else Path()
@@ -92,7 +94,7 @@ def derive(root: Path) -> dict[Path, str]:
 
 
 def write(plan: Plan) -> None:
-    """Bring the generated folders in step with the plan."""
+    """Update the generated folders to the plan."""
     for path in plan.changed:
         write_atomically(plan.root / path, plan.texts[path])
     for path in plan.superfluous:
@@ -123,7 +125,7 @@ def _is_ours(path: Path) -> bool:
     """Return True if the build wrote this notebook: its lesson's id is its file name."""
     try:
         metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
-        # A project's copy for Colab stands beside those of lectures.
+        # A project's copy for Colab is in the same folder as those of lectures.
         return metadata["gpucourse"]["id"] == path.stem.removeprefix("project_")
     except (ValueError, KeyError, TypeError, OSError):
         return False

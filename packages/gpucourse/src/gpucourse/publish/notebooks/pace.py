@@ -1,9 +1,9 @@
-"""Minutes of a lesson, by one rule for lectures, projects, sections and syllabi.
+"""Duration of lessons, sections and syllabi in minutes, computed by one rule.
 
-A learner reads so many words and lines of code, runs cells, weighs predictions, writes answers.
-The minutes of each are assumptions, chosen so that the sums agree with the plan of the lectures;
-**nobody has been timed yet**. If you have timed a class, change the numbers here; ``gpucourse
-check`` then names every lesson and syllabus to update.
+A learner reads prose and code, runs cells, considers predictions and writes answers. The minutes
+for each are assumptions, chosen so that the sums agree with the plan of the lectures; **nobody has
+been timed yet**. If you have timed a class, change the numbers here. ``gpucourse check`` then
+names every lesson and syllabus to update.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from gpucourse.publish.source.links import slug
 from gpucourse.publish.source.questions import asked
 from gpucourse.publish.source.reader import ANSWERS, Cell, Source
 
-#: Words of prose that are read, and understood, in a minute.
+#: Words of prose that a learner reads and understands in a minute.
 WORDS = 180
-#: Lines of code that are read in a minute.
+#: Lines of code that a learner reads in a minute.
 LINES = 40
-#: Minutes to run a cell and look at what comes out; to settle on a prediction; to write the answer
-#: to a lecture's exercise; to write a step of a project.
+#: Minutes to run a cell and look at its output, to decide on a prediction, to write the answer to a
+#: lecture's exercise, and to write a step of a project.
 RUN, PREDICTION, EXERCISE, STEP = 0.5, 1.0, 4.0, 18.0
-#: ``course.toml`` and syllabi give whole steps of this, and may be off by one.
+#: ``course.toml`` and syllabi state multiples of this number, and may differ by one multiple.
 GRAIN = 5
 
 _NOT_READ = re.compile(r"```.*?```|!\[.*?\]\([^)]*\)|(?<=\])\([^)]*\)", re.DOTALL)
 
 
 def minutes(source: Source, cells: Iterable[Cell] | None = None, *, answers: bool = True) -> float:
-    """Return minutes for a lesson or some ``cells``; without ``answers``, nothing is written."""
+    """Return the minutes for a lesson or ``cells``; without ``answers``, nothing is written."""
     total = 0.0
     for cell in required(source.cells) if cells is None else cells:
         if "room" in cell.tags:
@@ -71,14 +71,14 @@ def required(cells: Iterable[Cell]) -> Iterator[Cell]:
 
 
 def words(cell: Cell) -> int:
-    """Count a cell's words of prose, without link addresses and pictures."""
+    """Return the number of words of prose in a cell, without link addresses and pictures."""
     if cell.kind != "markdown":
         return 0
     return len(re.findall(r"\w+", _NOT_READ.sub(" ", cell.source)))
 
 
 def rounded(counted: float) -> int:
-    """Round minutes as they are printed."""
+    """Return minutes rounded as they are printed."""
     return max(GRAIN, GRAIN * round(counted / GRAIN))
 
 

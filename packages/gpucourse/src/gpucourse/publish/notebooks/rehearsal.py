@@ -1,14 +1,14 @@
-"""The course tests itself: every notebook is run as a learner would run it.
+"""Rehearsal of the course: every notebook is run as a learner would run it.
 
 The rules, for each lesson that ``course.toml`` lists:
 
-- a released lecture runs from top to bottom; a cell raises only where its source says so, and then
-  the error it says; every check fails on the starter;
-- in its solutions nothing raises but what must, and every check passes;
-- a starter project fails in its test cells alone, each with the error its source names;
-- in its solutions nothing raises;
+- a released lecture runs from top to bottom, its cells raise only the errors that their source
+  declares, and every check fails on the starter;
+- in the lecture's solution notebook, only declared errors are raised, and every check passes;
+- a starter project fails only in its test cells, each with the error that its source declares;
+- in the project's solution notebook, nothing raises;
 - every exercise is checked and has hints;
-- no cell prints warnings, and none shows a picture without words for those who cannot see it.
+- no cell prints warnings, and none shows a picture without a description in words.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from gpucourse.publish.source.reader import Cell, Source
 
 @dataclass(frozen=True, slots=True)
 class RanCell:
-    """Result of one cell: its error if it raised, its checks' outcomes, its warnings.
+    """Result of one cell: its error if it raised, the outcomes of its checks, and its warnings.
 
-    ``wordless`` says that it shows a picture without a description.
+    ``wordless`` is True if it shows a picture without a description.
     """
 
     cell: Cell
@@ -49,7 +49,7 @@ class RanCell:
 def rehearse(
     course: Course, source: Source, notice: Callable[[str], object] = str
 ) -> list[Problem]:
-    """Run a lesson's two notebooks, and report each to ``notice``."""
+    """Run a lesson's two notebooks; report each run to ``notice``."""
     path = source.path.relative_to(course.root)
     exercises = read_exercises(course.checks(source.lesson))
     starter = _starter_lecture if isinstance(source.lesson, Lecture) else _starter_project
@@ -67,7 +67,7 @@ def rehearse(
 
 
 def run(notebook: NotebookNode, source: Source, folder: Path) -> list[RanCell]:
-    """Run a notebook of ``source`` in a fresh kernel that starts in ``folder``, errors and all."""
+    """Run a notebook of ``source`` in a fresh kernel in ``folder``, past any errors."""
     return what_ran(execute(notebook, folder), source)
 
 
@@ -102,7 +102,7 @@ def _is_wordless(data: dict) -> bool:
     """Return True for an output that is a picture without a description in words."""
     shown = data.get("text/html", "")
     if not shown:
-        # Neither JupyterLab nor nbconvert gives such a picture an alt text.
+        # Neither JupyterLab nor nbconvert writes an alt text for such a picture.
         return any(kind.startswith("image/") for kind in data)
     tags = re.findall(r"<img\b[^>]*>", shown, re.DOTALL)
     drawn = re.findall(r"<svg\b[^>]*>", shown, re.DOTALL)
@@ -140,14 +140,14 @@ def _starter_project(ran: list[RanCell], exercises: dict[str, Exercise]) -> Mist
     def expected(cell: Cell) -> tuple[str, ...]:
         if cell.role != "test":
             return cell.raises
-        assert cell.starter is not None  # the reader of sources asks for it
+        assert cell.starter is not None  # the reader of sources requires it
         return (cell.starter,)
 
     yield from _errors(ran, expected)
 
 
 def judge_solved(course: Course, source: Source, executed: NotebookNode) -> None:
-    """Raise CourseError, naming cells, where an executed solution is not as its source says."""
+    """Raise CourseError, naming cells, if an executed solution does not do what its source says."""
     path = source.path.relative_to(course.root)
     mistakes = _solved(what_ran(executed, source), {})
     if problems := [Problem(path, line, text) for line, text in mistakes]:
@@ -177,7 +177,7 @@ def _errors(ran: list[RanCell], expected: Callable[[Cell], tuple[str, ...]]) -> 
 
 def _warnings(ran: list[RanCell]) -> Mistakes:
     for item in ran:
-        # The time of a launch depends on the machine and its load.
+        # The duration of a launch depends on the machine and its load.
         warnings = [
             line
             for line in item.stderr.splitlines()

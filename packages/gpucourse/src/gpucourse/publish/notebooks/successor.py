@@ -1,4 +1,4 @@
-"""The lessons that also run on numba-cuda's successor, by ``course/successor.toml``."""
+"""Lessons that also run on numba-cuda's successor, listed in ``course/successor.toml``."""
 
 from __future__ import annotations
 

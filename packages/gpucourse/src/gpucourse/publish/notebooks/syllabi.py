@@ -1,8 +1,8 @@
-"""The timetables in ``docs/syllabi``: rows add up by the clock, and by the rule of :mod:`.pace`.
+"""Timetables in ``docs/syllabi``, with checks of their times and of the rule in :mod:`.pace`.
 
-A row is ``| 0:30 | 20 | what, with [links](../../lectures/ID.ipynb#a-section) |``. A link without a
-section means the whole lesson, with one a part. In a part that people *work* on, and where the row
-says *with its exercise*, answers are written; elsewhere the part is shown.
+A row is ``| 0:30 | 20 | what, with [links](../../lectures/ID.ipynb#a-section) |``. A link without
+a section refers to the whole lesson, one with a section to a part. Learners write answers in parts
+that people *work* on, and in rows that say *with its exercise*. Other parts are only shown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _WRITTEN = re.compile(r"^(Work|Project)\b|with its exercise")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a timetable: its start and length in minutes, and (lesson, section) of its links.
+    """One row of a timetable.
 
-    A section of "" is the whole lesson; a start of None a row without a time.
+    It has a start and a length in minutes, and the (lesson, section) of its links. The section ""
+    is the whole lesson; the start is None in a row without a time.
     """
 
     start: int | None
@@ -48,7 +49,7 @@ class Row:
 
     @property
     def written(self) -> bool:
-        """Return True if learners write answers here."""
+        """Return True if learners write answers in this row."""
         return bool(_WRITTEN.search(self.text))
 
     @property
@@ -70,15 +71,15 @@ def read(path: Path) -> list[Row]:
 
 
 def part(source: Source, section: str) -> list[Cell]:
-    """Return the cells of a section by its anchor; none where there is no such section."""
+    """Return the cells of a section by its anchor; empty if there is no such section."""
     return pace.sections(source).get(section, [])
 
 
 def taken(row: Row, before: Iterable[Row], source: Source) -> list[Cell]:
-    """Return the cells that a timetable line takes from a lesson, ``before`` being known.
+    """Return the cells that a timetable row takes from a lesson; ``before`` are already known.
 
-    No notes, nothing that is true of the whole lesson only, no exercise that is not done. A review
-    shows the answers below the headings of steps whose text has been worked on.
+    Notes, cells about the whole lesson and exercises that are not done are left out. A review
+    shows the answers below the headings of steps that learners have worked on.
     """
     read = {link for earlier in before if earlier.written for link in earlier.links}
     shown = isinstance(source.lesson, Lecture) and not row.written
@@ -130,7 +131,7 @@ def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iter
 
 
 def problems(course: Course, sources: list[Source]) -> list[Problem]:
-    """Return the mistakes of all syllabi of a course that has some."""
+    """Return the mistakes of all syllabi, if the course has any."""
     return [
         Problem(path.relative_to(course.root), None, text)
         for path in sorted((course.root / FOLDER).glob("*.md"))

@@ -1,14 +1,14 @@
-"""The tutorial of three hours as one lesson, in the order of its timetable.
+"""Three-hour tutorial as one lesson, in the order of its timetable.
 
-``docs/syllabi/three_hours.md`` says which sections come when; their cells come from the lessons'
-sources. A section uses names that earlier cells of its lesson bring: those cells go before it as
-set-up, folded away, with the answers in where they hold an exercise. So the notebook runs from top
-to bottom, and nobody has to run another one first.
+``docs/syllabi/three_hours.md`` lists the sections in order, and their cells come from the lessons'
+sources. A section uses names from earlier cells of its lesson. These cells precede it as folded
+set-up, including the answers of exercises in them. The notebook therefore runs from top to bottom,
+and nobody has to run another one first.
 
-Where the timetable has people write (:attr:`.syllabi.Row.written`), exercises are starters; where
-it says *Review*, a project's answers stand in their place; elsewhere exercises are left out.
-``lectures/three_hours.ipynb``, a page of the site and a deck of slides are made from it, as from a
-lecture's source.
+In rows where people write (:attr:`.syllabi.Row.written`), exercises are starters. In *Review*
+rows, a project's answers replace them. In other rows exercises are left out.
+``lectures/three_hours.ipynb``, a page of the site and a deck of slides are made from this lesson
+as from a lecture's source.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ What you write here isn't graded: the projects have notebooks of their own, to f
 | time | minutes | what |
 |---|---|---|
 {rows}"""
-# The text of "How this works" in projects, in three sentences.
+# Short version, in three sentences, of the section "How this works" in projects.
 _WORK = """
 Answer cells say `YOUR CODE HERE`: replace that line and the `raise` below it, run the cell, then
 the tests under it. A test shows a tick, or says what isn't right yet. Stuck? Add a cell (press
@@ -72,7 +72,7 @@ def read_tutorial(course: Course, sources: list[Source]) -> Source | None:
     cells = [Cell("about", "markdown", _ABOUT.format(rows=listed), 0)]
     for number, row in enumerate(rows):
         for cell in _part(row, rows[:number], lessons):
-            # The device is told once.
+            # The device is reported only once.
             told = any(before.source.startswith(_MAGIC) for before in cells)
             text = cell.source.removeprefix(_MAGIC) if told else cell.source
             cells.append(replace(cell, source=text))
@@ -81,7 +81,7 @@ def read_tutorial(course: Course, sources: list[Source]) -> Source | None:
 
 
 def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[Cell]:
-    """Yield the cells of one line of the timetable."""
+    """Yield the cells of one row of the timetable."""
     place = _clock(row)
     text = f"# {place} · {_plain(row.text).partition(':')[0]}\n"
     if row.text.startswith("Work"):
@@ -93,8 +93,8 @@ def _part(row: Row, before: list[Row], lessons: dict[str, Source]) -> Iterator[C
         source = lessons[id]
         chosen = {cell.name: cell for cell in syllabi.taken(row, before, source)}
         needed = {cell.name for cell in set_up(source, [*chosen.values()])}
-        run: list[Cell] = []  # set-up that is one cell, since nothing stands between
-        for cell in source.cells:  # it stays where it stood: it may use what a part brings
+        run: list[Cell] = []  # merge adjacent set-up cells into one
+        for cell in source.cells:  # it stays here, because it may use a part's names
             if cell.name in needed:
                 run.append(cell)
             elif cell.name in chosen:
@@ -109,7 +109,7 @@ def _set_up_cell(cells: list[Cell], place: str) -> Cell:
     texts = []
     for cell in cells:
         text = _solved(cell.source)
-        if asked(cell):  # a project's first question, which brings `predict`
+        if asked(cell):  # a project's first question, which defines `predict`
             text = text[: text.rindex("\npredict(") + 1]
         texts.append(quiet(text).strip())
     text = _after_magic("\n\n\n".join(texts), "# set-up: run it, you need not read it\n")
@@ -117,7 +117,7 @@ def _set_up_cell(cells: list[Cell], place: str) -> Cell:
 
 
 def _cell(cell: Cell, source: Source, place: str, *, solved: bool) -> Cell:
-    """Return a lesson's cell in its place; ``solved`` where the answer is shown."""
+    """Return a lesson's cell for the tutorial, with its answer if ``solved``."""
     text = cell.source
     if cell.kind == "markdown" and isinstance(source.lesson, Project):
         text = one_folder_up(text)
@@ -131,7 +131,7 @@ def _solved(text: str) -> str:
 
 
 def _after_magic(text: str, comment: str) -> str:
-    """Put a comment before ``text``, after the line that loads the extension."""
+    """Insert a comment before ``text``, but after the line that loads the extension."""
     if text.startswith(_MAGIC):
         return _MAGIC + comment + text.removeprefix(_MAGIC)
     return comment + text
@@ -143,5 +143,5 @@ def _clock(row: Row) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a line of the timetable without its links."""
+    """Return a row of the timetable without its links."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)

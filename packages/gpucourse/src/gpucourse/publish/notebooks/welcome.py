@@ -1,6 +1,6 @@
-"""Welcome page (``welcome.ipynb``), which JupyterLab opens on.
+"""Welcome page (``welcome.ipynb``), which JupyterLab shows first.
 
-It is made from ``course/welcome.py`` and ``course/course.toml``. Its text lists the course; its
+It is made from ``course/welcome.py`` and ``course/course.toml``. Its text lists the course. Its
 cells show the learner's own progress, and save and restore work.
 """
 
@@ -18,13 +18,13 @@ from gpucourse.publish.notebooks import derive as notebooks
 from gpucourse.publish.notebooks.colab_copies import colab_link, copy_path
 from gpucourse.publish.source.links import relinked
 
-#: Where the notebook goes, and its id.
+#: Path of the notebook, and its id.
 NOTEBOOK = Path("welcome.ipynb")
 ID = NOTEBOOK.stem
-#: Its text, in which words in braces are filled in.
+#: Source of its text, in which words in braces are replaced.
 SOURCE = Path("course") / "welcome.py"
 
-# Parts that a handout lacks.
+# Sentences that a handout leaves out.
 _MORE = """ Syllabi:
 [three hours](docs/syllabi/three_hours.md),
 [three hours of kernels](docs/syllabi/three_hours_puzzles.md), [a day](docs/syllabi/one_day.md),
@@ -32,9 +32,9 @@ _MORE = """ Syllabi:
 
 
 def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
-    """Return the page without outputs; its first code cell is as in every notebook.
+    """Return the page without outputs; its first code cell is the same as in every notebook.
 
-    ``handout``: as `make release` hands it to learners, who have no solutions.
+    With ``handout``, return the page for learners who have no solutions (`make release`).
     """
     title = (
         f"# {course.title}\n\nClick into the next cell and press **Shift+Enter**: it says which "
@@ -53,12 +53,12 @@ def welcome_notebook(course: Course, handout: bool = False) -> NotebookNode:
         text = cell.source + (_MORE if "{table}" in cell.source and not handout else "")
         for name, fill in fills.items():
             text = text.replace(f"{{{name}}}", fill)
-        if "{core}" not in text:  # a course without the lessons that newcomers are shown
+        if "{core}" not in text:  # a course without the lessons for newcomers
             cells.append((cell.cell_type, cell.metadata["id"], text))
     return notebooks.page(ID, cells)
 
 
-#: What somebody may have come for: the lessons to take after the core.
+#: Goals of readers, each with the lessons to take after the core.
 GOALS = {
     "know why a kernel is slow": (
         "11_memory_and_sharing",
@@ -82,7 +82,7 @@ GOALS = {
 
 
 def core_and_goals(course: Course, handout: bool = False) -> dict[str, str]:
-    """Return the core as a list and the goals as rows; nothing without those lessons."""
+    """Return the core as a list and the goals as table rows; empty without those lessons."""
     lessons = {lesson.id: lesson for lesson in course.lessons}
     if not course.core or not lessons.keys() >= {id for ids in GOALS.values() for id in ids}:
         return {}
@@ -145,15 +145,15 @@ def lessons_page(course: Course, repository: str) -> str:
 
 
 def hours(lessons: Iterable[Lesson]) -> str:
-    """Return the lessons' length in whole hours."""
+    """Return the total length of lessons in whole hours."""
     return str(round(sum(lesson.minutes for lesson in lessons) / 60))
 
 
 def lessons_table(course: Course, repository: str | None = None) -> str:
     """Return the lessons in order as Markdown tables: the core, and the advanced ones folded.
 
-    Links start from the course's folder. With the repository's address, each lesson has a link
-    that opens its copy in Google Colab.
+    Links start at the course's folder. With the repository's address, each lesson has a link that
+    opens its copy in Google Colab.
     """
     core = [lesson for lesson in course.lessons if lesson.id in course.core]
     deeper = [lesson for lesson in course.lessons if lesson.id not in course.core]

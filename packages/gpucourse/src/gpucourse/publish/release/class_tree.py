@@ -1,11 +1,11 @@
-"""``make class``: a graded class's files, as a separate git repository and as a zip file.
+"""Files of a graded class (``make class``), as a separate git repository and as a zip file.
 
     python -m gpucourse.publish.release.class_tree build/release build/class
 
-The handout (:mod:`.handout`: lectures, projects, pictures, packages; no solutions, no hidden tests)
-as a folder that nbgitpuller can clone once it is pushed somewhere. Made again, it is one commit
-more, so what learners have written is merged with what is new. Files that the teacher added to the
-folder stay.
+The files are those of the handout (:mod:`.handout`: lectures, projects, pictures, packages; no
+solutions, no hidden tests), in a folder that nbgitpuller can clone after you push it somewhere.
+Each further run adds one commit, so that learners' work is merged with the changes. Files that the
+teacher added to the folder stay.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gpucourse.publish.release.environments import version
 from gpucourse.publish.release.hub import BRANCH, FOLDER
 from gpucourse.wording import many
 
-#: In the tree: the files that this command wrote, so that it removes no other.
+#: File in the tree that lists the files this command wrote, so that it removes no others.
 LIST = ".class-tree"
 
 
 def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
-    """Update the repository ``tree`` to ``found``; return the changes in words.
+    """Update the repository ``tree`` to ``found``; return a description of the changes.
 
-    Raises CourseError, and changes nothing, where files of an earlier run were changed by hand and
+    Raises CourseError, and changes nothing, if files of an earlier run were changed by hand and
     not committed.
     """
     if not (tree / ".git").is_dir():
@@ -88,13 +88,13 @@ def _listed(tree: Path) -> set[str]:
 
 
 def _known(tree: Path, names: Iterable[str]) -> list[str]:
-    """Return those of ``names`` that git knows; it refuses to stage others."""
+    """Return those of ``names`` that git tracks, because it refuses to stage others."""
     known = set(_git(tree, "ls-files", "-z").split("\0"))
     return [name for name in names if name in known]
 
 
 def _identity(tree: Path) -> list[str]:
-    """Return options that name an author where git has none."""
+    """Return options that name an author if git has none configured."""
     known = subprocess.run(["git", "config", "user.email"], cwd=tree, capture_output=True)
     return (
         []
@@ -114,9 +114,9 @@ def _git(tree: Path, *arguments: str, given: str = "") -> str:
 
 
 def make(root: Path, wheels: Path, folder: Path) -> list[str]:
-    """Write the tree and its zip into ``folder``; return the changes in lines.
+    """Write the tree and its zip file into ``folder``; return the changes in lines.
 
-    ``wheels`` is the folder that has the wheels of this version.
+    ``wheels`` is the folder with the wheels of this version.
     """
     found = release.checked(root, wheels, graded=True)
     tree = folder / FOLDER

@@ -1,10 +1,10 @@
 """Generator of the files that repeat facts from ``pyproject.toml``: installers', README, citation.
 
-Generated: ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
-``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` where
-issues are opened, the marked blocks of ``README.md``, the name under which browsers load the
+Generated are ``requirements/course.txt``, ``binder/requirements.txt``, ``hub/links.md``,
+``environment.yml`` (a conda environment for a GPU machine), the link to ``SECURITY.md`` on the
+page that opens issues, the marked blocks of ``README.md``, the name under which browsers load the
 JupyterLab extension, and the repository's address in ``hub/repository``, ``CITATION.cff`` and
-``publish.yml``. Nothing here needs the network, so a test can prove every file current.
+``publish.yml``. Nothing here needs the network, so a test can check that every file is current.
 
     python -m gpucourse.publish.release.environments          # write them
     python -m gpucourse.publish.release.environments --check  # say which are stale, change nothing
@@ -31,8 +31,8 @@ from gpucourse.publish.notebooks import welcome
 from gpucourse.publish.release import binder, hub
 from virtualgpu.api import REPOSITORY, pip_install
 
-# Distributions whose conda package has another name, or comes with another package (None).
-# conda-forge's own `cuda-cccl` is the C++ headers; the Python package is `cccl-python`.
+# Distributions whose conda package has a different name, or is part of another package (None).
+# conda-forge's own `cuda-cccl` contains the C++ headers; the Python package is `cccl-python`.
 CONDA_NAMES: dict[str, str | None] = {
     "cuda-bindings": None,
     "cuda-cccl": "cccl-python",
@@ -42,12 +42,12 @@ CONDA_NAMES: dict[str, str | None] = {
     "matplotlib": "matplotlib-base",
     "playwright": "playwright-python",
 }
-# conda-forge builds jaxlib for the CPU and for CUDA under one name: the build string chooses.
+# conda-forge builds jaxlib for the CPU and for CUDA under one name; the build string selects one.
 CONDA_BUILDS: dict[str, str] = {"jaxlib": "*cuda*"}
 LAB_EXTENSION = COURSE.parent / "share" / "labextensions" / "gpucourse"
 PUBLISH = ".github/workflows/publish.yml"
 INSTALLING = VIRTUALGPU.parent / "src" / "virtualgpu" / "installing.py"
-# Our packages in a command of a page, by name or by address, whatever stands between.
+# Our packages in an install command of a page, by name or by address.
 _NAME = re.compile(r"(?:virtualgpu|gpustandins|gpucourse|jaxpile)(?:\[[\w,-]+\])?(?=[\s\"'`]|$)")
 _ONE = rf"[\"']?{_NAME.pattern}(?: @ git\+[^\s\"'`]+)?[\"']?"
 _OURS = re.compile(rf"(?P<before>pip install (?:(?:-e \.|pytest) )*)(?P<ours>{_ONE}(?: {_ONE})*)")
@@ -56,9 +56,9 @@ _OURS = re.compile(rf"(?P<before>pip install (?:(?:-e \.|pytest) )*)(?P<ours>{_O
 def expected(root: Path) -> dict[str, str]:
     """Return the content of each generated file: path relative to ``root`` → text.
 
-    Raises :class:`FileNotFoundError` where ``root`` is not the repository,
-    :class:`~gpucourse.course.problems.CourseError` where the registry of lessons has mistakes, and
-    :class:`ValueError` where ``README.md`` has lost a marker of a generated block.
+    Raises :class:`FileNotFoundError` if ``root`` is not the repository,
+    :class:`~gpucourse.course.problems.CourseError` if the registry of lessons has mistakes, and
+    :class:`ValueError` if a marker of a generated block is missing in ``README.md``.
     """
     project = read_projects(root)
     lock = (root / "requirements" / "base.txt").read_text(encoding="utf-8")
@@ -89,10 +89,10 @@ def expected(root: Path) -> dict[str, str]:
 
 
 def lab_extension(folder: Path) -> str:
-    """Return the extension's ``package.json`` with the digest of its script in the script's name.
+    """Return the JupyterLab extension's ``package.json``, with its script's digest in the name.
 
-    JupyterLab's server has browsers keep the script for a year without asking again, so that
-    another script needs another name.
+    JupyterLab's server tells browsers to cache the script for a year without asking again, so a
+    changed script needs a new name.
     """
     digest = hashlib.sha256((folder / "static" / "remoteEntry.js").read_bytes()).hexdigest()[:12]
     text = (folder / "package.json").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def lab_extension(folder: Path) -> str:
 
 
 def with_commands(text: str, url: str) -> str:
-    """Return a page with the commands that install our packages as they work today."""
+    """Return a page with up-to-date commands that install our packages."""
 
     def command(found: re.Match[str]) -> str:
         last = re.findall(rf"[\"']?({_NAME.pattern})(?: @ git\+[^\s\"'`]+)?", found["ours"])[-1]
@@ -119,7 +119,7 @@ def stale(root: Path) -> list[str]:
 
 
 def write(root: Path) -> list[str]:
-    """Bring every generated file up to date; returns those that were changed."""
+    """Bring every generated file up to date; return those that were changed."""
     changed = stale(root)
     texts = expected(root)
     for name in changed:
@@ -162,7 +162,7 @@ def conda_environment(project: Projects) -> str:
 
 
 def interval(bounds: Iterable[str]) -> str:
-    """Return the narrowest version bounds as one text, the lower first."""
+    """Return the narrowest version bounds as one string, the lower bound first."""
     ordered = sorted(map(Specifier, bounds), key=lambda bound: Version(bound.version))
     below = [bound for bound in ordered if bound.operator == "<"][1:]
     above = [bound for bound in ordered if bound.operator == ">="][:-1]
@@ -174,7 +174,7 @@ def interval(bounds: Iterable[str]) -> str:
 
 
 def version(root: Path, package: Path = COURSE.parent) -> str:
-    """Return a package's version, read without importing it; the course's by default."""
+    """Return a package's version, by default the course's, without importing it."""
     module = root / package / "src" / package.name / "__init__.py"
     found = re.search(r'^__version__ = "(.+)"$', module.read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
@@ -203,9 +203,9 @@ def readme_blocks(root: Path, project: Projects) -> dict[str, str]:
 
 
 def linux_commands(project: Projects) -> list[str]:
-    """Return the commands that install the checkout with only Python and pip, and open it.
+    """Return commands that install the checkout with only Python and pip, and open it.
 
-    They are chained, so that none installs into another environment after one that failed.
+    They are chained, so that after a failed command none installs into another environment.
     """
     return [
         f"{check_of_version(project)} &&",
@@ -217,7 +217,7 @@ def linux_commands(project: Projects) -> list[str]:
 
 
 def check_of_version(project: Projects) -> str:
-    """Return a command that fails, and says what to do, where ``python3`` does not fit."""
+    """Return a command that fails with advice if ``python3`` is not a supported version."""
     versions = supported(project)
     lowest, highest = (tuple(map(int, versions[end].split("."))) for end in (0, -1))
     advice = f"Take Python {versions[0]} to {versions[-1]}, as python{versions[-2]}"
@@ -226,7 +226,7 @@ def check_of_version(project: Projects) -> str:
 
 
 def windows_commands(project: Projects) -> list[str]:
-    """Return the same for Windows, where ``py`` chooses the version."""
+    """Return the installation commands for Windows, where ``py`` selects the version."""
     return [
         f"py -{supported(project)[-2]} -m venv .venv",
         r".venv\Scripts\activate",
@@ -237,18 +237,18 @@ def windows_commands(project: Projects) -> list[str]:
 
 
 def supported(project: Projects) -> list[str]:
-    """Return the versions of Python that the course takes: 3.11 and so on."""
+    """Return the Python versions that the course supports: 3.11 and so on."""
     taken = SpecifierSet(project.python)
     return [version for version in (f"3.{minor}" for minor in range(50)) if version in taken]
 
 
 def fenced(commands: Iterable[str]) -> str:
-    """Return ``commands`` as a block of a Markdown page that the rehearsal does not run."""
+    """Return ``commands`` as a Markdown code block that the rehearsal does not run."""
     return "\n".join(["```sh", *(f"{command}  # not run in CI" for command in commands), "```"])
 
 
 def fill_blocks(text: str, blocks: Mapping[str, str]) -> str:
-    """Replace each marked block of ``text``; a block without its two markers is an error."""
+    """Replace each marked block of ``text``; a block without both markers is an error."""
     for name, block in blocks.items():
         opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
         marked = re.compile(rf"^{opening}\n.*?^{closing}$", re.DOTALL | re.MULTILINE)
@@ -278,10 +278,8 @@ def issue_links(url: str) -> str:
 def package_pages(root: Path, url: str) -> dict[str, str]:
     """Return the package pages of the index, with the repository's address set.
 
-    A page is the README, whose links must lead somewhere from there, and the addresses in the
-    metadata.
-
-    The course's own metadata are where the address comes from.
+    A page consists of the README, whose links must work there, and of the addresses in the
+    metadata. The address comes from the course's own metadata.
     """
     pages = {}
     for package in sorted((root / "packages").glob("*/README.md")):
@@ -309,7 +307,7 @@ def fill_citation(text: str, url: str, number: str) -> str:
 
 
 def fill_workflow(text: str, url: str) -> str:
-    """Return ``publish.yml`` with the one repository that may publish: no fork does."""
+    """Return ``publish.yml`` with the only repository that may publish, which excludes forks."""
     slug = url.removeprefix("https://github.com/")
     return re.sub(r"github\.repository == '[^']*'", f"github.repository == '{slug}'", text)
 

@@ -1,11 +1,11 @@
-"""``make release``: the learners' files as a zip file, without solutions and hidden tests.
+"""Handout (``make release``): the learners' files as a zip file, without answers and hidden tests.
 
     python -m gpucourse.publish.release.handout build/release    # beside the wheels there
 
-In it: the lectures and projects as the source makes them now (never a notebook with work in
-it), pictures, the packages as wheels, locked requirements, pages for learners. The same
-source gives the same bytes. Before anything is written, every file, also inside the wheel, is
-searched for the texts of solutions and hidden tests, and every link is followed.
+The handout contains the lectures and projects as the source generates them now (never a notebook
+with work in it), pictures, the packages as wheels, locked requirements, and pages for learners.
+The same source gives the same bytes. Before anything is written, every file, also inside wheels,
+is searched for lines of solutions and hidden tests, and every link is checked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpucourse.publish.source.links import dead_links
 from gpucourse.publish.source.reader import Source, read_course
 from gpucourse.wording import many
 
-#: Pages of docs/ for learners, or that notebooks link to.
+#: Pages of docs/ that are for learners or that notebooks link to.
 PAGES = (
     "faq.md",
     "glossary.md",
@@ -46,27 +46,27 @@ PAGES = (
     "virtualgpu.md",
     "when_something_breaks.md",
 )
-#: path in the checkout: path in the handout
+#: path in the checkout → path in the handout
 LICENCES = {
     "LICENSE": "LICENSE",
     "course/LICENSE": "LICENSE-teaching",
     "CITATION.cff": "CITATION.cff",
 }
 LOCKS = ("course", "gpu", "gpu12", "pycuda")
-#: What build tools write where there is no date, so that no clock is in the result.
+#: Date that build tools write if none is set, so that the result does not depend on the clock.
 _DATE = (2020, 2, 2, 0, 0, 0)
 
 
 def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[str, bytes]:
     """Return everything in the handout: path in it → bytes.
 
-    Where it is `graded`, its README does not tell where the answers are. Raises CourseError,
+    With `graded`, its README does not mention where the answers are. Raises CourseError or
     FileNotFoundError.
     """
     project = read_projects(root)
     found: dict[str, bytes] = {wheel.name: wheel.read_bytes() for wheel in wheels}
     for path, text in derive(root).items():
-        # The tutorial's notebook reviews the projects with our answers, and sets up with them.
+        # The tutorial's notebook contains the projects' answers, in its reviews and set-up.
         if (
             path.parts[0] in ("lectures", "projects")
             and path.stem != three_hours.LESSON.id
@@ -99,7 +99,7 @@ def files(root: Path, wheels: Iterable[Path], *, graded: bool = False) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A piece of a solution or of a hidden test, and where it stands: a few lines in a row."""
+    """A few adjacent lines of a solution or of a hidden test, and their place."""
 
     place: str
     text: str
@@ -108,8 +108,8 @@ class Secret:
 def secrets(sources: Iterable[Source]) -> list[Secret]:
     """Return every three adjacent lines of a solution or hidden test.
 
-    Shorter ones count as a whole. Lines that the course itself shows elsewhere are left out: what
-    is taught gives nothing away.
+    Shorter ones count as a whole. Lines that the course shows elsewhere are left out, because they
+    reveal nothing.
     """
     hidden: list[Secret] = []
     shown: list[str] = []
@@ -131,13 +131,13 @@ def secrets(sources: Iterable[Source]) -> list[Secret]:
 
 
 def squeeze(text: str) -> str:
-    """Strip indentation, comments, blank lines and mere brackets from the lines."""
+    """Strip indentation, comments, blank lines and lines of brackets only."""
     lines = (line.strip() for line in text.split("\n"))
     return "\n".join(line for line in lines if len(line) > 3 and not line.startswith("#"))
 
 
 def leaks(found: Mapping[str, bytes], hidden: Iterable[Secret]) -> list[Problem]:
-    """Return a problem for every file, also inside wheels, in which a secret can be read."""
+    """Return a problem for every file, also inside wheels, that contains a secret."""
     hidden = list(hidden)
     return [
         Problem(Path(name), None, f"shows the {one.place}:\n{one.text}")
@@ -148,7 +148,7 @@ def leaks(found: Mapping[str, bytes], hidden: Iterable[Secret]) -> list[Problem]
 
 
 def texts(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield the squeezed text of each file, of each whole notebook, and of wheels' files."""
+    """Yield the squeezed text of each file, of each whole notebook, and of files in wheels."""
     for name, content in found.items():
         if name.endswith(".whl"):
             with zipfile.ZipFile(io.BytesIO(content)) as wheel:
@@ -177,13 +177,13 @@ def dead(found: Mapping[str, bytes]) -> list[Problem]:
 def pack(found: Mapping[str, bytes], folder: str) -> bytes:
     """Return a zip file of the handout in ``folder``.
 
-    It is independent of clock, owner and the order of a file system.
+    It does not depend on the clock, the owner or the order of the file system.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(found):
             entry = zipfile.ZipInfo(f"{folder}/{name}", _DATE)
-            entry.create_system = 3  # Unix, wherever this runs
+            entry.create_system = 3  # Unix, on whatever system this runs
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, found[name])
@@ -191,10 +191,10 @@ def pack(found: Mapping[str, bytes], folder: str) -> bytes:
 
 
 def checked(root: Path, folder: Path, *, graded: bool = False) -> dict[str, bytes]:
-    """Return :func:`files` with the wheels in ``folder``, checked.
+    """Return :func:`files` and the wheels in ``folder``, checked.
 
-    Raises CourseError where a secret would be handed out, a link leads nowhere, or a wheel is
-    missing or not this version's.
+    Raises CourseError if a secret would be handed out, a link leads nowhere, or a wheel is missing
+    or of another version.
     """
     wheels = [
         folder / f"{package.name}-{version(root, package)}-py3-none-any.whl" for package in PACKAGES
@@ -213,7 +213,7 @@ def checked(root: Path, folder: Path, *, graded: bool = False) -> dict[str, byte
 def release(root: Path, folder: Path) -> Path:
     """Write the handout beside the wheels in ``folder``; return its path.
 
-    Raises CourseError as :func:`checked`.
+    Raises CourseError like :func:`checked`.
     """
     found = checked(root, folder)
     name = f"gpu-course-{version(root)}"

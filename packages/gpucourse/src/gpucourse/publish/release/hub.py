@@ -22,13 +22,13 @@ from gpucourse.course.registry import Course, Project, load_course
 from gpucourse.publish.notebooks import welcome
 from gpucourse.publish.release import binder
 
-#: Stands for the hub's address where there is none.
+#: Placeholder for the hub's address if none is given.
 EXAMPLE = "https://hub.example.org"
-#: The folder in a learner's home, whatever a copy of the repository is called: the settings in
-#: hub/ name it too.
+#: Folder in a learner's home directory, whatever a copy of the repository is called. The settings
+#: in hub/ contain the same name.
 FOLDER = "gpu-course"
 BRANCH = "main"
-#: Where a cluster's settings name the repository.
+#: File of a cluster's settings that name the repository.
 VALUES = "hub/values.yaml"
 
 _LINKS = """\
@@ -45,7 +45,7 @@ The learners' own work in their notebooks stays. To make the links for your hub,
 
 
 def files(root: Path, url: str) -> dict[str, str]:
-    """Return ``hub/links.md``, and the address that ``hub/pull.sh`` clones where none is set."""
+    """Return ``hub/links.md``, and the default address that ``hub/pull.sh`` clones."""
     table = links_table(load_course(root), url, EXAMPLE)
     return {
         "hub/repository": f"{url}\n",
@@ -54,10 +54,10 @@ def files(root: Path, url: str) -> dict[str, str]:
 
 
 def repository_set(settings: Iterable[Path]) -> str | None:
-    """Return the repository that a hub's settings name for learners; the last file that does wins.
+    """Return the learners' repository in a hub's settings; the last file that sets one wins.
 
-    ``hub/values.yaml``, and what is laid over it, name it as ``COURSE_REPOSITORY``; ``hub/tljh.py``
-    as ``REPOSITORY``. None where all leave it empty. Raises OSError for a file that is not there.
+    ``hub/values.yaml`` and files that override it set ``COURSE_REPOSITORY``; ``hub/tljh.py`` sets
+    ``REPOSITORY``. The result is None if all leave it empty. Raises OSError if a file is missing.
     """
     named = re.compile(r"""(?m)^(?: *COURSE_REPOSITORY:|REPOSITORY =)[ ]*["']?([^\s"'#]+)""")
     found = [name for path in settings for name in named.findall(path.read_text(encoding="utf-8"))]
@@ -65,7 +65,7 @@ def repository_set(settings: Iterable[Path]) -> str | None:
 
 
 def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
-    """Return the address on ``hub`` that gets the repository ``url`` and opens ``path``."""
+    """Return the address on ``hub`` that fetches the repository ``url`` and opens ``path``."""
     query = urlencode(
         {
             "repo": url,
@@ -78,7 +78,7 @@ def link(hub: str, url: str, path: Path, branch: str = BRANCH) -> str:
 
 
 def links_table(course: Course, url: str, hub: str, branch: str = BRANCH) -> str:
-    """Return the welcome page and every lesson, each with its link; Markdown."""
+    """Return the welcome page and every lesson with their links, as a Markdown table."""
     rows = [
         "| | minutes | |",
         "|---|---|---|",

@@ -1,1 +1,1 @@
-"""The site and the slides, made from executed notebooks."""
+"""Web site and slides of the course, made from executed notebooks."""

@@ -1,11 +1,12 @@
-"""``make site``: the course as a static site that opens from the file system, without a network.
+"""Static site of the course (``make site``), which works from the file system, offline.
 
     python -m gpucourse.publish.site.build --sphinx .tools/site/bin/python build/site
 
-Lessons are executed on this machine (kept under ``build/executed``, so a second build is quick),
-put together with the documents in ``build/site-source``, turned into HTML by Sphinx with MyST-NB,
-which live in an environment of their own, and checked: every link must lead somewhere, and no page
-may load anything from the network. The decks of ``make slides`` stand in its folder ``slides``.
+Lessons are executed on this machine and stored in ``build/executed``, so a second build is fast.
+They are put together with the documents in ``build/site-source``. Sphinx with MyST-NB, which have
+a separate environment, converts everything to HTML. The result is then checked: every link must
+lead somewhere, and no page may load anything from the network. The decks of ``make slides`` are in
+the folder ``slides`` of the site.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from gpucourse.publish.site import pages, reference, slides
 from gpucourse.publish.site.offline import mistakes
 from gpucourse.publish.site.showcase import Shown, show_course
 
-#: What Sphinx reads, and its own cache, relative to the folder for such things.
+#: Folders of Sphinx's input and of its cache, relative to the work folder.
 _SOURCE, _DOCTREES = "site-source", "site-doctrees"
 
 
 def stage(
     course: Course, folder: Path, shown: list[Shown], assets: Path, *, answers: bool = True
 ) -> None:
-    """Write the folder that Sphinx reads. ``assets`` holds the MathJax of the site's tools.
+    """Write the folder that Sphinx reads; ``assets`` contains the MathJax of the site's tools.
 
-    Without ``answers`` no page has a project's; raises CourseError where one has all the same.
+    Without ``answers``, no page may contain a project's answer; raises CourseError if one does.
     """
     root = course.root
     shutil.rmtree(folder, ignore_errors=True)
@@ -94,7 +95,7 @@ def stage(
 
 
 def run_line(shown: Shown, url: str) -> str:
-    """Return the line below a lesson's title: where to run it, and its slides."""
+    """Return the line below a lesson's title, which says where to run it and links its slides."""
     lesson = shown.source.lesson
     path = notebook_path(lesson).as_posix()
     slug = url.removeprefix("https://github.com/")
@@ -106,7 +107,7 @@ def run_line(shown: Shown, url: str) -> str:
 
 
 def sphinx(python: Path, source: Path, target: Path, cache: Path) -> None:
-    """Build the HTML; a warning, such as a link that leads nowhere, is an error."""
+    """Build the HTML; a warning, such as a dead link, is an error."""
     shutil.rmtree(target, ignore_errors=True)
     command = [
         python,
@@ -141,10 +142,10 @@ def build(
 ) -> int:
     """Build the whole site in ``target``; return its number of pages.
 
-    ``python`` is the one that has Sphinx; ``work`` a folder for what Sphinx reads and remembers;
-    without ``run`` the lessons have no outputs, without ``answers`` the projects no answers.
-    Raises CourseError where a lesson's cell does what it should not, where Sphinx has something
-    to say, and where a page of the result has a dead link or loads from the network.
+    ``python`` is the interpreter of the environment with Sphinx, and ``work`` a folder for
+    Sphinx's input and cache. Without ``run``, the lessons have no outputs; without ``answers``,
+    the projects have no answers. Raises CourseError if a lesson's cell does something wrong, if
+    Sphinx reports a warning, or if a page has a dead link or loads something from the network.
     """
     course, shown = show_course(root, run=run, notice=notice)
     if not answers:  # the tutorial's reviews show answers to projects
@@ -176,7 +177,7 @@ def main() -> int:
     parser.add_argument("target", type=Path, help="where it goes; emptied first")
     options = parser.parse_args()
     root = find_root()
-    # Not resolved: an environment's Python is a link, and the environment is found by its place.
+    # Do not resolve the link: an environment is found by the path of its Python, which is a link.
     python = options.sphinx.absolute()
     target = options.target.resolve()
 

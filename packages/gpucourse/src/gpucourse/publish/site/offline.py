@@ -1,4 +1,4 @@
-"""Faults of a folder of HTML that must work alone: dead links, network loads."""
+"""Search for dead links and network loads in a folder of HTML that must work offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from gpucourse.course.problems import Problem
 
-# Element → attributes whose target a browser fetches by itself.
+# Element → attributes whose target a browser loads by itself.
 _LOADS = {
     "script": ("src",),
     "img": ("src", "srcset"),
@@ -25,7 +25,7 @@ _LOADS = {
     "image": ("href", "xlink:href"),
     "use": ("href", "xlink:href"),
 }
-# <link rel=…> that fetches; others, such as "next", only name a page.
+# Values of <link rel=…> that load a file; others, such as "next", only name a page.
 _FETCHED_LINKS = {
     "stylesheet",
     "icon",
@@ -43,7 +43,7 @@ _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 
 
 class _Page(HTMLParser):
-    """The ids of a page, and its links and loaded files as (line, target) pairs."""
+    """Ids of a page, and its links and loaded files as (line, target) pairs."""
 
     def __init__(self, text: str):
         super().__init__()

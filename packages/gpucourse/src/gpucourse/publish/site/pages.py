@@ -1,7 +1,7 @@
-"""The pages of the site, as Sphinx reads them: executed notebooks and documents in one folder.
+"""Pages of the site as Sphinx reads them: executed notebooks and documents in one folder.
 
-The folder has the shape of the repository, so that links between notebooks and documents hold as
-they stand. A link to a file that is no page leads to the repository on the web.
+The folder has the structure of the repository, so that links between notebooks and documents work
+unchanged. A link to a file that is not a page leads to the repository on the web.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpucourse.publish.source.links import relinked
 from gpucourse.publish.source.questions import asked
 from gpucourse.publish.source.reader import ANSWERS, SET_UP, Cell, Source
 
-#: Documents of the repository that are pages, as globs.
+#: Documents of the repository that become pages, as globs.
 DOCUMENTS = (
     "docs/*.md",
     "docs/syllabi/*.md",
@@ -38,12 +38,12 @@ DOCUMENTS = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",
 )
-#: The page with every lecture's notes for the room.
+#: Page with every lecture's notes for the instructor.
 ROOM_NOTES = Path("docs") / "room_notes.md"
 
 
 def documents(root: Path) -> list[Path]:
-    """Return the documents that are pages, relative to ``root``."""
+    """Return the documents that become pages, relative to ``root``."""
     return sorted(path.relative_to(root) for glob in DOCUMENTS for path in root.glob(glob))
 
 
@@ -57,11 +57,11 @@ def lesson_page(
     *,
     answers: bool = True,
 ) -> NotebookNode:
-    """Return a lesson as it is read: starters, folded answers, outputs of the solved lesson.
+    """Return a lesson for readers: starters, folded answers, and outputs of the solved lesson.
 
-    Notes for the room are left out. ``run_line``, Markdown, goes below the title. The hints of
-    ``exercises`` stand behind folds too. Without ``answers`` there is the starter alone, and not
-    what the answer shows.
+    Notes for the instructor are left out. ``run_line``, in Markdown, follows the title. The hints
+    of ``exercises`` are folded too. Without ``answers``, the page shows only the starter, and no
+    output of the answer.
     """
     source = shown.source
     origins = {cell_id(source.lesson.id, cell.name): cell for cell in source.cells}
@@ -70,7 +70,7 @@ def lesson_page(
         origin = origins.get(cell.id)
         if cell.id == cell_id(source.lesson.id, STRIP):
             cells.append(new_markdown_cell(cell.source, id=cell.id))
-        elif origin is None:  # the title, made from the registry
+        elif origin is None:  # the title, which is generated from the registry
             title, rest = cell.source.split("\n", 1)
             cells.append(new_markdown_cell(f"{title}\n\n{run_line}\n{rest}", id=cell.id))
         elif "room" not in origin.tags:
@@ -92,7 +92,7 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
         if cell.cell_type == "markdown":
             yield new_markdown_cell(cell.source, id=cell.id)
         else:
-            # A question's choices are in what it shows.
+            # The output of a question contains its choices.
             tag = (
                 "remove-input"
                 if asked(origin) and cell.outputs
@@ -100,7 +100,7 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
                 if SET_UP in origin.tags
                 else None
             )
-            if tag is None and _is_passed(cell):  # the answer's ✓, below the learner's starter
+            if tag is None and _is_passed(cell):  # the ✓ of the answer, below the learner's starter
                 tag = "hide-output"
             hidden = {"tags": [tag]} if tag else {}
             yield new_code_cell(
@@ -129,7 +129,7 @@ def _parts(origin: Cell, cell: NotebookNode) -> Iterator[NotebookNode]:
 
 
 def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -> str | None:
-    """Return the name of an exercise's cell in the lesson's checks, by which hints are found."""
+    """Return the name of an exercise's cell in the lesson's checks, the key of its hints."""
     if cell.role in ANSWERS:
         name = cell.name.rpartition("/")[2]
         return name if name in exercises else None
@@ -144,7 +144,7 @@ def exercise_of(source: Source, cell: Cell, exercises: Mapping[str, Exercise]) -
 
 
 def hints(exercise: Exercise) -> str:
-    """Return an exercise's hints, each opened by its own click."""
+    """Return an exercise's hints, each of which opens with a separate click."""
     return "\n\n".join(
         f"<details>\n<summary>Hint {number}</summary>\n<p>{marked_up(hint)}</p>\n</details>"
         for number, hint in enumerate(exercise.hints, start=1)
@@ -160,7 +160,7 @@ def _is_passed(cell: NotebookNode) -> bool:
 
 
 def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Return outputs without the forms that are for machines alone."""
+    """Return outputs without the formats that only programs read."""
     for output in outputs:
         if CHECK_MIME in output.get("data", {}):
             del output.data[CHECK_MIME]
@@ -168,9 +168,9 @@ def _readable(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
-    """Return one page with every lesson's notes for the room.
+    """Return one page with every lesson's notes for the instructor.
 
-    Without ``answers``, it has those of lectures alone.
+    Without ``answers``, it has only the notes of lectures.
     """
     lines = [
         "# Notes for the room",
@@ -194,12 +194,12 @@ def room_notes(lessons: list[Shown], *, answers: bool = True) -> str:
 def relink(
     text: str, page: Path, root: Path, pages: set[Path], url: str, origin: Path | None = None
 ) -> str:
-    """Return ``text`` of ``page`` with links to files that are no pages leading to the web.
+    """Return ``text`` of ``page`` with links to files that are not pages leading to the web.
 
-    The links of ``text`` start at ``origin`` where that is another file than ``page``: a page of
-    a lesson is made from its notebook in ``solutions/``. A link to a solution leads to the
-    lesson's page, where the answers are behind folds. A target that does not exist is left
-    unchanged: Sphinx reports it.
+    The links in ``text`` start at ``origin`` if that is a file other than ``page``, because a
+    lesson's page is made from its notebook in ``solutions/``. A link to a solution leads to the
+    lesson's page, where the answers are folded. A link to a missing file does not change, so that
+    Sphinx reports it.
     """
     origin = origin or page
 

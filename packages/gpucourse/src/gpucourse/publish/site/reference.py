@@ -1,6 +1,6 @@
-"""The site's reference of ``virtualgpu``: one Markdown page, made from the docstrings.
+"""Generator of the ``virtualgpu`` reference on the site, one Markdown page, from docstrings.
 
-Where Sphinx runs, nothing of ours can be imported, so the page is written here.
+It is written here, because our packages cannot be imported in the environment of Sphinx.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 import virtualgpu
 
 PAGE = Path("docs/virtualgpu_reference.md")
-#: A title, the module whose docstring stands below it (or none), "module:class" of each class.
+#: A title, the module whose docstring follows it (or none), and "module:class" of each class.
 PARTS = (
     ("What check() gives", "", ("findings:Report", "findings:Finding")),
     (
@@ -85,12 +85,12 @@ def page() -> str:
 
 def introduction(module: str) -> str:
     """Return a module's docstring as Markdown."""
-    # The empty first line has the indentation of the others kept.
+    # The empty first line keeps the indentation of the others.
     return markdown(f"\n{_module(module).__doc__}")
 
 
 def entry(one: type | Callable) -> str:
-    """Return a function, or a class with its public methods and properties."""
+    """Return the entry of a function, or of a class with its public methods and properties."""
     if not inspect.isclass(one):
         return f"### {one.__name__}\n\n{_signature(one)}\n\n{markdown(one.__doc__)}"
     bases = ", ".join(f"`{base.__name__}`" for base in one.__bases__ if base is not object)
@@ -127,7 +127,7 @@ def _signature(function: Callable) -> str:
 
 
 def options() -> str:
-    """Return the options and configuration that the pytest plugin adds, with their help."""
+    """Return the options and settings that the pytest plugin adds, with their help."""
     found: list[str] = []
 
     def add(name: str, help: str, metavar: str = "", **_: object) -> None:
@@ -140,7 +140,7 @@ def options() -> str:
 
 
 def markdown(docstring: str | None) -> str:
-    """Return a docstring, its roles, examples and NumPy's sections, as Markdown."""
+    """Convert a docstring, with its roles, examples and NumPy sections, to Markdown."""
     text = inspect.cleandoc(docstring or "")
     text = _ROLE.sub(lambda role: f"`{role[2].rsplit('.', 1)[-1] if role[1] else role[2]}`", text)
     text = _EXAMPLE.sub(lambda example: f"```pycon\n{example[0]}\n```", text)

@@ -1,4 +1,4 @@
-"""Every lesson of the course, executed for the site and the slides."""
+"""Execution of every lesson for the site and the slides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpucourse.publish.source.gallery import read_gallery
 from gpucourse.publish.source.links import without_anchors
 from gpucourse.publish.source.reader import Source, read_course
 
-#: Lessons that run at a time: each takes a core and up to 1 GB.
+#: Number of lessons that run at a time; each takes a core and up to 1 GB.
 JOBS = max(1, min(4, os.cpu_count() or 1))
 
 
@@ -33,7 +33,7 @@ class Shown:
 
 
 def _as_a_page(notebook: NotebookNode) -> NotebookNode:
-    """Take out the anchors, in place: the site and the slides have their own."""
+    """Remove the anchors in place, because the site and the slides have their own."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = without_anchors(cell.source)
@@ -45,9 +45,8 @@ def show_course(
 ) -> tuple[Course, list[Shown]]:
     """Execute every lecture and project, the gallery and the tutorial.
 
-    Without ``run``, they are only read.
-
-    Raises CourseError, with the mistakes of all lessons, where a cell does what it should not.
+    Without ``run``, they are only read. Raises CourseError, with the mistakes of all lessons, if a
+    cell does something wrong.
     """
     course, read = read_course(root)
     sources = [*read]
@@ -62,7 +61,7 @@ def show_course(
             return Shown(source, _as_a_page(done))
         except CourseError as error:
             return error
-        except Exception as error:  # the kernel died, or a cell took too long
+        except Exception as error:  # the kernel ended, or a cell took too long
             path = source.path.relative_to(root)
             return CourseError([Problem(path, None, f"{type(error).__name__}: {error}")])
 

@@ -1,11 +1,11 @@
-"""``make slides``: each lecture as a deck of reveal.js, from its executed cells, without a network.
+"""Slides of each lecture (``make slides``), made from its executed cells for offline use.
 
 A deck is one HTML file beside reveal.js's own files. The page contains a lecture as blocks:
-paragraphs, pieces of code, outputs. ``docs/site/deck.js`` lays them out on slides when the deck is
-opened, where their heights are known; so no slide is fuller than the screen. A ``##``, or a part
-of the tutorial, begins a new column of slides, an exercise's answer comes after it, an output that
-was to be predicted and its explanation appear with a further key each, and the notes for the room
-are the speaker's notes (key S) of the first slide.
+paragraphs, pieces of code, outputs. ``docs/site/deck.js`` distributes them over slides when the
+deck is opened, because their heights are known only then, so no slide is larger than the screen. A
+``##`` heading, or a part of the tutorial, begins a new column of slides. An exercise's answer
+follows the exercise. The output that learners predict and its explanation each appear with a
+further key press. The notes for the instructor are the speaker notes (key S) of the first slide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpucourse.publish.site.showcase import Shown
 from gpucourse.publish.source.questions import asked
 from gpucourse.publish.source.reader import SET_UP
 
-#: Where the site's tools keep what a browser needs, within their site-packages.
+#: Folder, in the site-packages of the site's tools, with the files that a browser needs.
 REVEAL = Path("sphinx_revealjs") / "_static" / "revealjs"
 MATHJAX = Path("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg-full.js"
 _REVEAL_FILES = (
@@ -58,7 +58,7 @@ def assets(python: Path) -> Path:
 def write(root: Path, target: Path, course: Course, shown: list[Shown], assets: Path) -> int:
     """Write the decks of lectures, gallery and tutorial, and a page that lists them.
 
-    Returns their number. ``target`` is emptied first.
+    Returns the number of decks. ``target`` is emptied first.
     """
     shutil.rmtree(target, ignore_errors=True)
     (target / "reveal").mkdir(parents=True)
@@ -82,7 +82,7 @@ def write(root: Path, target: Path, course: Course, shown: list[Shown], assets: 
 
 
 def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: str) -> str:
-    """Build the page of one lecture's slides, which ``docs/site/deck.js`` shows."""
+    """Return the page of one lecture's slides, which ``docs/site/deck.js`` shows."""
     lesson = shown.source.lesson
     assert isinstance(lesson, Lecture)
     origins = {cell_id(lesson.id, cell.name): cell for cell in shown.source.cells}
@@ -100,7 +100,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
         elif cell.cell_type == "markdown":
             predicting = "predict" in tags
             answers = origin is not None and "why" in tags
-            # Unfolded: on a slide, a key opens the answer.
+            # Unfolded, because on a slide a key press reveals the answer.
             shown_text = origin.source if origin is not None and answers else cell.source
             for number, block in enumerate(text.blocks(shown_text)):
                 if block.startswith(("<h1", "<h2")) and columns[-1]:
@@ -121,7 +121,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
         else:
             assert origin is not None
             blocks = _code_blocks(cell, starter(origin), predicting)
-            if cell.metadata.get("jupyter", {}).get("source_hidden"):  # it draws what is shown
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):  # it draws the output
                 blocks = [block for block in blocks if 'class="block output' in block]
             columns[-1] += blocks
     if notes:
@@ -139,7 +139,7 @@ def deck(shown: Shown, template: str, course: str, decks: dict[str, str], url: s
 
 
 def _starts_the_notebook(cell: NotebookNode) -> bool:
-    """Return True for the cell that gets a notebook ready and says which device answers."""
+    """Return True for the cell that prepares a notebook and reports the device."""
     return cell.cell_type == "code" and cell.source.startswith("%load_ext gpucourse")
 
 
@@ -165,7 +165,7 @@ def _block(
 ) -> str:
     """Return a block that stays together.
 
-    ``starts``: a cell begins here; ``breaks``: a slide does.
+    ``starts`` is True if a cell begins here, ``breaks`` if a slide does.
     """
     classes = [
         "block",
@@ -188,7 +188,7 @@ def code(source: str, language: str = "python") -> list[str]:
     parts = re.split(r"\n(?:\s*\n)+(?=[^\s#])(?!else|elif|except|finally)", source.strip("\n"))
     pieces = [parts[0]]
     for part in parts[1:]:
-        # Within a triple-quoted string a blank line ends nothing.
+        # A blank line within a triple-quoted string is not a boundary.
         quotes = pieces[-1].count('"""') + pieces[-1].count("'''")
         if quotes % 2:
             pieces[-1] += f"\n\n{part}"
@@ -231,7 +231,7 @@ def _plain(text: str) -> str:
 
 
 class Text:
-    """A lecture's Markdown as blocks of HTML: paragraphs, lists, tables, code."""
+    """Converter of a lecture's Markdown to blocks of HTML: paragraphs, lists, tables, code."""
 
     def __init__(self, lesson: Lecture, decks: dict[str, str], url: str):
         self._page = notebook_path(lesson)
@@ -247,7 +247,7 @@ class Text:
         return f"{opening}{html.escape(source)}{closing}"
 
     def blocks(self, source: str) -> list[str]:
-        """Convert Markdown to a list of HTML texts, one for each top-level element."""
+        """Convert Markdown to a list of HTML strings, one for each top-level element."""
         found, opened, begin = [], 0, 0
         tokens = self._markdown.parse(source)
         for number, token in enumerate(tokens):
@@ -266,7 +266,7 @@ class Text:
         return [block for block in found if block]
 
     def _lead(self, token) -> None:
-        """Redirect links and pictures so that they work from the folder of the decks."""
+        """Change links and pictures so that they work from the folder of the decks."""
         name = {"link_open": "href", "image": "src"}.get(token.type)
         if name is None:
             return

@@ -1,1 +1,1 @@
-"""The sources in course/: their cells, links, questions and translations."""
+"""Sources in course/: their cells, links, questions and translations."""

@@ -1,8 +1,8 @@
-"""``docs/faq.md``: frequently asked questions, for learners, from the lectures' notes for the room.
+"""Generator of ``docs/faq.md``, frequently asked questions for learners.
 
-A note has a paragraph ``*Frequent questions.* "Is it so?" It is. "Why?" Because …``.
-Questions are in straight quotes and end in ``?`` or ``!``. The answer is the text up to the next
-question.
+The questions come from the lectures' notes for the instructor. A note has a paragraph ``*Frequent
+questions.* "Is it so?" It is. "Why?" Because …``. Questions are in straight quotes and end in
+``?`` or ``!``. The answer is the text up to the next question.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from gpucourse.course.registry import Lecture
 from gpucourse.publish.source.reader import Source
 
-#: Where the page goes.
+#: Path of the page.
 PAGE = Path("docs") / "faq.md"
 _ASKED = re.compile(r"\*Frequent questions\.\*(.*?)(?:\n\s*\n|\Z)", re.DOTALL)
 _PAIR = re.compile(r'"([^"]+[?!])" +(.+?)(?=(?: "[^"]+[?!]" )|\Z)', re.DOTALL)
-#: The question of a lecture that comes first, as many ask it before they have read any.
+#: The first question on the page, because many ask it before they have read any lecture.
 _FIRST = "How do I choose a GPU?"
 
 
@@ -31,7 +31,7 @@ def questions(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def page(sources: Iterable[Source]) -> str | None:
-    """Return the page, Markdown; None where no lecture's notes have a question."""
+    """Return the page as Markdown; None if no lecture's notes contain a question."""
     lectures = [one for one in sources if isinstance(one.lesson, Lecture)]
     found = [(one.lesson, list(questions(one))) for one in lectures]
     if not any(asked for _, asked in found):

@@ -1,7 +1,7 @@
-"""The gallery of pictures: a notebook without exercises, beside the lectures.
+"""Gallery of pictures: a notebook without exercises, beside the lectures.
 
-Its source is ``course/gallery.py``, written like a lecture's; ``lectures/gallery.ipynb`` is made
-from it. A course without that file has no gallery.
+Its source is ``course/gallery.py``, written like a lecture's, and ``lectures/gallery.ipynb`` is
+made from it. A course without that file has no gallery.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LESSON = Lecture(
         "point out in each what a good kernel does and a bad one does not",
     ],
 )
-#: Where the notebook goes.
+#: Path of the notebook.
 NOTEBOOK = Path("lectures") / "gallery.ipynb"
 
 

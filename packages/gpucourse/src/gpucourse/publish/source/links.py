@@ -1,4 +1,4 @@
-"""Links in the repository's own texts: documents and notebooks that lead to one another."""
+"""Links and anchors in the repository's documents and notebooks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpucourse.course.problems import Problem
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[`~]*\s*$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(rf"(?:{_FENCED.pattern})|(`+)(?!`).+?(?<!`)\2(?!`)", _FENCED.flags)
-# The words of a link may hold brackets of their own and code, and break over lines; the target of
-# a link, or of a picture in HTML, is never code.
+# The text of a link may contain brackets and code, and line breaks. The target of a link, or of a
+# picture in HTML, is never code.
 _TARGET = re.compile(
     rf"""{_CODE.pattern}|(?P<before>\]\(\s*<?|<img\b[^>]*?\bsrc=["'])(?P<target>[^()<>\s"']+)"""
     r"""(?=>?(?:\s+"[^"]*")?\s*\)|["'])""",
@@ -29,7 +29,7 @@ _HEADING_OR_CODE = re.compile(
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and MyST give it."""
+    """Return the anchor of a heading, as GitHub and MyST define it."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
@@ -49,7 +49,7 @@ def places(path: Path) -> set[str]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return ``name``, numbered where headings before it have the same words."""
+    """Return ``name``, with a number if earlier headings have the same words."""
     numbered = (name, *(f"{name}-{number}" for number in range(1, len(taken) + 1)))
     return next(one for one in numbered if one not in taken)
 
@@ -64,20 +64,20 @@ def _places(path: Path, _changed: int) -> set[str]:
     return found
 
 
-#: The marks of an answer are headings to Markdown.
+#: The markers of an answer begin with ###, so Markdown takes them for headings.
 _REGIONS = ("BEGIN SOLUTION", "END SOLUTION")
 _ANCHOR = re.compile(r'^<a id="[^"]+"></a>\n(?=#)', re.MULTILINE)
 
 
 def one_folder_up(text: str) -> str:
-    """Return Markdown of a project's folder with links as they are from the folder above."""
+    """Return Markdown of a project's folder with links that work from the parent folder."""
     return text.replace("](../../", "](../")
 
 
 def anchored(sources: Iterable[str]) -> list[str]:
-    """Return a notebook's text cells with an anchor of our own above each heading of a section.
+    """Return a notebook's text cells with an anchor of our own above each section heading.
 
-    JupyterLab calls a heading otherwise than GitHub does, and goes to an anchor that is there.
+    JupyterLab's anchors of headings differ from GitHub's, but it also follows explicit anchors.
     """
     found: set[str] = set()
 
@@ -92,7 +92,7 @@ def anchored(sources: Iterable[str]) -> list[str]:
 
 
 def without_anchors(source: str) -> str:
-    """Return a text cell as it was before :func:`anchored`: a page of the site needs no anchors."""
+    """Return a text cell as it was before :func:`anchored`, because the site needs no anchors."""
     return _ANCHOR.sub("", source)
 
 
@@ -102,7 +102,7 @@ def without_code(text: str) -> str:
 
 
 def links(text: str) -> Iterator[str]:
-    """Yield the targets of a text's links and pictures, code left out."""
+    """Yield the targets of a text's links and pictures, except those in code."""
     return (found["target"] for found in _TARGET.finditer(text) if found["target"])
 
 

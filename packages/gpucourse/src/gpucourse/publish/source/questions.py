@@ -1,6 +1,6 @@
 """Predictions in a lesson's source: the question, the cell that answers it, the explanation.
 
-Four cells belong together, and nothing stands between them::
+Four cells belong together, with no other cells between them::
 
     # %% [markdown] id="who-am-i-predict" tags=["predict"]     the question
     # %% id="who-am-i-guess"                                   predict("who-am-i", "2", "4", "8")
@@ -38,7 +38,7 @@ def asked(cell: Cell | None) -> tuple[str, tuple[str, ...]] | None:
 
 
 def mistakes(course: Course, source: Source) -> Mistakes:
-    """Yield a lesson's predictions that are not asked, or that give their answer away."""
+    """Yield a lesson's predictions that are not asked properly, or that reveal their answer."""
     try:
         known = read_predictions(course.predictions(source.lesson))
     except ValueError as error:
@@ -73,7 +73,7 @@ def mistakes(course: Course, source: Source) -> Mistakes:
         while ran < len(following) and following[ran].kind == "code":
             ran += 1
         why = following[ran] if ran < len(following) else None
-        # A puzzle's kernel is written between the guess and the cell that checks and counts it.
+        # In a puzzle, the learner writes the kernel between the guess and the cell that checks it.
         shown = [one.name for one in following[1:ran] if "exercise" not in one.tags]
         if not shown or shown[0] != name:
             yield following[0], f"predicts {name!r}, so the cell of that name must come next"

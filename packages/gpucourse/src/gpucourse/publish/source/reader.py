@@ -1,7 +1,7 @@
-"""The course's sources, read strictly: jupytext ``py:percent`` files into cells.
+"""Strict reader of the course's sources, which are jupytext ``py:percent`` files.
 
-A rule that is broken is an error naming file and line, never a guess: a forgotten marker would
-publish a solution, and a misspelt tag would hide a deliberate failure.
+A broken rule is an error that names file and line. The reader never guesses, because a forgotten
+marker would publish a solution, and a misspelt tag would hide a deliberate failure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from gpucourse.course.registry import (
 from gpucourse.publish.source import wording
 from gpucourse.system.language import catalogue, language
 
-#: Tags a cell may carry, and what each means.
+#: Tags that a cell may have, with their meanings.
 TAGS = {
     "exercise": "a lecture's exercise: its solution regions are released as a starter",
     "room": "a note for the instructor in the room: in solutions/ only",
@@ -48,17 +48,17 @@ TAGS = {
     "further": "begins a part that may be left out and takes no minutes; it ends at the keypoints",
     "keypoints": "the sentences to take away",
 }
-#: Roles a project's cell may have; each becomes nbgrader metadata.
+#: Roles that a project's cell may have; each becomes nbgrader metadata.
 ROLES = ("setup", "solution", "test", "written")
-#: Tag of a cell that no file has: needed by a part of a lesson, and folded (``three_hours``).
+#: Tag that no source file contains: a folded cell that a part of a lesson needs (``three_hours``).
 SET_UP = "set-up"
-#: Roles whose text comes from the learner: code that is tested, prose that a person marks.
+#: Roles whose text the learner writes: code that is tested, prose that a person marks.
 ANSWERS = ("solution", "written")
-#: A released code cell must fit on a screen.
+#: Greatest number of lines of a released code cell, so that it fits on a screen.
 SCREEN_LINES = 45
 
 _KEYS = {"id", "tags", "raises", "role", "points", "starter"}
-# Written by jupytext itself for its own round trips.
+# Metadata that jupytext itself writes to restore a notebook.
 _JUPYTEXT_KEYS = {"lines_to_next_cell", "lines_to_end_of_cell_marker"}
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NAME_LENGTH = 40
@@ -69,8 +69,9 @@ _ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Cell:
     """One cell of a source.
 
-    ``name`` is the human-given id; ``line`` the source line of its marker; ``raises`` the error
-    types of a deliberate failure; ``starter`` the error type an unsolved project gives here.
+    ``name`` is the id that the author gave, ``line`` the source line of its marker, ``raises`` the
+    error types of a deliberate failure, and ``starter`` the error type that an unsolved project
+    raises here.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Cell:
 class Source:
     """Source of one lesson: its registry entry, its file and its cells in order.
 
-    A lesson that is put together from others names them.
+    A lesson that is composed of others lists them.
     """
 
     lesson: Lesson
@@ -100,7 +101,7 @@ class Source:
 def read_course(root: Path) -> tuple[Course, list[Source]]:
     """Read the registry and every source it lists.
 
-    Raises :class:`CourseError` listing every mistake of all files together.
+    Raises :class:`CourseError` with every mistake of all files together.
     """
     course = load_course(root)
     problems = list(_files_out_of_step(course))
@@ -156,7 +157,7 @@ def read_source(course: Course, lesson: Lesson, path: Path | None = None) -> Sou
 
 
 def _worded(cells: list[Cell], path: Path, written: list[str]) -> list[Cell]:
-    """Translate the cells, after one that sets the language.
+    """Return the translated cells, after one that sets the language.
 
     Puzzle cells are translated already.
     """
@@ -175,7 +176,7 @@ def _worded(cells: list[Cell], path: Path, written: list[str]) -> list[Cell]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> NotebookNode:
-    """Return jupytext's notebook, cached since it takes 0.1 s a lesson: do not change it."""
+    """Return jupytext's notebook, cached because parsing takes 0.1 s a lesson; do not change it."""
     return jupytext.reads(text, fmt="py:percent")
 
 
@@ -252,7 +253,7 @@ def _cell_mistakes(raw, block: list[str], lesson: Lesson) -> Iterator[tuple[int,
 
 
 def _region_mistakes(raw, meta: dict, lesson: Lesson) -> Iterator[tuple[int, str]]:
-    """Yield markers, roles and points that stand where they may not."""
+    """Yield markers, roles and points at places where they are not allowed."""
     try:
         kinds = [region.kind for region in find_regions(raw.source)]
     except MarkerError as error:

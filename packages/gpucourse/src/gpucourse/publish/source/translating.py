@@ -1,7 +1,8 @@
-"""Catalogues of translations: the texts of a lesson, and their translations.
+"""Catalogues of translations: collection, update and checks of their messages.
 
-A lesson's messages are what is looked up while it is read (:func:`..system.language.recording`), so
-that nothing can be missing; those of the package are the calls of ``_("…")`` in its code.
+A lesson's messages are all strings that are looked up while it is read
+(:func:`..system.language.recording`), so none can be missing. The package's messages are the calls
+of ``_("…")`` in its code.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from gpucourse.publish.source.wording import UNTRANSLATED
 from gpucourse.system.atomic import write_atomically
 from gpucourse.system.language import FIXED, recording
 
-#: (context, English message): where a message stands, and its key.
+#: (context, English message): the place of a message, and its key.
 Message = tuple[str, str]
-#: What is said of each, and whether it is marked as fuzzy.
+#: Comments on each message, and whether it is marked as fuzzy.
 Known = dict[Message, tuple[str, bool]]
 _HEAD = """\
 msgid ""
@@ -39,9 +40,9 @@ msgstr ""
 "Content-Transfer-Encoding: 8bit\\n"
 
 """
-#: The package, whose code has the fixed words.
+#: The package whose code contains the fixed messages.
 _CODE = FIXED.parent
-#: Calls of the course's own tests and checks whose texts learners read.
+#: Functions of the course's tests and checks whose messages learners read.
 _TELLING = re.compile(r"expect|require|CheckFailed")
 
 
@@ -64,7 +65,7 @@ def lesson_messages(root: Path, id: str) -> list[Message]:
 
 
 def _told(source: str) -> Iterator[str]:
-    """Yield the messages of tests or checks, except values, which no catalogue has."""
+    """Yield the messages of tests or checks, except values, which no catalogue contains."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Name(id=name)) if _TELLING.match(name):
@@ -83,7 +84,7 @@ def _told(source: str) -> Iterator[str]:
                     and part not in pieces
                 )
             case ast.FunctionDef(decorator_list=[_, *_]) if words := ast.get_docstring(node):
-                yield words.split("\n")[0]  # what a passed check says
+                yield words.split("\n")[0]  # the message of a passed check
 
 
 def fixed_messages() -> list[Message]:
@@ -99,7 +100,7 @@ def fixed_messages() -> list[Message]:
 
 
 def read(path: Path) -> Known:
-    """Return a catalogue's messages; none where there is no file."""
+    """Return a catalogue's messages; empty if the file does not exist."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
@@ -112,8 +113,8 @@ def read(path: Path) -> Known:
 def updated(known: Known, wanted: Iterable[Message], language: str) -> str:
     """Return the catalogue of the messages ``wanted``, with their known translations.
 
-    Where the English text has changed since, the translation of the text that stood there stays,
-    marked as fuzzy, with that text beside it: it is not used until somebody has looked at it.
+    If an English text has changed, the translation of the old text stays, marked as fuzzy and with
+    the old text beside it. It is not used until somebody has checked it.
     """
     wanted = list(wanted)
     made = Catalog(fuzzy=False)
@@ -155,7 +156,7 @@ def state(known: Known, wanted: list[Message]) -> dict[str, list[Message]]:
 
 
 def mistakes(known: Known) -> Iterator[str]:
-    """Yield translations with other ``{…}``, links or code blocks than their English message."""
+    """Yield translations whose ``{…}``, links or code blocks differ from the English message's."""
     for (place, message), (said, fuzzy) in known.items():
         kept: list[tuple[str, Callable]] = [("{…}", _FILLED.findall)]
         if place:
@@ -178,7 +179,7 @@ def languages(course: Course, lesson: Lesson) -> list[Path]:
 
 
 def remarks(root: Path, ids: Iterable[str]) -> Iterator[str]:
-    """Yield remarks on gaps and mistakes in the lessons' catalogues; none is a reason to stop."""
+    """Yield remarks on gaps and mistakes in the lessons' catalogues; none stops a build."""
     course = load_course(root)
     for id in ids:
         for path in languages(course, course.lesson(id)):

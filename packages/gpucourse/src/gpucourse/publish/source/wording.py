@@ -1,6 +1,6 @@
-"""A lesson's cells in another language: all Markdown, and the comments and choices of code.
+"""Translation of a lesson's cells: all Markdown, and the comments and choices in code.
 
-Parts that a grader reads stay unchanged: cells with a role, and everything in a solution's region.
+Parts that a grader reads stay unchanged: cells with a role, and all text in solution regions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpucourse.course.regions import SOLUTION, find_regions
 from gpucourse.system.language import SETTING, _, language
 
 Say = Callable[[str], str]
-#: What a text that has no translation begins with.
+#: First line of a text that has no translation.
 UNTRANSLATED = "*This part has not been translated yet.*"
 
 
@@ -27,7 +27,7 @@ def setting() -> str:
 
 
 def markdown(source: str, say: Say) -> str:
-    """Translate a text cell; where it is still English, it says so."""
+    """Translate a text cell; if it has no translation, add a line that says so."""
     told = say(source)
     if told != source or not language():
         return told
@@ -63,7 +63,7 @@ Edit = tuple[int, int, int, str]
 def _comments(source: str, say: Say) -> Iterator[Edit]:
     try:
         tokens = [*tokenize.generate_tokens(io.StringIO(source).readline)]
-    except (tokenize.TokenError, SyntaxError):  # a shell's line, or a mistake made on purpose
+    except (tokenize.TokenError, SyntaxError):  # a shell line, or a deliberate mistake
         return
     for token in tokens:
         text = token.string.lstrip("#: ")
