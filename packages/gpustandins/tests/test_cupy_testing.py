@@ -81,9 +81,9 @@ def test_loop(dtype):
 SAYS = {
     "values": "Arrays are not equal",
     "not_close": "Not equal to tolerance rtol=0.001",
-    "names": "CuPy's result is 'cupy', NumPy's 'numpy'",
+    "names": "CuPy's result is 'cupy', but NumPy's is 'numpy'",
     "count": "CuPy's result is [array(",
-    "type": "the types differ: float32 of CuPy, float64 of NumPy",
+    "type": "the types differ: float32 in CuPy, float64 in NumPy",
     "nothing": "the test returns None",
     "one_error": "only numpy raises an error",
     "loop": "dtype is <class 'numpy.uint8'>",

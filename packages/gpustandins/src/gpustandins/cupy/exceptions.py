@@ -1,4 +1,4 @@
-"""``cupy.exceptions``: NumPy's own."""
+"""``cupy.exceptions``: NumPy's exception classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of CuPy beyond NumPy: profiling, scatter, pinned memory."""
+"""CuPy's functions without a NumPy counterpart: profiling, scatter, pinned memory."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _scatter(name: str, words: str):
     def scatter(a, slices, value) -> None:
         getattr(_cupy, name).at(a, slices, value)
 
-    scatter.__doc__ = f"``cupy.{name}.at``, by atomics: {words}."
+    scatter.__doc__ = f"Call ``cupy.{name}.at``, which uses atomics: {words}."
     return scatter
 
 
-scatter_add = _scatter("add", "repeated indices count each")
-scatter_max = _scatter("maximum", "the largest of an element and its values stays")
-scatter_min = _scatter("minimum", "the smallest of an element and its values stays")
+scatter_add = _scatter("add", "every repeated index counts")
+scatter_max = _scatter("maximum", "each element becomes the largest of itself and its values")
+scatter_min = _scatter("minimum", "each element becomes the smallest of itself and its values")
 
 
 def empty_pinned(shape, dtype=float, order="C") -> _numpy.ndarray:
-    """Return an unwritten host array in page-locked memory.
+    """Return an uninitialised host array in page-locked memory.
 
-    A real GPU copies faster from it.
+    A real GPU copies faster from such memory.
     """
     size = int(_numpy.prod(shape)) * _numpy.dtype(dtype).itemsize
     if not size:
@@ -69,21 +69,21 @@ def empty_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _nump
 
 
 def zeros_like_pinned(a, dtype=None, order="K", subok=None, shape=None) -> _numpy.ndarray:
-    """Return a page-locked array like another, filled with zeros."""
+    """Return a page-locked array with the shape and dtype of an array, filled with zeros."""
     made = empty_like_pinned(a, dtype, order, subok, shape)
     made[...] = 0
     return made
 
 
-#: What CuPy has and the stand-in lacks: name → what to use.
+#: Names that CuPy has and the stand-in lacks, with alternatives.
 MISSING = {
     "signal": "cupyx.scipy.signal",
     "GeneralizedUFunc": "cupy.vectorize, or a loop over the last axes",
-    "allow_synchronize": "nothing: work is done when a call returns",
-    "DeviceSynchronized": "nothing: work is done when a call returns",
+    "allow_synchronize": "nothing instead, because work is done when a call returns",
+    "DeviceSynchronized": "nothing instead, because work is done when a call returns",
     "linalg": "numpy.linalg on x.get()",
-    "optimizing": "nothing: there is nothing to tune",
-    "distributed": "one process: there is one device",
+    "optimizing": "nothing instead, because there is nothing to tune",
+    "distributed": "a single process, because the devices belong to one process",
     "fallback_mode": "cupy.asnumpy and cupy.asarray around the missing function",
     "cusparse": "scipy.sparse on x.get()",
     "cusolver": "cupy.linalg",

@@ -1,4 +1,4 @@
-"""``cupyx.errstate``: switches errors of linear algebra for a matrix's values on or off."""
+"""``cupyx.errstate``: the setting for linear algebra errors about a matrix's values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE = _State()
 
 
 def geterr() -> dict:
-    """Return the error settings: of ``linalg`` 'ignore' or 'raise', of the others nothing."""
+    """Return the error settings: 'ignore' or 'raise' for ``linalg``, None for the others."""
     return {
         "divide": None,
         "over": None,
@@ -25,19 +25,19 @@ def geterr() -> dict:
 
 
 def seterr(*, divide=None, over=None, under=None, invalid=None, linalg=None) -> dict:
-    """Ask ``cupy.linalg`` to raise LinAlgError (``linalg='raise'``) or not ('ignore')."""
+    """Set ``linalg`` to 'raise' for LinAlgErrors from ``cupy.linalg``, or to 'ignore'."""
     before = geterr()
     if any(one is not None for one in (divide, over, under, invalid)):
-        raise NotImplementedError("CuPy has linalg= alone: the others are not implemented there")
+        raise NotImplementedError("CuPy implements only linalg=, not the other settings")
     if linalg not in (None, "ignore", "raise"):
-        raise NotImplementedError(f"linalg is 'ignore' or 'raise', not {linalg!r}")
+        raise NotImplementedError(f"linalg must be 'ignore' or 'raise', not {linalg!r}")
     STATE.linalg = linalg or STATE.linalg
     return before
 
 
 @contextlib.contextmanager
 def errstate(**asked):
-    """Apply :func:`seterr` inside the ``with``."""
+    """Apply :func:`seterr` inside the ``with`` block."""
     before = seterr(**asked)
     try:
         yield

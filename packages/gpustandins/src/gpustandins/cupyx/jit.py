@@ -1,7 +1,7 @@
 """``cupyx.jit``: kernels in Python, which ``numba.cuda`` compiles here.
 
-A kernel's names of this module are written as those of ``numba.cuda`` before it is compiled; types
-are Numba's, not CuPy's.
+The names of this module in a kernel are replaced by those of ``numba.cuda`` before it is compiled.
+Types follow Numba's rules instead of CuPy's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as _numpy
 from cupy import _launches
 from cupy._missing import missing
 
-#: What kernels may use → how ``numba.cuda`` writes it. A call's arguments stay as they are.
+#: Names for kernels → the same in ``numba.cuda``. The arguments of a call stay unchanged.
 _NUMBA = {
     **{
         name: name
@@ -49,18 +49,16 @@ _NUMBA = {
     "range": "range",
 }
 
-_INSTEAD = (
-    "@numba.cuda.jit, whose kernels take CuPy arrays as they are, or cupy.RawKernel with CUDA C++"
-)
-_PTX = "kernel.compiled.inspect_asm(), the PTX that Numba makes of it for each combination of types"
-#: What is not here.
+_INSTEAD = "@numba.cuda.jit, whose kernels accept CuPy arrays, or cupy.RawKernel with CUDA C++"
+_PTX = "kernel.compiled.inspect_asm(), the PTX that Numba generates for each combination of types"
+#: Names that the stand-in lacks, with alternatives.
 MISSING = dict.fromkeys(("cg", "cub", "thrust"), _INSTEAD)
 
 __all__ = ["rawkernel", *_NUMBA]
 
 
 class _Member:
-    """A name of this module that only kernels may use."""
+    """Name of this module that only kernels may use."""
 
     def __init__(self, name: str):
         self._name = name
@@ -78,10 +76,10 @@ globals().update({_name: _Member(_name) for _name in _NUMBA})
 
 
 def rawkernel(*, mode: str = "cuda", device: bool = False):
-    """Turn the function into a kernel, or with ``device`` into one that kernels call.
+    """Turn a function into a kernel, or with ``device`` into one that kernels call.
 
-    ``kernel(grid, block, arguments)`` or ``kernel[grid, block](*arguments)`` launches. ``mode`` is
-    accepted: Numba's types hold in either.
+    ``kernel(grid, block, arguments)`` or ``kernel[grid, block](*arguments)`` launches the kernel.
+    ``mode`` has no effect, as Numba's types are used in both modes.
     """
 
     def decorate(function):
@@ -96,19 +94,19 @@ class _RawKernel:
 
     @functools.cached_property
     def compiled(self):
-        """Numba's dispatcher."""
+        """The Numba dispatcher."""
         from numba import cuda
 
         return cuda.jit(_rewritten(self._function), device=self._device)
 
     @property
     def cached_codes(self) -> dict:
-        """CuPy's has the CUDA C++ of each combination of types; Numba writes none."""
+        """Raise NotImplementedError: CuPy returns CUDA C++ here, but Numba generates none."""
         raise missing("cupyx.jit.rawkernel", "cached_codes", _PTX)
 
     @property
     def cached_code(self) -> str:
-        """Return :attr:`cached_codes` of one combination of types."""
+        """Raise NotImplementedError, as :attr:`cached_codes` does."""
         raise missing("cupyx.jit.rawkernel", "cached_code", _PTX)
 
     def __call__(self, grid, block, args, shared_mem: int = 0, stream=None) -> None:
@@ -116,7 +114,7 @@ class _RawKernel:
             if isinstance(value, _numpy.ndarray):
                 raise TypeError(
                     f"{type(value)} is not supported: a NumPy array lies on the host; "
-                    "cupy.asarray(array) copies it to the device"
+                    "copy it to the device with cupy.asarray(array)"
                 )
         grid, block = ((one,) if isinstance(one, int) else tuple(one) for one in (grid, block))
         _launches.record(self._function.__name__, "raw", size=0, grid=grid, block=block)
@@ -128,15 +126,15 @@ class _RawKernel:
 
 
 def _rewritten(function):
-    """Return ``function`` with the names of ``numba.cuda``, at the same lines of its file."""
+    """Return ``function`` with the names of ``numba.cuda``, at the same source lines."""
     from numba import cuda
 
     try:
         lines, first = inspect.getsourcelines(function)
     except OSError:
         raise ValueError(
-            f"{function.__name__}: cupyx.jit reads a kernel's source, and there is "
-            "none: write it in a file or a notebook"
+            f"{function.__name__}: cupyx.jit needs the kernel's source, which is not available: "
+            "write the kernel in a file or a notebook"
         ) from None
     tree = ast.parse(textwrap.dedent("".join(lines)))
     ast.increment_lineno(tree, first - 1)
@@ -146,8 +144,8 @@ def _rewritten(function):
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list.clear()
     definition.body = [_Names(namespace).visit(one) for one in definition.body]
-    # Only globals that the kernel names: at the top level of a notebook it is among its own
-    # globals, and so are kernels that are never launched.
+    # Only globals that the kernel uses. In a notebook's top level, the kernel itself and kernels
+    # that are never launched are also globals.
     used = {one.id for one in ast.walk(definition) if isinstance(one, ast.Name)}
     known = {
         name: value.compiled
@@ -167,7 +165,7 @@ class _Names(ast.NodeTransformer):
         self._namespace = namespace
 
     def _meant(self, node: ast.AST) -> Any:
-        """Return the object of a dotted name, where it is outside the function."""
+        """Return the object of a dotted name defined outside the function."""
         if isinstance(node, ast.Name):
             return self._namespace.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -181,12 +179,12 @@ class _Names(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(member, _Member):
             return node
-        if member._name == "laneid":  # a function of CuPy's, a value of Numba's
+        if member._name == "laneid":  # a function in CuPy, a value in Numba
             return node.func
         if member._name == "range":
             node.keywords = [one for one in node.keywords if one.arg != "unroll"]
         elif member._name == "shared_memory" and len(node.args) == 2:
-            node.args.reverse()  # dtype, size there; shape, dtype here
+            node.args.reverse()  # CuPy: dtype, size; Numba: shape, dtype
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

@@ -1,7 +1,7 @@
-"""``cupyx.profiler``: times of the host, and none of a GPU.
+"""``cupyx.profiler``: host times, as there are no GPU times here.
 
-No GPU runs here, so :func:`benchmark` measures how long the host takes to do the GPU's work. That
-says nothing about a GPU. A kernel's work can be counted exactly: ``virtualgpu.profile()``.
+No GPU runs here, so :func:`benchmark` measures how long the host needs for the GPU's work, which
+says nothing about a GPU. ``virtualgpu.profile()`` counts the work of a kernel exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["benchmark", "profile", "time_range"]
 
-PATIENCE = 10.0  # seconds, where no max_duration is given
+PATIENCE = 10.0  # seconds, if no max_duration is given
 
 
 class _PerfCaseResult:
@@ -27,10 +27,10 @@ class _PerfCaseResult:
     ----------
     name : str
     cpu_times : numpy.ndarray
-        Seconds that the host took for each call, the work of the GPU included. float64, shape
-        (calls,).
+        Seconds that the host needed for each call, including the virtual GPU's work. float64,
+        shape (calls,).
     gpu_times : numpy.ndarray
-        NaN: no GPU ran. float64, shape (devices, calls).
+        NaN, because no GPU ran. float64, shape (devices, calls).
     """
 
     def __init__(self, name: str, cpu_times: list[float], devices: tuple[int, ...]):
@@ -49,8 +49,8 @@ class _PerfCaseResult:
             for device in self._devices:
                 text += f"     GPU-{device}:      nan us"
             text += (
-                f"\n{'':<20s}     (the virtual GPU has no times: the host did its work, in "
-                "the CPU time)"
+                f"\n{'':<20s}     (the virtual GPU has no times: the host did its work, which is "
+                "in the CPU time)"
             )
         return text
 
@@ -71,7 +71,7 @@ def benchmark(
     max_duration: float = math.inf,
     devices: tuple[int, ...] | None = None,
 ) -> _PerfCaseResult:
-    """Call a function again and again, and note how long the host takes.
+    """Call a function repeatedly and measure the host time of each call.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def benchmark(
     args, kwargs : tuple, dict
         Its arguments.
     n_repeat, n_warmup : int
-        Calls that are timed, and calls before.
+        The numbers of timed calls and of calls before them.
     name : str, optional
-        For the report.
+        The name in the report.
     max_duration : float
-        Seconds after which no further call is made. Without it 10 s, where CuPy has no limit:
-        ten thousand calls take the host too long.
+        Seconds after which no further call is made. The default is 10 s (CuPy has no limit),
+        because ten thousand calls would take the host too long.
     devices : tuple of int, optional
 
     Returns
@@ -128,18 +128,18 @@ def benchmark(
 
 
 class time_range:
-    """A named range for a profiler's time line, as a decorator or in a ``with``.
+    """Named range for a profiler's timeline, as a decorator or in a ``with`` statement.
 
-    There is no such profiler here: nothing is written down.
+    It has no effect, as there is no such profiler here.
 
     Parameters
     ----------
     message : str, optional
-        Its name; a decorator takes the function's.
+        Its name; for a decorator, by default the function's name.
     color_id, argb_color : int, optional
-        One of the two.
+        Only one of them may be given.
     sync : bool
-        Without effect: work is done when a call returns.
+        Has no effect, because work is done when a call returns.
     """
 
     def __init__(
@@ -174,5 +174,5 @@ class time_range:
 
 @contextmanager
 def profile():
-    """Do nothing; ``virtualgpu.profile()`` counts what kernels do."""
+    """Do nothing; ``virtualgpu.profile()`` counts the work of kernels."""
     yield

@@ -1,4 +1,4 @@
-"""``cupy.fft``: NumPy's transforms, in place of cuFFT's; equal up to rounding."""
+"""``cupy.fft``: Fourier transforms computed with NumPy; equal to cuFFT's up to rounding."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 from cupy._arrays.operands import as_array
 from cupy.cuda import cufft
 
-#: What a plan says to be of, by the type of the array and what goes in and comes out.
+#: The plan's type, by the array's type and the kind of transform.
 _KINDS = {
     ("C2C", "F"): cufft.CUFFT_C2C,
     ("C2C", "D"): cufft.CUFFT_Z2Z,
@@ -40,8 +40,8 @@ def get_fft_plan(a, shape=None, axes=None, value_type="C2C"):
     Returns
     -------
     cupy.cuda.cufft.Plan1d or cupy.cuda.cufft.PlanNd
-        By the number of axes. NumPy transforms without a plan: it makes nothing faster here, and
-        its work area is empty.
+        Depends on the number of axes. NumPy needs no plan, so it makes nothing faster here and its
+        work area is empty.
     """
     if not a.flags.forc:
         raise ValueError("Input array a must be contiguous")
@@ -57,7 +57,7 @@ def get_fft_plan(a, shape=None, axes=None, value_type="C2C"):
                 f"The chosen axis ({axis}) exceeds the number of dimensions of a ({a.ndim})"
             )
     places = [axis % a.ndim for axis in axes]
-    whole = list(a.shape)  # of the larger side, which a real transform halves on the other
+    whole = list(a.shape)  # full lengths; a real transform halves the last elsewhere
     for place, length in zip(places, [None] * len(places) if shape is None else shape, strict=True):
         if length is not None:
             whole[place] = int(length)
@@ -90,8 +90,8 @@ def _over_axes(a, places, whole, kind, batch, value_type):
         )
     if value_type != "C2C" and last != places[-1]:
         raise NotImplementedError(
-            "a plan of a real transform whose last axis is not the array's last one is not in "
-            "CuPy's stand-in; use the transform without a plan, which gives the same"
+            "CuPy's stand-in does not support a plan of a real transform whose last axis is not "
+            "the array's last one; use the transform without a plan, which gives the same result"
         )
     lengths = [whole[place] for place in places]
     halves = [*lengths[:-1], lengths[-1] // 2 + 1]
@@ -99,7 +99,7 @@ def _over_axes(a, places, whole, kind, batch, value_type):
         halves if value_type == "C2R" else lengths,
         halves if value_type == "R2C" else lengths,
     )
-    # Axes at the beginning: neighbours are as far apart as there are transforms.
+    # If the first axes are transformed, neighbouring elements are one batch apart.
     layout = [(side, batch, 1) if first else (side, 1, math.prod(side)) for side in sides]
     return cufft.PlanNd(lengths, *layout[0], *layout[1], kind, batch, order, last, whole[last])
 
@@ -116,15 +116,15 @@ def _kind(dtype: np.dtype, value_type: str) -> int:
     return _KINDS[value_type, char]
 
 
-# -- held to ---------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def planned(function: Callable, signature: inspect.Signature, *, packed: bool = False) -> Callable:
-    """Return the transform `function`, which also follows the current plan and ``plan=``.
+    """Return the transform `function`, extended by the current plan and ``plan=``.
 
-    `signature` is the transform's own: its array first, then lengths, then axes. `packed`: what
-    becomes real is as long before, as FFTPACK keeps it. Raises ValueError for what the plan was
-    not made for, and RuntimeError for two plans at once.
+    `signature` is that of the transform: the array, the lengths and then the axes. With `packed`,
+    a transform to real numbers has an input of the same length, as in FFTPACK. The result raises
+    ValueError for arrays for which the plan was not made, and RuntimeError for two plans at once.
     """
     name = function.__name__
     array, lengths, axes = list(signature.parameters)[:3]
@@ -153,9 +153,9 @@ _BACK_TO_REAL = ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn")
 
 
 def _demand(plan, a, lengths, axes, value_type: str, *, one: bool, packed: bool) -> None:
-    """Raise ValueError unless `plan` is one for this transform of `a`."""
+    """Raise ValueError unless `plan` was made for this transform of `a`."""
     if a is None:
-        return  # no array of the device: the transform says so
+        return  # not a device array: the transform raises the error
     if not isinstance(plan, cufft.Plan1d | cufft.PlanNd):
         raise ValueError("expected plan to have type cufft.Plan1d or cufft.PlanNd")
     if one:
@@ -186,7 +186,7 @@ def _demand(plan, a, lengths, axes, value_type: str, *, one: bool, packed: bool)
 
 
 def _demand_one(plan, a, whole: dict[int, int], value_type: str) -> None:
-    """Require that each axis in turn fits a plan of one axis."""
+    """Raise ValueError unless each axis in turn fits a plan of one axis."""
     _same_kind(plan, a, value_type)
     done = dict(enumerate(a.shape))
     for axis, length in reversed(whole.items()):
@@ -200,12 +200,13 @@ def _demand_one(plan, a, whole: dict[int, int], value_type: str) -> None:
 def _same_kind(plan, a, value_type: str) -> None:
     if plan.fft_type != _kind(a.dtype, value_type):
         raise ValueError(
-            f"cuFFT plan dtype mismatch: the array is of {a.dtype}, the transform {value_type}"
+            f"cuFFT plan dtype mismatch: the array has dtype {a.dtype}, and the transform is "
+            f"{value_type}"
         )
 
 
 def _same_batch(plan, batch: int) -> None:
     if batch != plan.batch:
         raise ValueError(
-            f"Batch size does not match the plan: {batch} transforms, {plan.batch} in the plan"
+            f"Batch size does not match the plan: {batch} transforms, but {plan.batch} in the plan"
         )

@@ -1,10 +1,10 @@
-"""``cupy.fft.config``: CuPy's settings of cuFFT."""
+"""``cupy.fft.config``: CuPy's settings for cuFFT."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: CuPy's defaults. Transforms here are NumPy's either way.
+#: CuPy's defaults, which have no effect because NumPy computes the transforms.
 enable_nd_planning = True
 use_multi_gpus = False
 
@@ -13,9 +13,10 @@ __all__ = ["PlanCache", "clear_plan_cache", "enable_nd_planning", "get_plan_cach
 
 
 class PlanCache:
-    """Plans that are kept for later calls: always none, since NumPy's transforms make none.
+    """Cache of plans, always empty because NumPy's transforms need none.
 
-    Its limits (plans, and bytes of their work areas; -1: no limit) can be set and asked for.
+    Its limits (the number of plans and the bytes of their work areas, -1 for no limit) can be set
+    and read.
     """
 
     def __init__(self, size: int = 16, memsize: int = -1, dev: int = -1) -> None:
@@ -42,11 +43,11 @@ class PlanCache:
         return 0
 
     def clear(self) -> None:
-        """Do nothing: the cache is always empty."""
+        """Do nothing, because the cache is always empty."""
 
     def show_info(self) -> None:
         """Print the stored plans."""
-        print("The plan cache is empty: NumPy's transforms make no plan")
+        print("The plan cache is empty, because NumPy's transforms need no plan")
 
 
 _cache = PlanCache()

@@ -1,4 +1,4 @@
-"""``cupy.lib``."""
+"""``cupy.lib``: the module ``stride_tricks``."""
 
 from __future__ import annotations
 

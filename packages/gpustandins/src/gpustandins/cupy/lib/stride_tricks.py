@@ -1,4 +1,4 @@
-"""Views by shape and strides."""
+"""Views with a given shape and strides."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .._arrays.creation import asarray
 def as_strided(x: ndarray, shape=None, strides=None) -> ndarray:
     """Return a view of ``x`` with this shape and these strides (bytes), unchecked.
 
-    A kernel that leaves the array by such a view is caught all the same.
+    An access of a kernel outside the array through such a view is still detected.
     """
     return view_of(x, np.lib.stride_tricks.as_strided(x._host, shape, strides))
 
 
 def sliding_window_view(x: ndarray, window_shape, axis=None, *, subok=False, writeable=False):
-    """Return every window of ``window_shape`` (elements), as a view of more dimensions."""
+    """Return a view with every window of ``window_shape`` elements along additional axes."""
     if writeable:
         raise NotImplementedError("Writeable views are not supported.")
     x = asarray(x)

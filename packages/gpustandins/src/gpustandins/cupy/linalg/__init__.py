@@ -1,9 +1,9 @@
-"""``cupy.linalg``: LAPACK on the host does the work; results lie on the device.
+"""``cupy.linalg``: linear algebra computed by LAPACK on the host.
 
-Real CuPy calls cuSOLVER and cuBLAS: signs of singular and eigenvectors may differ, and so may
-the last digits. For a singular matrix ``solve`` and ``inv`` raise nothing, as CuPy does not
-unless ``cupyx.errstate(linalg='raise')`` asks for it; they give NaN where cuSOLVER leaves
-whatever it had come to.
+Real CuPy calls cuSOLVER and cuBLAS, so the signs of singular vectors and eigenvectors and the last
+digits may differ. As in CuPy, ``solve`` and ``inv`` raise no error for a singular matrix unless
+``cupyx.errstate(linalg='raise')`` is set. The result is then NaN, where cuSOLVER leaves
+unspecified values.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ def matrix_rank(M, tol=None):
     return from_host(np.asarray(np.linalg.matrix_rank(operand(M), tol)))
 
 
-# NumPy's errors about values, not shapes: cuSOLVER returns a code instead, which CuPy ignores.
+# NumPy's errors about values rather than shapes. cuSOLVER returns a code for them, which CuPy
+# ignores.
 _OF_NUMBERS = ("Singular", "positive definite", "converge")
 
 
 def _quiet(function):
-    """Give NaN where NumPy raises for the values of a matrix, as cuSOLVER's routines do."""
+    """Return NaN where NumPy raises an error about a matrix's values, as cuSOLVER does."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):
@@ -39,7 +40,7 @@ def _quiet(function):
         except LinAlgError as error:
             if not any(words in str(error) for words in _OF_NUMBERS) or _raises():
                 raise
-        if function in _EACH and args[0].ndim > 2:  # the others of the stack are right
+        if function in _EACH and args[0].ndim > 2:  # the other matrices of the stack are valid
             rows = args[0].reshape(-1, *args[0].shape[-2:])
             return np.stack([run(one, *args[1:], **kwargs) for one in rows]).reshape(args[0].shape)
         return _as_nan(function(_harmless(args[0]), *args[1:], **kwargs))
@@ -57,12 +58,12 @@ _EACH = (np.linalg.inv, np.linalg.cholesky)
 
 
 def _harmless(matrix: np.ndarray) -> np.ndarray:
-    """Return a regular matrix of this shape and dtype, which every decomposition takes."""
+    """Return a matrix of this shape and dtype that every decomposition accepts."""
     rows, columns = matrix.shape[-2:]
     if rows == columns:
         return np.broadcast_to(np.eye(rows, dtype=matrix.dtype), matrix.shape)
     side = math.isqrt(matrix.size)
-    if matrix.ndim > 2 and side * side == matrix.size:  # of tensorsolve and tensorinv
+    if matrix.ndim > 2 and side * side == matrix.size:  # for tensorsolve and tensorinv
         return np.eye(side, dtype=matrix.dtype).reshape(matrix.shape)
     return np.zeros(matrix.shape, matrix.dtype)
 

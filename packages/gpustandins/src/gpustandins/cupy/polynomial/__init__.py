@@ -1,4 +1,4 @@
-"""``cupy.polynomial``."""
+"""``cupy.polynomial``: the modules ``polynomial`` and ``polyutils``."""
 
 from __future__ import annotations
 

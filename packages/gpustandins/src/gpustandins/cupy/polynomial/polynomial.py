@@ -1,4 +1,4 @@
-"""Power series, coefficients from the lowest degree up: the part of NumPy's that CuPy has."""
+"""Power series, with the coefficient of the lowest degree first: CuPy's part of NumPy's module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers for series of coefficients."""
+"""Utilities for lists of polynomial coefficients."""
 
 from __future__ import annotations
 

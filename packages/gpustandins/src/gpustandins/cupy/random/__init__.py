@@ -1,8 +1,8 @@
-"""``cupy.random``: NumPy's generators in place of cuRAND's.
+"""``cupy.random``: NumPy's generators instead of cuRAND's.
 
-The distributions and their parameters are the same; the streams of numbers are not. The same
-seed gives the same numbers here every time, and other numbers than on a GPU. Code that needs
-certain numbers must bring them along.
+The distributions and their parameters are the same, but the numbers are not. A seed always gives
+the same numbers here, but other numbers than on a GPU. Code that needs particular numbers must
+store them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The new interface: ``default_rng`` and ``Generator``."""
+"""New interface of ``cupy.random``: ``default_rng`` and ``Generator``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._shared import method, on_device
 
 
 class BitGenerator:
-    """A source of random bits, seeded; NumPy's PCG64 under the names of cuRAND's generators."""
+    """Seeded source of random bits: NumPy's PCG64 under the names of cuRAND's generators."""
 
     def __init__(self, seed=None, *, size=-1):
         entropy = None if seed is None else np.asarray(asnumpy(seed)).astype(np.uint64)
@@ -23,15 +23,15 @@ class BitGenerator:
 
 
 class XORWOW(BitGenerator):
-    """Named after cuRAND's default generator; the bits are PCG64's."""
+    """PCG64 under the name of cuRAND's default generator."""
 
 
 class MRG32k3a(BitGenerator):
-    """Named after one of cuRAND's generators; the bits are PCG64's."""
+    """PCG64 under the name of a cuRAND generator."""
 
 
 class Philox4x3210(BitGenerator):
-    """Named after one of cuRAND's generators; the bits are PCG64's."""
+    """PCG64 under the name of a cuRAND generator."""
 
 
 class Generator:
@@ -47,7 +47,7 @@ class Generator:
         self._numpy = np.random.Generator(bit_generator._bits)
 
     def integers(self, low, high=None, size=None, dtype=np.int64, endpoint=False):
-        """Draw integers from ``low`` up to ``high``, which ``endpoint`` includes."""
+        """Draw integers from ``low`` to ``high``, which is excluded unless ``endpoint`` is True."""
         host = self._numpy.integers(on_host(low), on_host(high), size, dtype, endpoint)
         return on_device(host, dtype, "integers")
 

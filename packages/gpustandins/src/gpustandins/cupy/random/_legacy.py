@@ -1,4 +1,4 @@
-"""The old interface: ``RandomState`` and the functions of the module, which share one."""
+"""Old interface of ``cupy.random``: ``RandomState`` and functions that share one."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ _METHODS = {
 
 
 class RandomState:
-    """Random numbers with a state; NumPy's Mersenne Twister.
+    """Random number generator with a state: NumPy's Mersenne Twister.
 
     Parameters
     ----------
     seed : int or numpy.ndarray, optional
-        From 0 to 2**64 − 1. An array is hashed to one number, as in CuPy.
+        A number from 0 to 2**64 − 1. As in CuPy, an array is hashed to one number.
     method : int, optional
-        cuRAND's generator; ignored.
+        Ignored; in CuPy it selects cuRAND's generator.
     """
 
     def __init__(self, seed=None, method=None):
         self.seed(seed)
 
     def seed(self, seed=None) -> None:
-        """Start again."""
+        """Set the state from a new seed."""
         if isinstance(seed, np.ndarray):
             digest = hashlib.md5(np.ascontiguousarray(seed).tobytes(), usedforsecurity=False)
             seed = int(digest.hexdigest()[:16], 16)
@@ -79,14 +79,14 @@ class RandomState:
         )
 
     def rand(self, *size, **kwarg):
-        """Draw uniform numbers in [0, 1) in a shape, as float32 or float64."""
+        """Draw uniform numbers in [0, 1); the shape is the arguments, ``dtype`` a float type."""
         dtype = kwarg.pop("dtype", float)
         if kwarg:
             raise TypeError(f"rand() got unexpected keyword arguments {kwarg}")
         return self.random_sample(size=size, dtype=dtype)
 
     def randn(self, *size, **kwarg):
-        """Draw standard normal numbers in the shape of the arguments.
+        """Draw standard normal numbers; the shape is the arguments.
 
         ``dtype`` is float32 or float64.
         """
@@ -96,7 +96,7 @@ class RandomState:
         return self.normal(size=size, dtype=dtype)
 
     def randint(self, low, high=None, size=None, dtype=int):
-        """Draw integers from ``low`` (or 0) up to ``high`` (or ``low``), which is excluded."""
+        """Draw integers from ``low`` (or 0) to ``high`` (or ``low``), which is excluded."""
         host = self._numpy.randint(on_host(low), on_host(high), size, np.dtype(dtype))
         return on_device(host, dtype, "randint")
 
@@ -109,7 +109,7 @@ class RandomState:
         return on_device(self._numpy.permutation(on_host(a)), None, "permutation")
 
     def shuffle(self, a) -> None:
-        """Shuffle along the first axis, in place."""
+        """Shuffle an array along the first axis, in place."""
         if not isinstance(a, ndarray):
             raise TypeError("The array must be cupy.ndarray")
         a._host[...] = a._host[self._numpy.permutation(len(a._host))]
@@ -123,7 +123,7 @@ class RandomState:
     def multivariate_normal(
         self, mean, cov, size=None, check_valid="ignore", tol=1e-8, method="cholesky", dtype=float
     ):
-        """Draw normal numbers in several dimensions."""
+        """Draw vectors from a multivariate normal distribution."""
         host = self._numpy.multivariate_normal(on_host(mean), on_host(cov), size, check_valid, tol)
         return on_device(host, floating(dtype), "multivariate_normal")
 
@@ -135,7 +135,7 @@ _state: RandomState | None = None
 
 
 def get_random_state() -> RandomState:
-    """Return the state that the functions of this module share."""
+    """Return the state shared by the functions of this module."""
     global _state
     if _state is None:
         _state = RandomState()
@@ -143,7 +143,7 @@ def get_random_state() -> RandomState:
 
 
 def set_random_state(rs: RandomState) -> None:
-    """Let the functions of this module use ``rs``."""
+    """Make the functions of this module use ``rs``."""
     global _state
     if not isinstance(rs, RandomState):
         raise TypeError(f"Random state must be an instance of RandomState. Actual: {type(rs)}")
@@ -151,23 +151,23 @@ def set_random_state(rs: RandomState) -> None:
 
 
 def reset_states() -> None:
-    """Forget the shared state; the next use makes a new one, seeded by the system."""
+    """Discard the shared state; the next use creates one with a seed from the system."""
     global _state
     _state = None
 
 
 def seed(seed=None) -> None:
-    """Start the shared state again."""
+    """Seed the shared state."""
     get_random_state().seed(seed)
 
 
 def bytes(length: int):
-    """Return random bytes, on the host."""
+    """Return random bytes on the host."""
     return np.random.default_rng().bytes(length)
 
 
 def multinomial(n, pvals, size=None):
-    """Return counts of ``n`` draws over the outcomes."""
+    """Draw the numbers of each outcome in ``n`` trials."""
     host = get_random_state()._numpy.multinomial(n, on_host(pvals), size)
     return on_device(host, None, "multinomial")
 
@@ -183,7 +183,7 @@ def _shared(name: str):
         return getattr(get_random_state(), name)(*args, **kwargs)
 
     function.__name__ = name
-    function.__doc__ = f"``RandomState.{name}`` of the shared state."
+    function.__doc__ = f"Call ``RandomState.{name}`` of the shared state."
     return function
 
 

@@ -1,4 +1,4 @@
-"""Conversion of NumPy's random numbers to arrays on the device."""
+"""Conversion of NumPy's random numbers to device arrays."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .._arrays.operands import on_host
 
 
 def on_device(host, dtype, name: str) -> ndarray:
-    """Return drawn numbers as a device array (of no dimensions for one number)."""
+    """Return drawn numbers as a device array (0-d for one number)."""
     made = from_host(np.asarray(host) if dtype is None else np.asarray(host).astype(dtype))
     _launches.record(f"cupy.random.{name}", "routine", size=made.size, exact=False)
     return made
 
 
 def floating(dtype) -> np.dtype:
-    """Return float32 or float64; raise TypeError for others, which cuRAND lacks."""
+    """Return float32 or float64. Raises TypeError for other types, which cuRAND lacks."""
     dtype = np.dtype(dtype)
     if dtype.char not in "fd":
         raise TypeError("cupy.random only supports float32 and float64")
@@ -27,14 +27,14 @@ def floating(dtype) -> np.dtype:
 
 
 def method(name: str, parameters: str, source: str, has_out: bool = False):
-    """Return a method that draws by NumPy's method of that name.
+    """Return a method that draws numbers with the NumPy method ``name``.
 
     Parameters
     ----------
     parameters : str
         CuPy's signature, without ``self``.
     source : str
-        The attribute with NumPy's generator.
+        The attribute that holds NumPy's generator.
     """
     signature = inspect.signature(eval(f"lambda self, {parameters}: 0"))
 
@@ -52,7 +52,7 @@ def method(name: str, parameters: str, source: str, has_out: bool = False):
             size, dtype = out.shape, out.dtype
         host = getattr(getattr(self, source), name)(*map(on_host, given.values()), size=size)
         if name in ("random", "random_sample") and np.dtype(dtype or float) == np.float32:
-            # Rounding must not make 1 of a number below it.
+            # A number below 1 must not be rounded to 1.
             host = np.minimum(host, np.nextafter(np.float32(1), np.float32(0)))
         if out is None:
             return on_device(host, dtype, name)
@@ -62,5 +62,5 @@ def method(name: str, parameters: str, source: str, has_out: bool = False):
 
     draw.__name__ = name
     draw.__signature__ = signature
-    draw.__doc__ = f"As NumPy's ``{name}``; an array on the device, other numbers than cuRAND's."
+    draw.__doc__ = f"Draw as NumPy's ``{name}`` does, into a device array; cuRAND's numbers differ."
     return draw

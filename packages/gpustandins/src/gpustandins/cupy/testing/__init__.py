@@ -1,7 +1,7 @@
-"""``cupy.testing``: comparisons between arrays of the device and of the host alike.
+"""``cupy.testing``: comparisons of device and host arrays.
 
-They are in ``_assertions``; the decorators that compare a function's results on NumPy and on CuPy
-are in ``_against_numpy``.
+They are in ``_assertions``. The decorators that compare a function's results in NumPy and CuPy are
+in ``_against_numpy``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Decorators of ``cupy.testing`` with which people test one function on NumPy and on CuPy.
+"""Decorators of ``cupy.testing`` that run one test function with NumPy and with CuPy.
 
-As CuPy documents them; for pytest's functions and for methods of test classes. A loop over
-types or orders runs inside one test, and a failure says at which it stopped.
+They follow CuPy's documentation and work for pytest functions and for methods of test classes. A
+loop over types or orders runs inside one test, and the error of a failed test names the value at
+which it stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)
 
 
 def _without(function, *names: str):
-    """Return the signature for pytest, without the decorator's arguments."""
+    """Return the signature that pytest sees, without the decorator's arguments."""
     signature = inspect.signature(function)
     return signature.replace(
         parameters=[one for name, one in signature.parameters.items() if name not in names]
@@ -29,7 +30,7 @@ def _without(function, *names: str):
 
 
 def _compared(compare, name: str, accept_error, type_check: bool):
-    """Run the test with NumPy and with CuPy as ``name``; ``compare(cupy's, numpy's)``."""
+    """Run the test with NumPy and with CuPy as ``name``, and compare their results."""
     import cupy
 
     accepted = Exception if accept_error is True else accept_error or ()
@@ -58,23 +59,23 @@ def _compared(compare, name: str, accept_error, type_check: bool):
 def _each(compare, ours, theirs, type_check: bool) -> None:
     if isinstance(theirs, tuple | list):
         if not isinstance(ours, tuple | list) or len(ours) != len(theirs):
-            raise AssertionError(f"CuPy's result is {ours!r}, NumPy's {theirs!r}")
+            raise AssertionError(f"CuPy's result is {ours!r}, but NumPy's is {theirs!r}")
         for one, other in zip(ours, theirs, strict=True):
             _each(compare, one, other, type_check)
         return
     if ours is None:
-        raise AssertionError("the test returns None; return what is to be compared")
+        raise AssertionError("the test returns None; return the result to compare")
     if type_check and getattr(ours, "dtype", None) != getattr(theirs, "dtype", None):
-        raise AssertionError(f"the types differ: {ours.dtype} of CuPy, {theirs.dtype} of NumPy")
+        raise AssertionError(f"the types differ: {ours.dtype} in CuPy, {theirs.dtype} in NumPy")
     compare(ours, theirs)
 
 
 def numpy_cupy_allclose(
     rtol=1e-7, atol=0, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
 ):
-    """Require close results of the test with NumPy and with CuPy as argument ``name``.
+    """Require the test's results with NumPy and with CuPy as ``name`` to be close.
 
-    ``rtol`` may be a mapping from types to tolerances, with ``'default'`` for the others.
+    ``rtol`` may be a mapping from types to tolerances, with ``'default'`` for all other types.
     """
 
     def compare(ours, theirs):
@@ -90,7 +91,7 @@ def numpy_cupy_allclose(
 def numpy_cupy_array_equal(
     err_msg="", verbose=True, name="xp", type_check=True, accept_error=False, strides_check=False
 ):
-    """Require equal results of the test with NumPy and CuPy, element by element."""
+    """Require the test's results with NumPy and CuPy to be equal, element by element."""
     return _compared(
         lambda ours, theirs: assert_array_equal(ours, theirs, err_msg, verbose, strides_check),
         name,
@@ -102,7 +103,7 @@ def numpy_cupy_array_equal(
 def numpy_cupy_array_almost_equal(
     decimal=6, err_msg="", verbose=True, name="xp", type_check=True, accept_error=False
 ):
-    """Require results that agree to so many decimals."""
+    """Require the test's results to agree to ``decimal`` decimal places."""
     return _compared(
         lambda ours, theirs: assert_array_almost_equal(ours, theirs, decimal, err_msg, verbose),
         name,
@@ -112,11 +113,11 @@ def numpy_cupy_array_almost_equal(
 
 
 def numpy_cupy_equal(name="xp"):
-    """Require results that are equal by ``==`` (numbers, tuples, strings)."""
+    """Require the test's results to be equal with ``==`` (numbers, tuples, strings)."""
 
     def compare(ours, theirs):
         if ours != theirs:
-            raise AssertionError(f"CuPy's result is {ours!r}, NumPy's {theirs!r}")
+            raise AssertionError(f"CuPy's result is {ours!r}, but NumPy's is {theirs!r}")
 
     return _compared(compare, name, False, False)
 
@@ -141,12 +142,12 @@ def _looped(name: str, values):
 
 
 def for_dtypes(dtypes, name="dtype"):
-    """Run the test for each type, given as argument ``name``."""
+    """Run the test for each type, passed as argument ``name``."""
     return _looped(name, [np.dtype(one).type for one in dtypes])
 
 
 def for_all_dtypes(name="dtype", no_float16=False, no_bool=False, no_complex=False):
-    """Run the test as :func:`for_dtypes` does, for booleans and all kinds of numbers."""
+    """Run the test for booleans and all numeric types, as :func:`for_dtypes` does."""
     return for_dtypes(
         [
             *_FLOATS[: 2 if no_float16 else 3],
@@ -180,7 +181,7 @@ def for_complex_dtypes(name="dtype"):
 
 
 def for_orders(orders, name="order"):
-    """Run the test for each order of memory."""
+    """Run the test for each memory order."""
     return _looped(name, list(orders))
 
 
@@ -189,14 +190,14 @@ def for_CF_orders(name="order"):
 
 
 def shaped_arange(shape, xp=None, dtype=np.float32, order="C"):
-    """Return 1, 2, 3, … in C order, in this shape; booleans are True for even numbers."""
+    """Return 1, 2, 3, … in C order with this shape; as booleans, even numbers are True."""
     count = np.arange(1, int(np.prod(shape)) + 1)
     values = count % 2 == 0 if np.dtype(dtype) == bool else count
     return _given(xp).array(values.astype(dtype).reshape(shape), order=order)
 
 
 def shaped_random(shape, xp=None, dtype=np.float32, scale=10, seed=0, order="C"):
-    """Return random numbers below ``scale`` (booleans: either), the same for a seed."""
+    """Return random numbers below ``scale``, or booleans; a seed repeats them."""
     random, kind = np.random.default_rng(seed), np.dtype(dtype)
     if kind.kind == "b":
         values = random.integers(2, size=shape)
@@ -214,7 +215,7 @@ def _given(xp):
 
 
 def product(parameter: dict) -> list[dict]:
-    """Return every combination, one value for each key, for :func:`parameterize`."""
+    """Return all combinations of one value per key, for :func:`parameterize`."""
     return [dict(zip(parameter, values, strict=True)) for values in every(*parameter.values())]
 
 

@@ -1,4 +1,4 @@
-"""Comparisons of ``cupy.testing``, between arrays of the device and of the host alike."""
+"""Assertions of ``cupy.testing`` on device and host arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assert_allclose(actual, desired, rtol=1e-7, atol=0, err_msg="", verbose=True
 def assert_array_equal(x, y, err_msg="", verbose=True, strides_check=False, **kwargs):
     """Compare as ``numpy.testing.assert_array_equal`` does.
 
-    ``strides_check`` compares the layout too.
+    ``strides_check`` also compares the strides.
     """
     np.testing.assert_array_equal(
         asnumpy(x), asnumpy(y), err_msg=err_msg, verbose=verbose, **kwargs
@@ -41,7 +41,7 @@ def _on_host(name: str):
         getattr(np.testing, name)(asnumpy(x), asnumpy(y), *args, **kwargs)
 
     compare.__name__ = compare.__qualname__ = name
-    compare.__doc__ = f"As ``numpy.testing.{name}``."
+    compare.__doc__ = f"Compare as ``numpy.testing.{name}`` does."
     return compare
 
 

@@ -1,4 +1,4 @@
-"""``cupy.typing``."""
+"""``cupy.typing``: the types of arrays for annotations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``cupyx.scipy``: SciPy's functions on arrays of the device, as far as CuPy has them.
+"""``cupyx.scipy``: SciPy's functions for device arrays, limited to those of CuPy.
 
-SciPy does the work on views of the device's memory; results lie on the device. Values agree with
-CuPy's up to rounding. Functions that CuPy has and this module lacks (generic filters, which
+SciPy computes on views of the device's memory, and the results are device arrays. Values agree
+with CuPy's up to rounding. Functions that CuPy has and this module lacks (generic filters, which
 compile a kernel) raise NotImplementedError with the name.
 """
 
@@ -13,14 +13,14 @@ try:
     import scipy as _scipy
 except ImportError as _error:
     raise ImportError(
-        "there is no GPU here, so the stand-in for cupyx.scipy answers, and it works on SciPy: "
+        "this machine has no GPU, so `import cupyx.scipy` finds its stand-in, which needs SciPy: "
         "pip install scipy"
     ) from _error
 
 from cupy import get_array_module as _get_array_module
 
 _MODULES = ("fft fftpack interpolate linalg ndimage signal sparse spatial special stats").split()
-#: What CuPy has here and the stand-in lacks: name → what to use.
+#: Names that CuPy has here and the stand-in lacks, with alternatives.
 MISSING = {
     "integrate": "scipy.integrate on x.get()",
     "optimize": "scipy.optimize",
@@ -30,7 +30,7 @@ __all__ = [*_MODULES, "get_array_module"]
 
 
 def get_array_module(*args):
-    """Return ``cupyx.scipy`` if an argument lies on the device, else ``scipy``."""
+    """Return ``cupyx.scipy`` if an argument is a device array, else ``scipy``."""
     import sys
 
     return sys.modules[__name__] if _get_array_module(*args).__name__ == "cupy" else _scipy

@@ -1,4 +1,4 @@
-"""Functions of SciPy on arrays of the device."""
+"""Wrappers of SciPy's functions and classes for device arrays."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from cupy._arrays.core import ndarray, wrote
 from cupy._arrays.operands import as_array, on_this_device, wrap
 from cupy._missing import missing
 
-#: Parameters that CuPy takes as arrays of the device alone, in whichever function.
+#: Parameters for which CuPy accepts only device arrays, in every function.
 _ON_DEVICE = {"coordinates", "in1", "in2", "index", "input", "labels", "matrix"}
-# Parameters that CuPy has beside SciPy's, and that change no result.
+# Parameters that CuPy has in addition to SciPy's; they do not change the result.
 _BEYOND = {"texture_memory", "brute_force_limit"}
 
 
 def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> dict[str, Callable]:
     """Return the functions ``names`` of SciPy's ``module``, by name.
 
-    ``first_on_device``: the first argument must be an array of the device (or a number), as with
+    If ``first_on_device`` is True, the first argument must be a device array or a number, as for
     CuPy's kernels.
     """
     return {
@@ -33,19 +33,19 @@ def functions(names: str, module: Any, where: str, *, first_on_device: bool) -> 
 
 
 def classes(names: str, module: Any, where: str) -> dict[str, type]:
-    """Return classes of SciPy's ``module`` by name.
+    """Return wrappers of classes of SciPy's ``module``, by name.
 
-    They are made of and called with arrays of the device.
+    They are created from device arrays and called with device arrays.
     """
     for name in names.split():
         theirs = getattr(module, name)
-        about = {"_theirs": theirs, "__module__": where, "__doc__": f"As SciPy's ``{name}``."}
+        about = {"_theirs": theirs, "__module__": where, "__doc__": f"Like SciPy's ``{name}``."}
         OBJECTS[theirs] = type(name, (Wrapped,), about)
     return {name: OBJECTS[getattr(module, name)] for name in names.split()}
 
 
 class Wrapped:
-    """An object of SciPy's; its methods take and give arrays of the device."""
+    """SciPy object whose methods accept and return device arrays."""
 
     _theirs: type
 
@@ -72,15 +72,15 @@ class Wrapped:
         return self
 
 
-#: SciPy's classes and ours.
+#: Our wrapper class for each SciPy class.
 OBJECTS: dict[type, type[Wrapped]] = {}
 
 
 def absent(where: str, lacking: Collection[str], library: str) -> Callable[[str], Any]:
-    """Return a module's ``__getattr__`` that raises NotImplementedError.
+    """Return a module's ``__getattr__`` that raises NotImplementedError for missing names.
 
-    It is raised for what CuPy has and this has not, and names what to use: the entry in `lacking`,
-    if it is a dictionary, else SciPy's.
+    These are the names in `lacking`. The message names an alternative: the entry in `lacking` if
+    it is a dictionary, otherwise SciPy's function.
     """
 
     def look_up(name: str) -> Any:
@@ -97,7 +97,7 @@ def _function(theirs: Callable, label: str, first_on_device: bool) -> Callable:
         order = [
             name if name in _ON_DEVICE else "" for name in inspect.signature(theirs).parameters
         ]
-    except (TypeError, ValueError):  # NumPy's ufuncs have none
+    except (TypeError, ValueError):  # NumPy's ufuncs have no signature
         order = []
 
     def function(*args, **kwargs):
@@ -126,13 +126,13 @@ def _function(theirs: Callable, label: str, first_on_device: bool) -> Callable:
     functools.update_wrapper(function, theirs, assigned=(), updated=())
     function.__name__ = function.__qualname__ = name
     function.__module__ = label.rpartition(".")[0]
-    function.__doc__ = f"As ``{label.removeprefix('cupyx.')}``, on arrays of the device."
-    del function.__wrapped__  # SciPy's, which takes other arrays
+    function.__doc__ = f"Call ``{label.removeprefix('cupyx.')}`` on device arrays."
+    del function.__wrapped__  # SciPy's accepts other arrays
     return function
 
 
 def host(value: Any, arrays: list[ndarray]) -> Any:
-    """Return the host's view of a device array, in lists and tuples too."""
+    """Return the host view of a device array, also inside lists and tuples."""
     array = as_array(value)
     if array is not None:
         on_this_device(array)
@@ -144,7 +144,7 @@ def host(value: Any, arrays: list[ndarray]) -> Any:
 
 
 def on_device(result: Any, arrays: list[ndarray]) -> Any:
-    """Return SciPy's result with its arrays on the device, in dictionaries too."""
+    """Return SciPy's result with device arrays, also inside dictionaries."""
     if type(result) in OBJECTS:
         return OBJECTS[type(result)].of(result)
     if type(result) is dict:

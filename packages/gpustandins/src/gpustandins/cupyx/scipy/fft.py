@@ -1,4 +1,4 @@
-"""``cupyx.scipy.fft``: Fourier, sine and cosine transforms, by SciPy."""
+"""``cupyx.scipy.fft``: Fourier, sine and cosine transforms, computed with SciPy's routines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cupy.fft._plans import get_fft_plan, planned
 
 from ._routines import absent, functions
 
-# Transforms by cuFFT, which take a plan.
+# Transforms that cuFFT computes in CuPy, so they accept a plan.
 _FOURIER = """
 fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2
 rfftn
@@ -20,7 +20,7 @@ dct dctn dst dstn fftfreq fftshift fht idct idctn idst idstn ifftshift ifht next
 
 
 def with_plans(names: str, library, where: str, *, packed: bool = False):
-    """Wrap SciPy's transforms `names` for arrays of the device, with cuFFT plans."""
+    """Wrap SciPy's transforms `names` for device arrays, with support for cuFFT plans."""
     made = functions(names, library, where, first_on_device=True)
     return {
         name: planned(one, inspect.signature(getattr(library, name)), packed=packed)

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.fftpack``: Fourier transforms in FFTPACK's order of results, by SciPy."""
+"""``cupyx.scipy.fftpack``: Fourier transforms in FFTPACK's order, computed with SciPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.interpolate``: curves and surfaces through points, by SciPy."""
+"""``cupyx.scipy.interpolate``: interpolation, computed with SciPy's routines."""
 
 from __future__ import annotations
 

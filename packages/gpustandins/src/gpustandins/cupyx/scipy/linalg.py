@@ -1,4 +1,4 @@
-"""``cupyx.scipy.linalg``: matrices of special form, and decompositions, by SciPy."""
+"""``cupyx.scipy.linalg``: special matrices and decompositions, computed with SciPy's routines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.ndimage``: filters, measurements and morphology of images, by SciPy."""
+"""``cupyx.scipy.ndimage``: image filters and measurements, computed with SciPy's routines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.special``: special functions, element by element, by SciPy."""
+"""``cupyx.scipy.special``: special functions, computed with SciPy's routines."""
 
 from __future__ import annotations
 

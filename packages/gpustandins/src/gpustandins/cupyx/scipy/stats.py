@@ -1,4 +1,4 @@
-"""``cupyx.scipy.stats``: a few statistics, by SciPy."""
+"""``cupyx.scipy.stats``: a few statistics, computed with SciPy's routines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.signal``: convolution, filters, spectra and peaks of signals, by SciPy."""
+"""``cupyx.scipy.signal``: convolution, filters and spectra, computed with SciPy's routines."""
 
 from __future__ import annotations
 

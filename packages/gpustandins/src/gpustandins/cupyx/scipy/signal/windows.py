@@ -1,4 +1,4 @@
-"""``cupyx.scipy.signal.windows``: windows, as arrays on the device."""
+"""``cupyx.scipy.signal.windows``: window functions as device arrays."""
 
 from __future__ import annotations
 

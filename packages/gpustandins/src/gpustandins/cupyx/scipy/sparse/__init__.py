@@ -1,4 +1,4 @@
-"""``cupyx.scipy.sparse``: sparse matrices whose arrays lie on the device, by SciPy's routines."""
+"""``cupyx.scipy.sparse``: sparse matrices on the device, computed with SciPy's routines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse matrices: SciPy's, over arrays of the device."""
+"""Sparse matrices of device arrays, computed with SciPy's matrix classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cupy._arrays.core import from_host, ndarray
 from cupy._arrays.operands import as_array, wrap
 
-# Arrays of a matrix by its format, without the shape.
+# Arrays of a matrix, by its format.
 _PARTS = {
     "csr": ("data", "indices", "indptr"),
     "csc": ("data", "indices", "indptr"),
@@ -30,7 +30,7 @@ _KINDS = "?fdFD"
 
 
 class spmatrix:
-    """Base of the sparse matrices; ``get()`` gives SciPy's, on the host."""
+    """Base class of the sparse matrices; ``get()`` returns a SciPy matrix on the host."""
 
     format = ""
     __array_priority__ = 101.0
@@ -40,7 +40,7 @@ class spmatrix:
         if not self.format:
             raise ValueError("This class is not intended to be instantiated directly.")
         if isinstance(arg1, np.ndarray | list):
-            raise TypeError(f"Unsupported type {type(arg1)}: cupy.asarray brings it to the device")
+            raise TypeError(f"Unsupported type {type(arg1)}: copy it with cupy.asarray")
         made = getattr(sp, f"{self.format}_matrix")(to_host(arg1), shape=shape, dtype=dtype)
         if dtype is None and isinstance(arg1, tuple) and all(isinstance(n, int) for n in arg1):
             made = made.astype(np.float64)
@@ -49,7 +49,7 @@ class spmatrix:
     def _take(self, made: Any) -> None:
         if made.dtype.char not in _KINDS:
             raise ValueError("Only bool, float32, float64, complex64 and complex128 are supported")
-        # The parts lie on the device, and SciPy's matrix is made of views of them.
+        # The arrays lie on the device, and the SciPy matrix consists of views of them.
         self._arrays = {
             name: from_host(np.ascontiguousarray(getattr(made, name)))
             for name in _PARTS[self.format]
@@ -95,7 +95,7 @@ class spmatrix:
         return self.toarray()
 
     def get(self, stream=None) -> Any:
-        """Return SciPy's matrix, a copy on the host."""
+        """Return a copy as a SciPy matrix on the host."""
         return self._host.copy()
 
     def __getattr__(self, name: str) -> Any:
@@ -114,7 +114,7 @@ class spmatrix:
             result = theirs(
                 *map(to_host, args), **{key: to_host(one) for key, one in kwargs.items()}
             )
-            if result is None:  # done in place
+            if result is None:  # worked in place
                 self._take(matrix)
                 return None
             return to_device(result)
@@ -167,24 +167,24 @@ spmatrix.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class csr_matrix(spmatrix):
-    """Compressed rows: ``data``, ``indices`` and ``indptr``."""
+    """Matrix in compressed sparse row format: ``data``, ``indices`` and ``indptr``."""
 
     format = "csr"
 
 
 class csc_matrix(spmatrix):
-    """Compressed columns: ``data``, ``indices`` and ``indptr``."""
+    """Matrix in compressed sparse column format: ``data``, ``indices`` and ``indptr``."""
 
     format = "csc"
 
 
 class coo_matrix(spmatrix):
-    """Coordinates: ``data``, ``row`` and ``col``."""
+    """Matrix in coordinate format: ``data``, ``row`` and ``col``."""
 
     format = "coo"
 
     def sum_duplicates(self) -> None:
-        """Add elements in the same place; sort them by columns, as CuPy does."""
+        """Add elements with equal coordinates and sort them by columns, as CuPy does."""
         matrix = self._host
         matrix.sum_duplicates()
         order = np.lexsort((matrix.row, matrix.col))
@@ -193,7 +193,7 @@ class coo_matrix(spmatrix):
 
 
 class dia_matrix(spmatrix):
-    """Diagonals: ``data`` and ``offsets``."""
+    """Matrix in diagonal format: ``data`` and ``offsets``."""
 
     format = "dia"
 
@@ -207,7 +207,7 @@ def isspmatrix(x) -> bool:
 
 
 def to_host(value: Any) -> Any:
-    """Return SciPy's matrix or the host's view, in lists and tuples too."""
+    """Return a SciPy matrix or a host view, also inside lists and tuples."""
     if isinstance(value, spmatrix):
         return value._host
     array = as_array(value)
@@ -219,7 +219,7 @@ def to_host(value: Any) -> Any:
 
 
 def to_device(result: Any) -> Any:
-    """Convert to this module's matrices, and to arrays and numbers on the device."""
+    """Convert a SciPy result to this module's matrices, or to device arrays."""
     if sp.issparse(result):
         made = object.__new__(_CLASSES.get(result.format, csr_matrix))
         made._take(result if result.format in _CLASSES else result.tocsr())
@@ -244,7 +244,7 @@ def functions(names: str, module: Any, where: str) -> dict[str, Callable]:
 
         function.__name__ = function.__qualname__ = name
         function.__module__ = where
-        function.__doc__ = f"As ``{module.__name__}.{name}``, on the device."
+        function.__doc__ = f"Call ``{module.__name__}.{name}`` on device arrays."
         return function
 
     return {name: made(name) for name in names.split() if hasattr(module, name)}

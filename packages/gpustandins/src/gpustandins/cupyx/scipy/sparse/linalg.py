@@ -1,4 +1,4 @@
-"""``cupyx.scipy.sparse.linalg``: solvers and norms of sparse matrices, by SciPy's."""
+"""``cupyx.scipy.sparse.linalg``: sparse solvers and norms, computed with SciPy's routines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.spatial``: distances, neighbours and triangles, by SciPy."""
+"""``cupyx.scipy.spatial``: distances and nearest neighbours, computed with SciPy's routines."""
 
 from __future__ import annotations
 

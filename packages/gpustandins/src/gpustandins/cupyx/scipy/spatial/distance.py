@@ -1,4 +1,4 @@
-"""``cupyx.scipy.spatial.distance``: distances between points, by SciPy."""
+"""``cupyx.scipy.spatial.distance``: distances of points, computed with SciPy's routines."""
 
 from __future__ import annotations
 
