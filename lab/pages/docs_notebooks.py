@@ -1,6 +1,6 @@
-"""Notebooks of ``docs/``, made from the Python files beside them (jupytext's percent format).
+"""Generator of the notebooks in ``docs/`` from the Python files beside them (percent format).
 
-docs/NAME.py becomes docs/NAME.ipynb, without outputs:
+This command converts each docs/NAME.py to docs/NAME.ipynb without outputs:
 
     python -m lab.pages.docs_notebooks
 """
@@ -18,24 +18,24 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def sources() -> list[Path]:
-    """Return the files that notebooks are made from."""
+    """Return the source files of the notebooks."""
     return sorted(DOCS.glob("*.py"))
 
 
 def notebook(source: Path) -> nbformat.NotebookNode:
-    """Make the notebook of a source; a cell's ``id`` there is its id."""
+    """Convert a source file to a notebook; a cell's ``id`` comes from its metadata."""
     made = jupytext.read(source)
     made.metadata = {"kernelspec": made.metadata["kernelspec"]}
     for cell in made.cells:
         cell.id = cell.metadata.pop("id")
-    # As in a lesson, so that nobody's `gpucourse save` takes it for work of their own.
+    # As in a lesson, so that `gpucourse save` does not mistake it for a learner's own work.
     made.metadata["gpucourse"] = {"released": digest(made)}
     nbformat.validate(made)
     return made
 
 
 def text(source: Path) -> str:
-    """Return the text as the file is written: the same each time."""
+    """Return the notebook as the text of its file, which is the same each time."""
     return nbformat.writes(notebook(source)) + "\n"
 
 

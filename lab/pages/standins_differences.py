@@ -1,8 +1,8 @@
-"""Differences between a stand-in and its original: the one list, each with its test.
+"""List of the differences between a stand-in and its original, each with its test.
 
-Names that a stand-in *lacks* are not here: they raise NotImplementedError with the name, and
-``docs/standins.md`` lists the names. :mod:`.standins_page` writes that page from this list and
-from the packages themselves.
+Names that a stand-in *lacks* are not listed here, because they raise NotImplementedError with the
+name and ``docs/standins.md`` lists them. :mod:`.standins_page` generates that page from this list
+and from the packages themselves.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as in the original.
+    """Difference between a stand-in and its original.
 
     Attributes
     ----------
     package : str
-        The original: ``cupy``, ``pycuda``, ``cudf`` or ``awkward``.
+        The name of the original: ``cupy``, ``pycuda``, ``cudf`` or ``awkward``.
     what : str
         The name or the subject.
     original, here : str
         What the original does, and what the stand-in does.
     test : str
-        ``file::function`` under ``tests``: shows what happens here.
+        The test that shows the behaviour here, as ``file::function`` under ``tests``.
     """
 
     package: str
@@ -36,148 +36,151 @@ class Difference:
 _CUPY = [
     (
         "times",
-        "`get_elapsed_time` gives milliseconds",
-        "NaN, and a warning the first time: no GPU ran",
+        "`get_elapsed_time` returns milliseconds",
+        "it returns NaN and warns once, because no GPU ran",
         "test_standins_differences.py::test_events_have_no_times",
     ),
     (
         "`cupyx.profiler.benchmark`",
-        "times of the CPU and of the GPU",
-        "times of the CPU; those of the GPU are NaN",
+        "it returns CPU and GPU times",
+        "it returns CPU times; the GPU times are NaN",
         "test_standins_differences.py::test_benchmark_has_no_gpu_times",
     ),
     (
         "random numbers",
-        "cuRAND's streams",
-        "NumPy's: a seed repeats them, the distributions are the same, the numbers are not",
+        "cuRAND generates them",
+        "NumPy generates them; a seed repeats them and the distributions are the same, but the "
+        "numbers differ",
         "test_standins_differences.py::test_random_numbers_are_of_another_stream",
     ),
     (
-        "the last digits of sums, products of matrices and transforms",
-        "rounded in the order in which a GPU's threads work",
-        "rounded as NumPy does on the host",
+        "the last digits of sums, matrix products and transforms",
+        "they depend on the order in which the GPU's threads add",
+        "they are NumPy's, computed on the host",
         "test_standins_differences.py::test_sums_round_as_on_the_host",
     ),
     (
         "`cupyx.jit.rawkernel`",
-        "CuPy's own compiler, to CUDA C++; types as in C++, or as NumPy's by `mode`",
-        "`numba.cuda` compiles the function, whose names are rewritten; types are Numba's",
+        "CuPy translates the function to CUDA C++; `mode` selects C++'s or NumPy's type rules",
+        "`numba.cuda` compiles the function after renaming; types follow Numba's rules",
         "test_cupyx_jit.py::test_a_loop_over_the_grid",
     ),
     (
         "arrays of several devices in one operation",
-        "computed where the devices have peer access to each other",
-        "ValueError: there is no peer access; `cupy.asarray(array)` copies",
+        "it works if the devices have peer access to each other",
+        "it raises ValueError, as there is no peer access; copy with `cupy.asarray(array)`",
         "test_cupy_several.py::test_cupy_s_devices",
     ),
     (
         "streams",
         "work of several streams overlaps, and the host runs ahead",
-        "everything is done when the call returns: a missing synchronisation does not show",
+        "all work is done when a call returns, so a missing synchronisation has no effect",
         "test_standins_differences.py::test_work_is_done_when_the_call_returns",
     ),
     (
-        "memory that was never written",
-        "`empty` shows what was there before",
-        "`empty` shows 0xFE in every byte (int32 −16843010), never a lucky zero",
+        "uninitialised memory",
+        "`empty` returns memory with its previous contents",
+        "every byte that `empty` returns is 0xFE (int32 −16843010), so it is never 0 by chance",
         "test_standins_differences.py::test_fresh_memory_is_poisoned",
     ),
     (
         "`a[i] = values` with repeated indices",
-        "which of the values stays is undefined",
-        "the last one",
+        "it is undefined which value remains",
+        "the last value remains",
         "test_cupy_differences.py::test_one_of_the_values_for_a_repeated_index_is_stored",
     ),
     (
         "`%` and `divmod` of floats",
-        "`x - floor(x / y) * y`, whose last two steps a GPU may take in one",
-        "each step rounded, as the virtual GPU runs the same CUDA C++",
+        "it is `x - floor(x / y) * y`, and a GPU may combine the last two steps into one",
+        "each step is rounded, as when the virtual GPU runs the same CUDA C++",
         "test_cupy_casting.py::test_floor_division_and_remainder_are_cupys_kernels",
     ),
     (
-        "lists and NumPy arrays where an array of the device belongs",
-        "TypeError or AttributeError, depending on the function",
-        "TypeError that names the type",
+        "lists and NumPy arrays in place of a device array",
+        "they raise TypeError or AttributeError, depending on the function",
+        "they raise a TypeError that names the type",
         "test_cupy_differences.py::test_lists_are_refused_by_type",
     ),
     (
         "`linalg.inv` and `linalg.solve` of a singular matrix",
-        "cuSOLVER's intermediate values",
-        "NaN; neither raises",
+        "they return cuSOLVER's intermediate values",
+        "they return NaN and raise no error",
         "test_cupy_differences.py::test_singular_matrices_raise_nothing",
     ),
     (
         "`vectorize`",
-        "translates the function to CUDA, and knows a part of Python",
-        "Python itself runs it for each element: no proof that CuPy can translate it",
+        "CuPy translates the function to CUDA, and supports a part of Python",
+        "Python itself calls it for each element, which does not prove that CuPy can translate it",
         "test_cupy_cuda.py::test_vectorize_and_polynomials",
     ),
     (
         "DLPack",
-        "capsules of CUDA memory for other libraries",
-        'a copy on the host (`device="cpu"`); of device memory for those who ask with `stream=-1`, '
-        "as cuTile and `cuda.core` do; else BufferError: no other library has a driver here",
+        "other libraries get capsules of CUDA memory",
+        'with `device="cpu"` they get a copy on the host; with `stream=-1`, as cuTile and '
+        "`cuda.core` pass, a capsule of device memory; otherwise a BufferError is raised, because "
+        "no other library has a driver here",
         "test_cupy_cuda.py::test_dlpack_to_the_host_is_a_copy",
     ),
     (
-        "where arrays lie in a pool",
-        "side by side in blocks of 512 bytes",
-        "apart, with guard zones; `used_bytes`, `total_bytes` and `free_bytes` are CuPy's",
+        "the positions of arrays in a pool",
+        "arrays are adjacent, in multiples of 512 bytes",
+        "each array is separate, with guard zones; `used_bytes`, `total_bytes` and `free_bytes` "
+        "are the same as in CuPy",
         "test_cupy_memory.py::test_a_larger_block_is_split_and_joined_again",
     ),
     (
-        "array work on memory that was never written",
-        "compute-sanitizer's initcheck sees CuPy's own kernels too",
-        "`check()` watches your own kernels; reads by array work are not found",
+        "array operations on uninitialised memory",
+        "compute-sanitizer's initcheck also checks CuPy's own kernels",
+        "`check()` checks only your own kernels, so it does not report reads by array operations",
         "test_cupy_arrays.py::test_array_work_on_unwritten_memory_is_not_found",
     ),
     (
-        "accesses beyond the end in a kernel",
-        "wrong values, or an error without a line",
-        "an error with the source line, the block and the thread",
+        "accesses of a kernel beyond the end of an array",
+        "they give wrong values, or an error without a line",
+        "they raise an error with the source line, the block and the thread",
         "test_standins_walk.py::test_without_a_guard_the_last_block_is_caught_beyond_the_end",
     ),
     (
         "textures and surfaces (`cupy.cuda.texture`)",
-        "there are sRGB, cube maps and gathers",
-        "none of these; what is undefined on a GPU is an error with the line, "
-        "the block and the thread",
+        "sRGB, cube maps and gathers are supported",
+        "these are not supported; behaviour that is undefined on a GPU raises an error with "
+        "the line, the block and the thread",
         "test_cupy_textures.py::test_errors_name_line_and_thread",
     ),
     (
-        "what was launched",
-        "a profiler shows it",
+        "the launched kernels",
+        "a profiler shows them",
         "`virtualgpu.launches()` lists the kernels that CuPy would have launched",
         "test_standins_walk.py::test_the_formula_is_nine_passes_in_numpy_and_nine_kernels_in_cupy",
     ),
     (
-        "arguments of a `RawKernel` that are not what it declares",
-        "not checked: wrong numbers, or an error elsewhere",
-        "not checked, except that too few raise; `virtualgpu.check()` reports each",
+        "arguments of a `RawKernel` of another type or number than it declares",
+        "they are not checked, which gives wrong numbers or an error elsewhere",
+        "they are not checked, but too few raise an error; `virtualgpu.check()` reports each",
         "test_cupy_kernels_raw.py::test_an_array_of_another_type_is_a_finding",
     ),
     (
         "`fuse`",
-        "also fuses several reductions and functions that are no ufuncs",
-        "ufuncs, `where`, `astype` and one `sum`, `prod`, `max` or `min` at the end",
+        "it also fuses several reductions, and functions that are not ufuncs",
+        "it fuses ufuncs, `where`, `astype` and one `sum`, `prod`, `max` or `min` at the end",
         "test_cupy_kernels_fused.py::test_what_cannot_be_fused_is_named",
     ),
     (
         "`RawModule(path=...)`",
-        "cubin and PTX",
-        "PTX",
+        "it loads cubin and PTX files",
+        "it loads only PTX files",
         "test_cupy_kernels_raw.py::test_modules_from_files",
     ),
     (
         "`RawKernel(backend='nvcc')` and `jitify=True`",
-        "nvcc compiles; Jitify finds host headers",
-        "NVRTC compiles, with the C library's headers at hand",
+        "nvcc compiles, and Jitify finds host headers",
+        "NVRTC compiles, and C library headers are available",
         "test_cupy_kernels_raw.py::test_host_headers_with_nvcc_or_jitify",
     ),
     (
         "`cupyx.profiler.benchmark` without `max_duration`",
-        "`n_repeat` calls, however long",
-        "stops after 10 s",
+        "it makes `n_repeat` calls, however long they take",
+        "it stops after 10 s",
         "test_cupy_kernels_cupyx.py::test_a_benchmark_ends_when_its_time_is_up",
     ),
 ]
@@ -185,108 +188,108 @@ _CUPY = [
 _PYCUDA = [
     (
         "the compiler",
-        "nvcc, which must be installed with a C++ compiler",
-        "NVRTC: nothing to install; host code in the source is refused",
+        "nvcc compiles, and must be installed together with a C++ compiler",
+        "NVRTC compiles, with nothing to install; it refuses host code in the source",
         "test_standins_differences.py::test_sources_are_for_the_device_alone",
     ),
     (
         "times",
-        "`Event.time_till` gives milliseconds",
-        "NaN",
+        "`Event.time_till` returns milliseconds",
+        "it returns NaN",
         "test_standins_differences.py::test_pycuda_events_have_no_times",
     ),
     (
-        "arguments of a kernel that are not what it declares",
-        "not checked: wrong numbers, or an error elsewhere",
-        "not checked, except that too few raise; `virtualgpu.check()` reports each",
+        "arguments of a kernel of another type or number than it declares",
+        "they are not checked, which gives wrong numbers or an error elsewhere",
+        "they are not checked, but too few raise an error; `virtualgpu.check()` reports each",
         "test_pycuda_driver.py::test_arguments_that_do_not_fit_are_findings",
     ),
     (
         "a kernel's access outside its arrays",
-        "`LogicError` at a later call, and the context is lost",
-        "`LogicError` at the launch, with line, block and thread; work can go on",
+        "a later call raises `LogicError`, and the context is lost",
+        "the launch raises `LogicError` with the line, block and thread, and work can continue",
         "test_pycuda_driver.py::test_out_of_bounds",
     ),
     (
         "`compile` and `module_from_buffer`",
-        "cubin, PTX and fatbin",
-        "PTX",
+        "they support cubin, PTX and fatbin",
+        "they support only PTX",
         "test_pycuda_driver.py::test_options_of_nvcc",
     ),
     (
         "`curandom`",
-        "cuRAND's streams",
-        "NumPy's: the same distributions, other numbers",
+        "cuRAND generates the numbers",
+        "NumPy generates them; the distributions are the same, but the numbers differ",
         "test_pycuda_arrays.py::test_random_numbers",
     ),
     (
         "page-locked host arrays",
-        "cannot be paged out, copy faster, may be mapped",
-        "ordinary arrays; `managed_empty` is shared with kernels",
+        "they cannot be paged out, are copied faster and may be mapped",
+        "they are ordinary arrays; kernels can access those of `managed_empty`",
         "test_pycuda_driver.py::test_host_arrays",
     ),
     (
         "`DeviceMemoryPool`",
-        "rounds sizes up to bins",
-        "reuses a freed block only for the same size",
+        "it rounds sizes up to bins",
+        "it reuses a freed block only for the same size",
         "test_pycuda_driver.py::test_pools",
     ),
     (
         "`gpuarray.take` outside the array",
-        "arbitrary values",
-        "`IndexError`",
+        "it returns arbitrary values",
+        "it raises `IndexError`",
         "test_pycuda_arrays.py::test_choosing_elements",
     ),
 ]
 
 _CUDF = [
     (
-        "where results lie",
+        "the memory of results",
         "every column lies in device memory",
-        "columns made from device arrays share them; results of table work are NumPy's until a "
-        "kernel, CuPy or `.values` asks for them, and are on the device from then on",
+        "a column made from a device array shares its memory; other results are NumPy arrays until "
+        "a kernel, CuPy or `.values` needs them, and lie on the device from then on",
         "test_cudf.py::test_results_move_to_the_device_once",
     ),
     (
         "`groupby` without `sort=True`",
-        "groups in any order, another one each time",
-        "groups in the order in which they first appear",
+        "the groups come in an arbitrary order, which may change each time",
+        "the groups come in the order in which they first appear",
         "test_cudf.py::test_groups_are_not_sorted_unless_asked",
     ),
     (
         "NaN in a column that also has nulls",
-        "NaN and `<NA>` are two things",
-        "arithmetic on such a column makes `<NA>` of NaN; without nulls NaN stays NaN",
+        "NaN and `<NA>` are different",
+        "arithmetic on such a column converts NaN to `<NA>`; without nulls NaN stays NaN",
         "test_cudf.py::test_nan_beside_nulls_becomes_null",
     ),
     (
-        "`apply` where a value is null",
-        "the compiled function sees the null, and may ask `x is cudf.NA`",
-        "Python calls it with the null, on the host; all else is compiled",
+        "`apply` for a null",
+        "the compiled function gets the null, and may test `x is cudf.NA`",
+        "Python calls the function with the null on the host; for other values it is compiled",
         "test_cudf.py::test_a_function_sees_nulls_and_may_give_them",
     ),
     (
-        "`apply` on text",
-        "some string methods compile",
-        "Python itself runs the function: no proof that cuDF can compile it",
+        "`apply` on strings",
+        "some string methods can be compiled",
+        "Python itself runs the function, which does not prove that cuDF can compile it",
         "test_cudf.py::test_a_function_of_texts",
     ),
     (
         "lists and structs in columns, `str.split` without `expand=True`",
-        "column types of their own",
-        "refused with what to use",
+        "they have their own column types",
+        "they raise an error that says what to use",
         "test_cudf.py::test_what_is_missing_says_what_to_use",
     ),
     (
         "`cudf.pandas`",
-        "runs pandas code on the GPU, falls back to pandas for the rest",
-        "reports that everything runs on pandas",
+        "it runs pandas code on the GPU, and on pandas where cuDF does not support it",
+        "it reports that everything runs on pandas",
         "test_cudf.py::test_cudf_pandas_says_that_pandas_runs",
     ),
     (
         "`cudf.datasets`",
-        "random tables",
-        "random tables with other numbers",
+        "it returns random tables",
+        "it returns random tables with other numbers",
         "test_cudf.py::test_made_up_tables",
     ),
 ]
@@ -294,21 +297,22 @@ _CUDF = [
 _AWKWARD = [
     (
         "operations on the CUDA backend",
-        "Awkward's CUDA kernels, and cuda.compute for reducers",
-        "Awkward's CPU kernels on the virtual GPU's memory: the same results, no launches",
+        "Awkward's CUDA kernels compute them, and cuda.compute the reducers",
+        "Awkward's CPU kernels compute them on the virtual GPU's memory; the results are the same, "
+        "and nothing is launched",
         "test_awkward_cuda.py::test_operations_launch_no_kernels",
     ),
     (
         "errors of operations",
-        "at the next synchronisation",
-        "at once",
+        "they are raised at the next synchronisation",
+        "they are raised at once",
         "test_awkward_cuda.py::test_errors_come_when_they_happen",
     ),
     (
         "`ak.to_cudf`, `ak.from_cudf`",
-        "columns of cuDF",
-        "Awkward needs pylibcudf, which cuDF's stand-in lacks: use `ak.to_dataframe` and "
-        "`cudf.from_pandas`, or by `ak.to_cupy`",
+        "they convert from and to cuDF columns",
+        "they fail, because Awkward needs pylibcudf, which cuDF's stand-in lacks; use "
+        "`ak.to_dataframe` with `cudf.from_pandas`, or `ak.to_cupy`",
         "test_awkward_cuda.py::test_columns_of_cudf_are_out_of_reach",
     ),
 ]

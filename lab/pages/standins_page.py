@@ -1,7 +1,7 @@
-"""The page about the stand-ins, written from the packages themselves.
+"""Generator of ``docs/standins.md`` from the stand-ins' packages themselves.
 
-``python -m lab.pages.standins_page docs/standins.md`` writes it; ``make check`` reports
-a page that is out of date.
+``python -m lab.pages.standins_page docs/standins.md`` writes the page; ``make check`` reports a
+page that is out of date.
 """
 
 from __future__ import annotations
@@ -27,38 +27,40 @@ _HEAD = """\
 CuPy, PyCUDA and cuDF cannot work without a GPU. On a machine without one, while the virtual GPU is
 active (`virtualgpu.activate()`, or `%load_ext gpucourse`), `import cupy`, `cupyx`, `pycuda` and
 `cudf` find stand-ins. On a machine with a GPU nothing on this page applies, because the real
-packages are imported. This reference lists what each stand-in has, what it lacks, and how it
-differs.
+packages are imported. This reference lists the names that each stand-in has and lacks, and its
+differences from the original.
 
 - **Kernels are real.** NVRTC compiles CUDA C++, Numba and NVVM compile Python, and the PTX runs on
   the virtual GPU under its checkers ([what is modelled](virtualgpu.md)).
-- **NumPy does the array work and pandas the table work**, on arrays in the virtual GPU's memory,
-  which CuPy, Numba, PyCUDA, cuDF and Awkward share without a copy.
+- **NumPy computes array operations and pandas computes table operations**, on arrays in the virtual
+  GPU's memory, which CuPy, Numba, PyCUDA, cuDF and Awkward share without a copy.
 - **A stand-in refuses what its original refuses**, for example mixing NumPy and CuPy arrays,
-  passing either to the other's functions, or iterating over a cuDF column.
-- **A missing function raises `NotImplementedError`** with its name and what to use instead.
-- **There are no times.** Events give NaN, and nothing claims to be a GPU's speed.
-- **The distribution gpustandins installs them**, apart from virtualgpu. The course installs it, and
-  `[cudf]` adds pandas. Without it, `import cupy` fails with the command that installs it.
-- **A stand-in is not an installed CuPy.** `pip list` shows none, `find_spec` names the stand-in's
-  folder, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. A package that was imported
-  before is set aside and returns with `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
+  passing one library's arrays to the other's functions, or iterating over a cuDF column.
+- **A missing function raises `NotImplementedError`**; the message has its name and an alternative.
+- **No times are measured.** Events give NaN, and no number claims to be a GPU's speed.
+- **The package gpustandins contains the stand-ins**, separately from virtualgpu. The course
+  installs it, and its extra `[cudf]` adds pandas. Without it, `import cupy` fails with an error
+  that contains the install command.
+- **A stand-in is not an installed CuPy.** `pip list` does not show it, `find_spec` returns the
+  stand-in's folder, and `__version__` of CuPy and cuDF ends in `+virtualgpu`. If the real package
+  was imported before, it is set aside until `virtualgpu.deactivate()` or `%unload_ext gpucourse`.
 
-PyCUDA's stand-in works on the arrays of the imported `cupy`. If a GPU and CuPy are there but PyCUDA
-is not, `%load_ext gpucourse` makes `import pycuda` say how to install it and import the stand-in,
-whose kernels then run on the GPU. That was tried only on CuPy's stand-in, not on a GPU.
+PyCUDA's stand-in uses the arrays of the imported `cupy`. On a machine that has a GPU and CuPy but
+no PyCUDA, `%load_ext gpucourse` makes `import pycuda` import the stand-in and print how to install
+PyCUDA. The stand-in's kernels then run on the GPU. This was tested only on CuPy's stand-in, not on
+a GPU.
 """
 
 _OWN_TESTS = (
-    "`python -m lab.suites {0} --sources FOLDER` runs its own tests from {1}'s source; "
-    "`docs/tried_with.md` lists how many pass, and why others fail."
+    "`python -m lab.suites {0} --sources FOLDER` runs the test suite in {1}'s source; "
+    "`docs/tried_with.md` lists how many tests pass, and why the others fail."
 )
 _ABOUT = {
     "cupy": ("CuPy", "Follows CuPy 14.2. " + _OWN_TESTS.format("cupy", "CuPy")),
     "cupyx": (
         "cupyx",
-        "`cupyx.scipy` is SciPy's functions on the device's arrays (`pip install "
-        "scipy`). Values agree up to rounding, and errors have SciPy's messages.",
+        "`cupyx.scipy` applies SciPy's functions to device arrays (`pip install scipy`). Values "
+        "agree with CuPy's up to rounding, and errors have SciPy's messages.",
     ),
     "pycuda": (
         "PyCUDA",
@@ -71,14 +73,14 @@ _ABOUT = {
     ),
     "awkward": (
         "Awkward Arrays",
-        'Awkward itself is the real one: `ak.to_backend(array, "cuda")` gives arrays in the '
-        "virtual GPU's memory, and kernels take them with `extensions=[ak.numba.cuda]`, by index, "
-        "by iteration, by `enumerate` and over slices. `virtualgpu.activate()` switches this on "
+        'Awkward is the real package. `ak.to_backend(array, "cuda")` returns arrays in the virtual '
+        "GPU's memory. Kernels accept them with `extensions=[ak.numba.cuda]`, and support indices, "
+        "iteration, `enumerate` and slices. `virtualgpu.activate()` turns this on "
         "(`virtualgpu.awkward`).",
     ),
 }
 
-# Modules whose names are worth listing, package by package.
+# The modules whose names the page lists, by package.
 _MODULES = {
     "cupy": (
         "cupy",
@@ -153,7 +155,7 @@ def _page() -> str:
 
 
 def _surfaces(package: str) -> list[tuple[str, list[str], list[str]]]:
-    """Return for each namespace its name, the names that it has, and those that it lacks."""
+    """Return each namespace's name with the names that it has and that it lacks."""
     if package == "cudf":
         return cudf_surfaces()
     surfaces = []
@@ -197,9 +199,9 @@ def cudf_surfaces() -> list[tuple[str, list[str], list[str]]]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return the public names of ``module``, without bystanders."""
+    """Return the public names of ``module``, without names imported from other packages."""
     listed = getattr(module, "__all__", None)
-    if listed is not None and module.__name__ != "cupy":  # which offers more than it lists
+    if listed is not None and module.__name__ != "cupy":  # cupy has more names than __all__
         return sorted(listed)
     return sorted(
         name
@@ -213,7 +215,7 @@ def public_names(module: ModuleType) -> list[str]:
 def _belongs(value: object, package: str) -> bool:
     home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
     if inspect.isclass(value) and issubclass(value, np.generic):
-        return True  # dtypes are NumPy's in CuPy too
+        return True  # CuPy's dtypes are also NumPy's
     return not isinstance(home, str) or home.partition(".")[0] in (package, "virtualgpu", "numpy")
 
 
@@ -221,7 +223,7 @@ def _names(surface: tuple[str, list[str], list[str]]) -> str:
     name, has, lacks = surface
     lines = [
         f"<details><summary><code>{name}</code>: {many(len(has), 'name')}"
-        + (f", {len(lacks)} lacking" if lacks else "")
+        + (f", {len(lacks)} missing" if lacks else "")
         + "</summary>",
         "",
     ]
@@ -232,7 +234,7 @@ def _names(surface: tuple[str, list[str], list[str]]) -> str:
 
 
 def _table(differences) -> str:
-    lines = ["| differs | in the original | here | shown by |", "|---|---|---|---|"]
+    lines = ["| subject | in the original | here | test |", "|---|---|---|---|"]
     for one in differences:
         lines.append(f"| {one.what} | {one.original} | {one.here} | `{one.test}` |")
     return "\n".join([*lines, ""])

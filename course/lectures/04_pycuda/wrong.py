@@ -223,7 +223,7 @@ def fetched_before_a_launch_for_show(values, by):
     return result
 
 
-wrong("fitting-types", "TypeError: .*PyCUDA takes Python.s int alone.*// in place of", "half a block")(
+wrong("fitting-types", "TypeError: .*PyCUDA accepts only Python.s int.*// instead of", "half a block")(
     swap("// 128", "/ 128"))
 
 # --- copy-once ----------------------------------------------------------------------------------

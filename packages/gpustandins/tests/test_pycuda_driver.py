@@ -196,7 +196,7 @@ def test_check_and_profile_see_launches(drv, module):
 
 def test_no_times(drv, module):
     x = drv.to_device(np.zeros(1, np.int32))
-    with pytest.warns(UserWarning, match="time_kernel gives nan"):
+    with pytest.warns(UserWarning, match="time_kernel returns nan"):
         assert math.isnan(module.get_function("racy")(x, block=(1, 1, 1), time_kernel=True))
     start, end = drv.Event(), drv.Event()
     with pytest.raises(drv.LogicError, match="record both"):
@@ -230,9 +230,9 @@ def test_blocks_and_keywords(drv, module):
     with pytest.raises(TypeError, match="tuples"):
         increment(x, block=32)
     for grid, block, words in [
-        ((4 / 2, 1), (1, 1, 1), r"grid=\(2\.0, 1\) holds float.*int alone.*//"),
-        ((1, 1), (np.int32(1), 1, 1), r"block=.* holds numpy\.int32.*int\(\.\.\.\)"),
-        ((1, 1), (32, 1), r"block=\(32, 1\) has 2 numbers: give three"),
+        ((4 / 2, 1), (1, 1, 1), r"grid=\(2\.0, 1\) contains float.*only Python.s int.*//"),
+        ((1, 1), (np.int32(1), 1, 1), r"block=.* contains numpy\.int32.*int\(\.\.\.\)"),
+        ((1, 1), (32, 1), r"block=\(32, 1\) has 2 numbers: pass three"),
         ((1, 1, 1, 1), (1, 1, 1), "grid=.* has 4 numbers"),
     ]:
         with pytest.raises(TypeError, match=words):
@@ -261,7 +261,9 @@ def test_arguments_that_do_not_fit_are_findings(drv, module):
     scale, x = module.get_function("scale"), drv.to_device(np.ones(8, np.float32))
     with virtualgpu.check() as report:
         scale(drv.InOut(np.ones(8)), np.float32(1), np.int32(8), block=(8, 1, 1))
-        with pytest.raises(drv.LogicError, match=r"takes 3 arguments of \[8, 4, 4\] bytes; the 2"):
+        with pytest.raises(
+            drv.LogicError, match=r"takes 3 arguments of \[8, 4, 4\] bytes, but the 2"
+        ):
             scale(x, np.float32(1), block=(8, 1, 1))
     assert [finding.message for finding in report.of_kind("arguments")] == [
         "argument 0 of scale is an array of float64; the kernel's parameter is float *",
@@ -294,7 +296,7 @@ def test_names_that_are_not_there(drv, module):
         module.get_global("nothing")
     with pytest.raises(NotImplementedError, match="PyCUDA has no texture objects"):
         module.get_texref("nothing")
-    with pytest.raises(NotImplementedError, match="gone since CUDA 12"):
+    with pytest.raises(NotImplementedError, match="has removed texture references"):
         module.get_function("racy")(drv.mem_alloc(4), block=(1, 1, 1), texrefs=[1])
 
 
@@ -372,7 +374,7 @@ def test_memory_is_counted_and_freed(drv):
     assert drv.mem_get_info() == (free - (1 << 20), total)
     kept.free()
     assert drv.mem_get_info()[0] == free
-    with pytest.raises(drv.LogicError, match="freed before"):
+    with pytest.raises(drv.LogicError, match="already freed"):
         kept.free()
     kept = drv.mem_alloc(1 << 20)
     del kept
@@ -678,7 +680,7 @@ def test_a_struct_for_a_dtype(drv):
         ("from pycuda.driver import Memcpy2D", "use a copy for each row"),
         ("from pycuda.compiler import DynamicModule", "use SourceModule"),
         ("from cupyx.jit import cub", "use @numba.cuda.jit"),
-        ("from cudf import cut", "use the pandas function"),
+        ("from cudf import cut", "apply the pandas function"),
     ],
 )
 def test_imports_of_what_is_missing_say_what_to_use(drv, line, words):

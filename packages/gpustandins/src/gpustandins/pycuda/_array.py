@@ -1,8 +1,8 @@
-"""The class ``GPUArray``: memory, layout, operators; :mod:`pycuda.gpuarray` has the functions.
+"""``GPUArray``: memory, layout and operators; :mod:`pycuda.gpuarray` has the functions.
 
-Array work is CuPy's on a view of the array's memory; result types, refusals and oddities are
-PyCUDA's: comparisons give 0 and 1 in the arrays' own type, only equal shapes (or one without
-dimensions) go together, integers divide as in C.
+CuPy computes on a view of the array's memory, while result types, refusals and peculiarities are
+PyCUDA's: comparisons return 0 and 1 in the type of the arrays, the two shapes must be equal (or
+one of them empty), and integer division follows C.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .tools import DeviceData
 
 
 def splay(n: int, dev=None) -> tuple[tuple[int, int], tuple[int, int, int]]:
-    """Return grid and block for ``n`` elements by PyCUDA's rule: 32 to 128 threads a block."""
+    """Return PyCUDA's grid and block for ``n`` elements, with 32 to 128 threads per block."""
     data = _limits(dev or Device(0))
     most = 4 * data.thread_blocks_per_mp * data.multiprocessors
     if n < data.warp_size:
@@ -44,7 +44,7 @@ _limits = lru_cache(DeviceData)
 
 
 class ArrayFlags:
-    """``c_contiguous``, ``f_contiguous``, ``forc`` (either)."""
+    """Memory layout: ``c_contiguous``, ``f_contiguous`` and ``forc`` (either of them)."""
 
     def __init__(self, array: GPUArray):
         self.c_contiguous, self.f_contiguous = _contiguous(
@@ -60,18 +60,18 @@ def _contiguous(shape: tuple, strides: tuple, itemsize: int) -> tuple[bool, bool
 
 
 class GPUArray(Operators):
-    """An array on the device.
+    """Array on the device.
 
     Parameters
     ----------
     shape : int or tuple of int
     dtype : dtype
     allocator : callable
-        Bytes → device memory.
+        Function that takes a number of bytes and returns device memory.
     base : GPUArray, optional
-        Whose memory this one shares.
+        The array whose memory this one shares.
     gpudata : optional
-        Memory that is there already: an allocation, or an address.
+        Existing memory: an allocation or an address.
     strides : tuple of int, optional
         In bytes.
     order : 'C' or 'F'
@@ -113,11 +113,11 @@ class GPUArray(Operators):
             gpudata = allocator(self.nbytes) if self.size else None
         self.gpudata = gpudata
 
-    # -- what it is ----------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        """Version 3: Numba and CuPy use the array in place."""
+        """The interface (version 3) through which Numba and CuPy share the array."""
         return {
             "shape": self.shape,
             "strides": self.strides,
@@ -154,12 +154,12 @@ class GPUArray(Operators):
         return splay(self.mem_size)[1]
 
     def _layout(self) -> np.ndarray:
-        """Return an array of this shape and these strides that has no data."""
+        """Return an array of this shape and these strides without data."""
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     @property
     def _array(self) -> cupy.ndarray:
-        """CuPy's array over the same memory. Raises LogicError where that is gone."""
+        """CuPy array over the same memory. Raises LogicError if the memory has been freed."""
         if not self.size:
             return cupy.empty(self.shape, self.dtype)
         start = self._start
@@ -171,14 +171,14 @@ class GPUArray(Operators):
         if memory.device_id != (current := cupy.cuda.runtime.getDevice()):
             raise LogicError(
                 f"cuLaunchKernel failed: invalid argument (the array lies on device "
-                f"{memory.device_id}, and the current context is of device {current}: push one of "
-                "the array's device, or copy it with get and to_gpu)"
+                f"{memory.device_id}, but the current context belongs to device {current}: push a "
+                "context of the array's device, or copy the array with get and to_gpu)"
             )
         pointer = cupy.cuda.MemoryPointer(memory, -low)
         return cupy.ndarray(self.shape, self.dtype, pointer, self.strides)
 
     def _write(self, values: Any) -> GPUArray:
-        """Overwrite all elements with a number, or an array of NumPy's or CuPy's."""
+        """Overwrite all elements with a number, or with a NumPy or CuPy array."""
         if self.size:
             if values_on_host := not isinstance(values, cupy.ndarray):
                 values = np.asarray(values)
@@ -209,7 +209,7 @@ class GPUArray(Operators):
     def __repr__(self) -> str:
         return repr(self.get())
 
-    # -- to and from the host ------------------------------------------------------------------
+    # -- copies to and from the host -----------------------------------------------------------
 
     def set(self, ary: np.ndarray, async_: bool = False, stream=None) -> None:
         """Copy a host array of the same size and dtype to the device."""
@@ -226,7 +226,7 @@ class GPUArray(Operators):
             self._write(ary)
 
     def set_async(self, ary: np.ndarray, stream=None) -> None:
-        """Copy a host array into this one, at once: nothing is ever in flight."""
+        """Copy a host array into this one, at once, because no work is ever in flight."""
         self.set(ary)
 
     def get(
@@ -236,7 +236,7 @@ class GPUArray(Operators):
         async_: bool = False,
         stream=None,
     ) -> np.ndarray:
-        """Copy to a host array, a new one or ``ary``."""
+        """Copy the elements to a host array: a new one or ``ary``."""
         if ary is None:
             ary = np.empty(self.shape, self.dtype, order_of(self))
         if self.size != ary.size:
@@ -253,7 +253,7 @@ class GPUArray(Operators):
         return ary
 
     def get_async(self, stream=None, ary=None) -> np.ndarray:
-        """Return a copy on the host, made at once as by :meth:`get`."""
+        """Return a host copy, made at once as by :meth:`get`."""
         return self.get(ary)
 
     def _scalar(self, value, dtype) -> GPUArray:
@@ -267,10 +267,10 @@ class GPUArray(Operators):
         strides = self.strides if dtype == self.dtype and self.flags.forc else None
         return type(self)(self.shape, dtype, allocator=self.allocator, strides=strides, order=order)
 
-    # -- shapes and parts: views ---------------------------------------------------------------
+    # -- shapes and slices: views --------------------------------------------------------------
 
     def _part(self, layout: np.ndarray, part: np.ndarray) -> GPUArray:
-        """Return the view that lies in this array as ``part`` does in its ``layout``."""
+        """Return the view with the same position in this array as ``part`` has in ``layout``."""
         here, there = (one.__array_interface__["data"][0] for one in (layout, part))
         place = self.ptr + (there - here if part.size else 0)
         return GPUArray(part.shape, part.dtype, self.allocator, self, place, part.strides)
@@ -310,17 +310,17 @@ class GPUArray(Operators):
         return self.transpose()
 
     def __getitem__(self, index) -> GPUArray:
-        """Return a view by integers, slices, ``...`` and ``numpy.newaxis``.
+        """Return a view selected by integers, slices, ``...`` and ``numpy.newaxis``.
 
-        An element is an array of shape ``()``. Everything else, arrays of indices
-        included, raises IndexError.
+        A single element is an array of shape ``()``. Any other index, such as an index array,
+        raises IndexError.
         """
         entries = index if isinstance(index, tuple) else (index,)
         for position, one in enumerate(entries):
             if not (one is None or one is Ellipsis or isinstance(one, slice | int | np.integer)):
                 raise IndexError(f"invalid subindex in axis {position}")
         layout = self._layout()
-        if Ellipsis not in entries:  # with one, an element is an array too
+        if Ellipsis not in entries:  # with an ellipsis, one element is also an array
             entries = (*entries, ...)
         return self._part(layout, layout[entries])
 
@@ -340,8 +340,8 @@ class GPUArray(Operators):
 
     def bind_to_texref(self, *args, **kwargs):
         raise NotImplementedError(
-            "textures: CUDA 12 took texture references away; pass the "
-            "array as a pointer, or use cupy.cuda.texture"
+            "textures: CUDA 12 has removed texture references; pass the array as a pointer, or use "
+            "cupy.cuda.texture"
         )
 
     bind_to_texref_ext = bind_to_texref

@@ -1,7 +1,8 @@
-"""Devices and contexts, streams and events.
+"""Devices, contexts, streams and events.
 
-A context must be current before anything else works, as in PyCUDA: ``import pycuda.autoinit``
-makes one. Streams keep order and never overlap; events know their order and no times.
+As in PyCUDA, a context must be current before anything else works; ``import pycuda.autoinit``
+creates one. Streams keep their order and never overlap. Events also keep their order, but measure
+no times.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _stack: list[Context] = []
 
 
 class device_attribute:
-    """``CU_DEVICE_ATTRIBUTE_...`` by their names without the prefix."""
+    """``CU_DEVICE_ATTRIBUTE_...`` constants by name, without the prefix."""
 
 
 class ctx_flags:
-    """Flags of :meth:`Device.make_context`; none changes anything here."""
+    """Flags of :meth:`Device.make_context`, which have no effect here."""
 
     SCHED_AUTO, SCHED_SPIN, SCHED_YIELD, SCHED_BLOCKING_SYNC = 0, 1, 2, 4
     BLOCKING_SYNC, SCHED_MASK, FLAGS_MASK = 4, 7, 255
@@ -48,7 +49,7 @@ for _name, _value in _ATTRIBUTES.items():
 
 
 def init(flags: int = 0) -> None:
-    """Start the driver; calls before it fail."""
+    """Initialise the driver; earlier calls of other functions fail."""
     global _initialised
     _initialised = True
 
@@ -62,38 +63,38 @@ def need_init(function: str) -> None:
 
 
 def need_context(function: str) -> None:
-    """Raise LogicError where no context is current."""
+    """Raise LogicError if no context is current."""
     need_init(function)
     if not _stack:
         raise LogicError(
             f"{function} failed: invalid device context - no currently active "
-            "context? (import pycuda.autoinit makes one)"
+            "context? (import pycuda.autoinit creates one)"
         )
 
 
 def get_version() -> tuple[int, int, int]:
-    """Return the CUDA version of PyCUDA: here that of the bindings."""
+    """Return the CUDA version of PyCUDA, which here is that of the bindings."""
     return (binding.CUDA_VERSION // 1000, binding.CUDA_VERSION % 1000 // 10, 0)
 
 
 def get_driver_version() -> int:
-    """Return ``cuDriverGetVersion``; without a GPU the bindings' version."""
+    """Return ``cuDriverGetVersion``, or without a GPU the version of the bindings."""
     return runtime.driverGetVersion()
 
 
 class Device:
-    """A GPU by its number. Raises LogicError for one that there is not."""
+    """GPU selected by its number. Raises LogicError if there is no such device."""
 
-    can_access_peer = Absent("nothing: virtual GPUs do not reach each other's memory")
+    can_access_peer = Absent("nothing instead: virtual GPUs cannot access each other's memory")
     uuid = Absent("Device.pci_bus_id()")
 
     def __init__(self, number: int):
         need_init("cuDeviceGet")
         if not 0 <= number < self.count():
             raise LogicError(
-                f"cuDeviceGet failed: invalid device ordinal (there is no device {number}: this "
-                f"process sees {self.count()}; without a GPU the environment variable "
-                f"VIRTUALGPU_DEVICES={max(number + 1, 2)}, set before it starts, makes more)"
+                f"cuDeviceGet failed: invalid device ordinal (there is no device {number}, as this "
+                f"process sees {self.count()}; without a GPU, set the environment variable "
+                f"VIRTUALGPU_DEVICES={max(number + 1, 2)} before the process starts to get more)"
             )
         self._number = number
 
@@ -117,14 +118,14 @@ class Device:
         return runtime.deviceGetPCIBusId(self._number)
 
     def get_attribute(self, attribute: int) -> int:
-        """Return a :class:`device_attribute`; 0 for parts that the machine does not have."""
+        """Return a :class:`device_attribute`; 0 for features that the device does not have."""
         if attribute not in _ATTRIBUTES.values():
             raise LogicError("cuDeviceGetAttribute failed: invalid argument")
         with call("cuDeviceGetAttribute"):
             return runtime.deviceGetAttribute(attribute, self._number)
 
     def get_attributes(self) -> dict[int, int]:
-        """Return all attributes, by number."""
+        """Return all attributes by number."""
         return {value: self.get_attribute(value) for value in _ATTRIBUTES.values()}
 
     def __getattr__(self, name: str) -> int:
@@ -135,7 +136,7 @@ class Device:
         return self.get_attribute(_ATTRIBUTES[name.upper()])
 
     def make_context(self, flags: int = 0) -> Context:
-        """Make a new context and make it current."""
+        """Create a context and make it current."""
         context = Context(self)
         context.push()
         return context
@@ -152,15 +153,15 @@ class Device:
 
 
 class Context:
-    """A context, which all other calls need; :meth:`Device.make_context` makes it."""
+    """Context, which all other calls need; :meth:`Device.make_context` creates it."""
 
     attach = Absent("Context.push and Context.pop")
-    get_limit = Absent("nothing: stack and heap grow as they are asked for")
-    set_limit = Absent("nothing: stack and heap grow as they are asked for")
-    get_shared_config = Absent("nothing: banks are four bytes wide")
-    set_shared_config = Absent("nothing: banks are four bytes wide")
-    enable_peer_access = Absent("memcpy_peer: devices do not reach each other's memory")
-    disable_peer_access = Absent("memcpy_peer: devices do not reach each other's memory")
+    get_limit = Absent("nothing instead: stack and heap grow as needed")
+    set_limit = Absent("nothing instead: stack and heap grow as needed")
+    get_shared_config = Absent("nothing instead: banks are four bytes wide")
+    set_shared_config = Absent("nothing instead: banks are four bytes wide")
+    enable_peer_access = Absent("memcpy_peer, as devices cannot access each other's memory")
+    disable_peer_access = Absent("memcpy_peer, as devices cannot access each other's memory")
 
     def __init__(self, owner: Device):
         self._device = owner
@@ -177,7 +178,7 @@ class Context:
 
     @staticmethod
     def synchronize() -> None:
-        """Wait for all work."""
+        """Wait for all work of the device."""
         need_context("cuCtxSynchronize")
         with call("cuCtxSynchronize"):
             runtime.deviceSynchronize()
@@ -198,7 +199,7 @@ class Context:
         _select()
 
     def detach(self) -> None:
-        """Give the context up; it is no longer current."""
+        """Release the context, so that it is no longer current."""
         if self in _stack:
             _stack.remove(self)
             _select()
@@ -209,7 +210,7 @@ class Context:
 
     @staticmethod
     def set_cache_config(config: int) -> None:
-        """Do nothing: there are no caches."""
+        """Do nothing, because there are no caches."""
 
     @staticmethod
     def get_cache_config() -> int:
@@ -217,22 +218,22 @@ class Context:
 
 
 def _select() -> None:
-    """Make the device of the current context the one that all calls use."""
+    """Make the device of the current context current for all calls."""
     number = _stack[-1]._device._number if _stack else 0
     if number != runtime.getDevice():
         runtime.setDevice(number)
 
 
 def mem_get_info() -> tuple[int, int]:
-    """Free and total device memory in bytes."""
+    """Return the free and the total device memory in bytes."""
     need_context("cuMemGetInfo")
     return runtime.memGetInfo()
 
 
 class Stream(cupy.cuda.Stream):
-    """A queue of work; on the virtual GPU work is done when the call returns."""
+    """Stream of work; on the virtual GPU, work is done when a call returns."""
 
-    begin_capture = Absent("plain launches: work is done when a call returns")
+    begin_capture = Absent("plain launches, as work is done when a call returns")
 
     def __init__(self, flags: int = 0):
         need_context("cuStreamCreate")
@@ -246,17 +247,17 @@ class Stream(cupy.cuda.Stream):
         return self.done
 
     def wait_for_event(self, event: Event) -> None:
-        """Let later work wait; ``virtualgpu.check(streams=True)`` tells where that is missing."""
+        """Make later work wait; ``virtualgpu.check(streams=True)`` reports missing waits."""
         self.wait_event(event)
 
 
 def number(stream: Stream | None) -> int:
-    """Return a stream's handle; None is the default stream."""
+    """Return the handle of a stream; None is the default stream."""
     return 0 if stream is None else stream.handle
 
 
 class Event(cupy.cuda.Event):
-    """A mark in a stream. Without a GPU two of them give NaN for the time between."""
+    """Event in a stream. Without a GPU, the time between two events is NaN."""
 
     ipc_handle = Absent("numba.cuda's IPC handles, or one process")
 
@@ -276,21 +277,21 @@ class Event(cupy.cuda.Event):
         return self.done
 
     def time_since(self, start: Event) -> float:
-        """Return milliseconds since ``start``: NaN without a GPU, with a warning.
+        """Return the milliseconds since ``start``: without a GPU NaN, with a warning.
 
         Raises LogicError for events that were never recorded.
         """
         return time_between(start, self)
 
     def time_till(self, end: Event) -> float:
-        """Return milliseconds until ``end``, as :meth:`time_since` does."""
+        """Return the milliseconds until ``end``, as :meth:`time_since` does."""
         return time_between(self, end)
 
 
-def time_between(start: Event, end: Event, what: str = "the time between events is") -> float:
-    """Return milliseconds; NaN and a warning of ``what`` without a GPU."""
+def time_between(start: Event, end: Event, what: str = "so the time between events is") -> float:
+    """Return milliseconds; without a GPU, return NaN and warn with the text ``what``."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CuPy's stand-in warns the first time alone
+        warnings.simplefilter("ignore")  # CuPy's stand-in warns only once
         try:
             time = cupy.cuda.get_elapsed_time(start, end)
         except runtime.CUDARuntimeError:
@@ -299,7 +300,7 @@ def time_between(start: Event, end: Event, what: str = "the time between events 
             ) from None
     if math.isnan(time):
         warnings.warn(
-            f"the virtual GPU has no times: {what} nan here; count work with "
+            f"the virtual GPU has no times, {what} nan; count work with "
             "virtualgpu.profile(), or run on a GPU",
             UserWarning,
             stacklevel=3,

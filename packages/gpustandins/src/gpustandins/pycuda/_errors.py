@@ -1,8 +1,8 @@
-"""PyCUDA's errors, and those of CuPy and of the virtual GPU as PyCUDA's.
+"""PyCUDA's error classes, and the conversion of CuPy's and the virtual GPU's errors.
 
-Which driver result becomes which class is PyCUDA's own rule: running out of memory is
-``MemoryError``, a launch that fails or asks for too much ``LaunchError``, everything else that a
-caller did wrong ``LogicError``.
+As in PyCUDA, the driver result determines the class: ``MemoryError`` for too little memory,
+``LaunchError`` for a launch that fails or needs too many resources, and ``LogicError`` for all
+other mistakes of the caller.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from virtualgpu.standins.interface import (
 
 
 class Error(Exception):
-    """Base of all errors of PyCUDA."""
+    """Base class of all PyCUDA errors."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return the error on one line, which IPython shows instead of the machine's frames."""
+        """Return the error as one line, which IPython shows instead of internal frames."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class LogicError(Error):
-    """Something that the caller did wrong: a bad address, an unknown name, no context."""
+    """Error for a mistake of the caller: a bad address, an unknown name, no context."""
 
 
 class LaunchError(Error):
-    """A kernel that failed while it ran, or that the device cannot start."""
+    """Error for a kernel that failed while it ran, or that the device cannot start."""
 
 
 class RuntimeError(Error, builtins.RuntimeError):
-    """The machine is at fault."""
+    """Error for a failure of the machine."""
 
 
 class MemoryError(Error, builtins.MemoryError):
-    """No device memory left."""
+    """Error for too little device memory."""
 
 
 class CompileError(Error):
-    """CUDA C++ that does not compile.
+    """Error for CUDA C++ that does not compile.
 
     Attributes
     ----------
     msg : str
-        What is wrong, the line and a caret.
+        The compiler's message with the line and a caret.
     command_line : list of str
         The compiler and its options.
     stdout, stderr : str
-        The compiler's own text is in ``stderr``.
+        ``stderr`` has the compiler's own output.
     """
 
     def __init__(self, msg, command_line, stdout=None, stderr=None):
@@ -74,20 +74,20 @@ class CompileError(Error):
 
 
 class IllegalAddress(LogicError, MemoryAccessError):
-    """A kernel's access outside every allocation; PyCUDA says ``LogicError``."""
+    """Error for a kernel's access outside every allocation, in PyCUDA a ``LogicError``."""
 
 
 class FailedLaunch(LaunchError, VirtualGPUError):
-    """A kernel that stopped while it ran."""
+    """Error for a kernel that stopped while it ran."""
 
 
 class InvalidLaunch(LogicError, ImpossibleLaunch):
-    """A launch that no device takes."""
+    """Error for a launch that no device accepts."""
 
 
 @contextmanager
 def call(function: str) -> Iterator[None]:
-    """Turn errors inside the block into a failure of the driver's ``function``."""
+    """Convert errors inside the block to a failure of the driver's ``function``."""
     try:
         yield
     except OutOfMemory as error:
@@ -104,7 +104,7 @@ def call(function: str) -> Iterator[None]:
         raise kind(f"{function} failed: {words}") from None
 
 
-#: CUDA's numbers, the same in both of its interfaces; all others are a LogicError.
+#: CUDA's error numbers, the same in both interfaces; all others become LogicError.
 _OF_STATUS = {2: MemoryError, **dict.fromkeys((701, 702, 719), LaunchError)} | dict.fromkeys(
     (100, 209, 214, 301, 600, 999), RuntimeError
 )

@@ -1,4 +1,4 @@
-"""Modules and their kernels: arguments become bytes, by PyCUDA's rules, and are launched."""
+"""Modules and kernels, which convert arguments to bytes by PyCUDA's rules and launch."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from ._missing import Absent
 
 
 class function_attribute:
-    """``CU_FUNC_ATTRIBUTE_...`` by their names without the prefix."""
+    """``CU_FUNC_ATTRIBUTE_...`` constants by name, without the prefix."""
 
 
 class func_cache:
-    """Settings of :meth:`Function.set_cache_config`; there are no caches."""
+    """Settings of :meth:`Function.set_cache_config`, without effect as there are no caches."""
 
     PREFER_NONE, PREFER_SHARED, PREFER_L1, PREFER_EQUAL = 0, 1, 2, 3
 
@@ -48,7 +48,7 @@ for _name, _value in binding.CUfunction_attribute.__members__.items():
 
 
 class ArgumentHandler:
-    """A host array as an argument: on the device for the time of a call."""
+    """Host array as an argument, which is on the device for the duration of a call."""
 
     def __init__(self, ary: np.ndarray):
         self.array = ary
@@ -66,11 +66,11 @@ class ArgumentHandler:
         return self.dev_alloc
 
     def pre_call(self, stream) -> None:
-        """Prepare for the launch."""
+        """Do nothing; subclasses prepare the launch."""
 
 
 class In(ArgumentHandler):
-    """Copied to the device before the launch."""
+    """Argument that is copied to the device before the launch."""
 
     def pre_call(self, stream) -> None:
         if stream is None:
@@ -90,11 +90,11 @@ class Out(ArgumentHandler):
 
 
 class InOut(In, Out):
-    """Copied to the device before the launch and back after it."""
+    """Argument that is copied to the device before the launch and back after it."""
 
 
 class Module:
-    """Loaded PTX; :class:`pycuda.compiler.SourceModule` makes it from CUDA C++."""
+    """Loaded PTX; :class:`pycuda.compiler.SourceModule` creates it from CUDA C++."""
 
     def __init__(self, loaded: Loaded):
         self._loaded = loaded
@@ -102,22 +102,22 @@ class Module:
     def get_function(self, name: str) -> Function:
         """Return a kernel by its name in the PTX.
 
-        Raises LogicError where there is none.
+        Raises LogicError if there is no such kernel.
         """
         with call("cuModuleGetFunction"):
             return Function(self._loaded.kernel(name))
 
     def get_global(self, name: str) -> tuple[int, int | None]:
-        """Return address and bytes of a ``__device__`` or ``__constant__`` variable.
+        """Return the address and bytes of a ``__device__`` or ``__constant__`` variable.
 
-        CuPy on a GPU does not tell the bytes: they are None.
+        On a GPU the bytes are None, because CuPy does not report them.
         """
         with call("cuModuleGetGlobal"):
             return self._loaded.symbol(name)
 
     def get_texref(self, name: str):
         raise NotImplementedError(
-            f"texture reference {name}: CUDA 12 took texture references away, and PyCUDA has no "
+            f"texture reference {name}: CUDA 12 has removed texture references, and PyCUDA has no "
             "texture objects; read the array through a const __restrict__ pointer, or use "
             "cupy.cuda.texture"
         )
@@ -126,7 +126,7 @@ class Module:
 
 
 class Function:
-    """A kernel, called with ``block=`` and ``grid=``."""
+    """Kernel, which is called with ``block=`` and ``grid=``."""
 
     param_set = Absent("function(*arguments, block=..., grid=...)")
     param_set_size = Absent("function(*arguments, block=..., grid=...)")
@@ -151,7 +151,7 @@ class Function:
         texrefs=(),
         time_kernel: bool = False,
     ) -> float | None:
-        """Launch.
+        """Launch the kernel.
 
         Parameters
         ----------
@@ -160,22 +160,23 @@ class Function:
             around host arrays, device memory, ``GPUArray``, anything with
             ``__cuda_array_interface__``.
         block : tuple of up to three ints
-            Threads a block.
+            Threads per block.
         grid : tuple of up to three ints
-            Blocks.
+            Blocks of the grid.
         shared : int
-            Bytes of dynamic shared memory a block.
+            Bytes of dynamic shared memory per block.
         time_kernel : bool
-            Return seconds: without a GPU NaN, with a warning.
+            Return the time in seconds; without a GPU, return NaN and warn.
 
         Raises
         ------
         TypeError
-            An argument of another kind; Python's numbers are, since their size is not known.
+            For an argument of another kind, such as a Python number, whose size is not known.
         LogicError
-            Arguments that are too short together, bad addresses, impossible launches.
+            If the arguments have too few bytes in total, for bad addresses and for impossible
+            launches.
         LaunchError
-            What else stops a kernel.
+            For any other failure of a kernel.
         """
         if block is None:
             raise ValueError("must specify block size")
@@ -194,13 +195,12 @@ class Function:
             handler.post_call(stream)
         if stream is None and (after or time_kernel):
             Context.synchronize()
-        return time_between(start, end, "time_kernel gives") * 1e-3 if start and end else None
+        return time_between(start, end, "so time_kernel returns") * 1e-3 if start and end else None
 
     def prepare(self, arg_types, texrefs=()) -> Function:
-        """Fix the arguments' types.
+        """Set the argument types for prepared calls.
 
-        They are NumPy types, dtypes, or letters of the struct module with ``P`` for
-        pointers.
+        They are NumPy types, dtypes, or letters of the struct module, where ``P`` means a pointer.
         """
         _no_references(texrefs)
         self.arg_format = "".join(_letter(kind) for kind in arg_types)
@@ -211,9 +211,11 @@ class Function:
         self.prepared_async_call(grid, block, None, *args, shared_size=shared_size)
 
     def prepared_async_call(self, grid, block, stream, *args, shared_size: int = 0) -> None:
-        """Launch in a stream, with the types that were prepared."""
+        """Launch in a stream, with the types of :meth:`prepare`."""
         if self.arg_format is None:
-            raise LogicError("prepared_call before prepare: say the arguments' types first")
+            raise LogicError(
+                "prepared_call before prepare: call prepare with the argument types first"
+            )
         letters = _letters(self.arg_format)
         if len(letters) != len(args):
             raise struct.error(f"pack requires exactly {many(len(letters), 'argument')}")
@@ -221,7 +223,7 @@ class Function:
         self._launch(grid, block, arguments, shared_size, stream)
 
     def prepared_timed_call(self, grid, block, *args, shared_size: int = 0):
-        """Launch with the prepared types; return a function that waits and gives seconds."""
+        """Launch with the prepared types; return a function that waits and returns seconds."""
         start, end = Event(), Event()
         start.record()
         self.prepared_call(grid, block, *args, shared_size=shared_size)
@@ -252,10 +254,10 @@ class Function:
             raise LogicError("cuFuncSetAttribute failed: invalid argument")
 
     def set_cache_config(self, config: int) -> None:
-        """Do nothing: there are no caches."""
+        """Do nothing, because there are no caches."""
 
     def set_shared_config(self, config: int) -> None:
-        """Do nothing: banks are four bytes wide."""
+        """Do nothing, because shared memory banks are always four bytes wide."""
 
     def __getattr__(self, name: str) -> int:
         if isinstance(absent := vars(type(self)).get(name), Absent):
@@ -277,7 +279,7 @@ def _argument(value: Any, position: int) -> Argument:
         if isinstance(value.base, ManagedAllocation):
             return array_argument(int(value.base), value.dtype)
         demand_plain(value.dtype)
-        return Argument(value.tobytes())  # the array itself, by value: a struct
+        return Argument(value.tobytes())  # the array itself, passed by value as a struct
     if isinstance(value, np.void):
         return number_argument(value)
     if (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
@@ -285,9 +287,9 @@ def _argument(value: Any, position: int) -> Argument:
     if hasattr(value, "gpudata"):
         return Argument(struct.pack("<Q", int(value.gpudata)))
     raise TypeError(
-        f"invalid type on parameter #{position} (0-based): {type(value).__name__}; give numbers "
-        "as NumPy scalars of the kernel's types (numpy.int32(n)), host arrays in pycuda.driver.In, "
-        "Out or InOut"
+        f"invalid type on parameter #{position} (0-based): {type(value).__name__}; pass numbers "
+        "as NumPy scalars of the kernel's types (numpy.int32(n)), and host arrays in "
+        "pycuda.driver.In, Out or InOut"
     )
 
 
@@ -317,7 +319,7 @@ def _packed(letter: str, value: Any) -> Argument:
     if letter.endswith("s"):
         return Argument(struct.pack(letter, bytes(value)))
     dtype = np.dtype(letter)
-    if dtype.kind in "iu":  # also device memory, where a pointer was announced as an integer
+    if dtype.kind in "iu":  # also device memory, for a pointer declared as an integer
         try:
             value = operator.index(value)
         except TypeError:
@@ -326,18 +328,18 @@ def _packed(letter: str, value: Any) -> Argument:
 
 
 def _extent(name: str, dimensions) -> tuple[int, int, int]:
-    """Return three numbers. Raises TypeError for values that PyCUDA's C++ refuses."""
+    """Return three numbers. Raises TypeError for values that PyCUDA's C++ code refuses."""
     if np.isscalar(dimensions):
-        raise TypeError(f"block and grid are tuples: write ({dimensions}, 1, 1)")
+        raise TypeError(f"block and grid must be tuples: write ({dimensions}, 1, 1)")
     dimensions = tuple(dimensions)
     if len(dimensions) > 3 or (name == "block" and len(dimensions) < 3):
-        raise TypeError(f"{name}={dimensions!r} has {many(len(dimensions), 'number')}: give three")
+        raise TypeError(f"{name}={dimensions!r} has {many(len(dimensions), 'number')}: pass three")
     for one in dimensions:
         if not isinstance(one, int):
             kind = f"{type(one).__module__}.".removeprefix("builtins.") + type(one).__name__
             raise TypeError(
-                f"{name}={dimensions!r} holds {kind}, and PyCUDA takes Python's int alone: write "
-                "int(...), or // in place of /"
+                f"{name}={dimensions!r} contains {kind}, but PyCUDA accepts only Python's int: "
+                "write int(...), or // instead of /"
             )
     return (*dimensions, 1, 1)[:3]
 
@@ -345,7 +347,7 @@ def _extent(name: str, dimensions) -> tuple[int, int, int]:
 def _no_references(texrefs) -> None:
     if texrefs:
         raise NotImplementedError(
-            "texture references are gone since CUDA 12; cupy.cuda.texture has texture objects"
+            "CUDA 12 has removed texture references; use texture objects (cupy.cuda.texture)"
         )
 
 
@@ -358,8 +360,8 @@ def module_from_buffer(buffer: bytes, options=(), message_handler=None) -> Modul
     text = bytes(buffer).rstrip(b"\0")
     if b".version" not in text:
         raise NotImplementedError(
-            "a cubin holds machine code of a real GPU; the virtual GPU runs "
-            "PTX and CUDA C++ (pycuda.compiler.SourceModule)"
+            "a cubin contains machine code for a real GPU, but the virtual GPU runs PTX or CUDA "
+            "C++ (pycuda.compiler.SourceModule)"
         )
     with call("cuModuleLoadDataEx"):
         return Module(load_ptx(text))

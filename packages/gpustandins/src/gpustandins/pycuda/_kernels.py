@@ -1,7 +1,7 @@
-"""PyCUDA's modules and functions: on the virtual GPU directly, on a real GPU through CuPy.
+"""Modules and functions on the virtual GPU directly, or on a real GPU through CuPy.
 
-``cupy.RawModule`` would do for both, but for three things of PyCUDA: each load has variables of its
-own, arguments lie in one buffer, and warnings of the compiler are shown.
+``cupy.RawModule`` would suffice for both, except for three features of PyCUDA: each load has its
+own variables, arguments are packed into one buffer, and compiler warnings are shown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ using cuda::std::real; using cuda::std::imag;
 
 
 class _VirtualKernel(CudaFunction):
-    """A kernel on the virtual GPU."""
+    """Kernel on the virtual GPU."""
 
     def start(self, grid, block, arguments: Sequence[Argument], shared: int, stream) -> None:
         with queues.on(number(stream)):
@@ -51,8 +51,7 @@ class _VirtualKernel(CudaFunction):
     def _parameters(self, arguments: Sequence[Argument]) -> list[bytes]:
         """Unpack the kernel's parameters from one buffer, as PyCUDA packs them.
 
-        Each value lies at a multiple of its size, so a value that is too wide shifts those
-        after it.
+        Each value is aligned to its size, so a value that is too wide shifts those after it.
         """
         buffer = bytearray()
         for one in arguments:
@@ -70,8 +69,8 @@ class _VirtualKernel(CudaFunction):
             if at + variable.size > len(buffer):
                 raise LogicError(
                     f"cuLaunchKernel failed: invalid argument (kernel {self.entry} takes "
-                    f"{many(len(self.sizes), 'argument')} of {self.sizes} bytes; the "
-                    f"{len(arguments)} given have {[len(one.raw) for one in arguments]})"
+                    f"{many(len(self.sizes), 'argument')} of {self.sizes} bytes, but the "
+                    f"{len(arguments)} that it got have {[len(one.raw) for one in arguments]})"
                 )
             found.append(bytes(buffer[at : at + variable.size]))
             at += variable.size
@@ -82,7 +81,7 @@ class _VirtualKernel(CudaFunction):
 
 
 class _VirtualModule:
-    """A module on the virtual GPU."""
+    """Module on the virtual GPU."""
 
     def __init__(self, module: Module):
         self._module, self.log, self.symbol = module, module.log, module.symbol
@@ -95,7 +94,7 @@ class _VirtualModule:
 
 
 class _CuPyKernel:
-    """A kernel on a GPU."""
+    """Kernel on a real GPU."""
 
     def __init__(self, kernel: cupy.RawKernel):
         self._kernel = kernel
@@ -121,7 +120,7 @@ class _CuPyKernel:
 
 
 def _value(argument: Argument) -> np.generic | np.ndarray:
-    """Return an argument that CuPy passes by value: a number, an address, or a record's bytes."""
+    """Return an argument that CuPy passes by value: a number, an address or a record."""
     if argument.is_array or (argument.dtype is None and len(argument.raw) == 8):
         return np.frombuffer(argument.raw, np.uint64)[0]
     if argument.dtype is None:
@@ -130,12 +129,12 @@ def _value(argument: Argument) -> np.generic | np.ndarray:
 
 
 class _CuPyModule:
-    """A module on a GPU. CuPy gives two loads of one source the same variables.
+    """Module on a real GPU. In CuPy, two loads of one source share their variables.
 
-    ``keep`` is a file that it is loaded from again on another device.
+    ``keep`` is the file from which the module is loaded again on another device.
     """
 
-    log = ""  # CuPy would load another module to say what the compiler said
+    log = ""  # CuPy would have to load another module to get the compiler's output
 
     def __init__(self, module: cupy.RawModule, keep: Any = None):
         self._module, self._keep = module, keep
@@ -146,7 +145,8 @@ class _CuPyModule:
 
     def ptx(self) -> bytes:
         raise NotImplementedError(
-            "pycuda.compiler.compile on CuPy, which keeps the code: use SourceModule"
+            "pycuda.compiler.compile is not available on CuPy, which does not return the code: "
+            "use SourceModule"
         )
 
     def symbol(self, name: str) -> tuple[int, int | None]:
@@ -161,14 +161,14 @@ Loaded = _VirtualModule | _CuPyModule
 def load_cuda(source: str, name: str, options: Sequence[str], arch: str | None) -> Loaded:
     """Compile CUDA C++ and load it on the current device.
 
-    On a GPU the code is for that GPU, whatever ``arch``.
+    On a real GPU, ``arch`` is ignored and the code is compiled for that GPU.
     """
     if VIRTUAL:
         architecture = [] if arch is None else [f"--gpu-architecture={arch}"]
         options = [*options, *architecture, PRE_INCLUDE]
         headers = (*HOST_HEADERS, THRUST_COMPLEX, (COMPLEX, _COMPLEX), TYPES)
         return _VirtualModule(Module.from_cuda(source, options=options, name=name, headers=headers))
-    # CuPy takes no headers that are no files; Jitify finds those of the C library.
+    # CuPy accepts headers only as files; Jitify finds those of the C library.
     own = _COMPLEX if COMPLEX in source else ""
     source = TYPES[1] + own + re.sub(rf"#include\s*[<\"]{COMPLEX}[>\"]", "", source)
     jitify = "#include" in source

@@ -32,17 +32,17 @@ class DeviceAllocation:
     _allocate = cupy.cuda.Memory
 
     def free(self) -> None:
-        """Give the memory back now. Raises LogicError the second time."""
+        """Free the memory now. Raises LogicError if it has already been freed."""
         if self._memory is None:
             raise LogicError(
-                "device_allocation::free failed: invalid resource handle (it was freed before)"
+                "device_allocation::free failed: invalid resource handle (it was already freed)"
             )
         self._memory = None
 
     def as_buffer(self, size: int, offset: int = 0):
         raise NotImplementedError(
-            "DeviceAllocation.as_buffer: the address is not one of the host's here; copy with "
-            "pycuda.driver.memcpy_dtoh"
+            "DeviceAllocation.as_buffer: the host cannot access a device address here; copy the "
+            "memory with pycuda.driver.memcpy_dtoh"
         )
 
     def __int__(self) -> int:
@@ -52,10 +52,10 @@ class DeviceAllocation:
 
 
 class PointerHolderBase:
-    """Base of one's own classes that stand for a device address: ``get_pointer`` gives it."""
+    """Base class for user classes that represent a device address, given by ``get_pointer``."""
 
     def get_pointer(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__}.get_pointer: return the address")
+        raise NotImplementedError(f"{type(self).__name__}.get_pointer must return the address")
 
     def __int__(self) -> int:
         return self.get_pointer()
@@ -64,7 +64,7 @@ class PointerHolderBase:
 
 
 class _Described:
-    """Memory that lends itself to NumPy: :func:`numpy.asarray` makes an array over it."""
+    """Memory that :func:`numpy.asarray` can wrap in an array."""
 
     def _describe(self, address: int, shape, dtype, order: str) -> None:
         self.__array_interface__ = {
@@ -77,7 +77,7 @@ class _Described:
 
 
 class ManagedAllocation(DeviceAllocation, _Described):
-    """Memory that host and device share; it is the ``.base`` of the arrays over it."""
+    """Memory shared by host and device; it is the ``.base`` of the arrays over it."""
 
     _allocate = staticmethod(cupy.cuda.malloc_managed)
 
@@ -85,7 +85,7 @@ class ManagedAllocation(DeviceAllocation, _Described):
         demand_plain(dtype, "managed memory")
         super().__init__(_nbytes(shape, dtype))
         address = int(self)
-        if VIRTUAL:  # a device address is none of the host's there
+        if VIRTUAL:  # the host cannot use a virtual device address
             self._view = current_shared("PyCUDA").host_view(address, self.nbytes)
             address = self._view.ctypes.data
         self._describe(address, shape, dtype, order)
@@ -94,11 +94,11 @@ class ManagedAllocation(DeviceAllocation, _Described):
         return int(self)
 
     def attach(self, flags: int, stream=None) -> None:
-        """Do nothing: all streams share the memory."""
+        """Do nothing, because all streams share the memory."""
 
 
 class HostAllocation(_Described):
-    """The ``.base`` of page-locked and aligned arrays."""
+    """Memory of page-locked and aligned arrays, which is their ``.base``."""
 
     def __init__(self, shape, dtype, order, alignment: int, pinned: bool = False):
         demand_plain(dtype, "a host array for copies")
@@ -113,12 +113,12 @@ class HostAllocation(_Described):
         self._describe(address, shape, dtype, order)
 
     def free(self) -> None:
-        """Do nothing: the array over the memory may still be in use."""
+        """Do nothing, because the array over the memory may still be in use."""
 
     def get_device_pointer(self) -> int:
         raise LogicError(
             "cuMemHostGetDevicePointer failed: invalid argument (page-locked memory is not mapped "
-            "here: use pycuda.driver.managed_empty, which both sides share)"
+            "here: use pycuda.driver.managed_empty, whose memory host and device share)"
         )
 
 
@@ -139,12 +139,15 @@ class host_alloc_flags:
 
 
 def mem_alloc(nbytes: int) -> DeviceAllocation:
-    """Allocate device memory. Raises MemoryError if there is too little, LogicError for 0 bytes."""
+    """Allocate device memory.
+
+    Raises MemoryError if there is too little, and LogicError for 0 bytes.
+    """
     return DeviceAllocation(nbytes)
 
 
 def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAllocation, int]:
-    """Allocate ``height`` rows of ``width`` bytes; return them and the pitch in bytes."""
+    """Allocate ``height`` rows of ``width`` bytes; return the memory and the pitch in bytes."""
     pitch = -(-width // 512) * 512
     return DeviceAllocation(pitch * height), pitch
 
@@ -163,7 +166,7 @@ def mem_alloc_managed(nbytes: int, mem_flags: int = 1) -> ManagedAllocation:
 def _copy(
     function: str, dest: Any, src: Any, size: int, kind: int, stream: Any, wait: bool = False
 ) -> None:
-    """Copy by the driver's ``function``, in a stream or, with ``wait``, at once."""
+    """Copy with the driver's ``function`` in a stream, or immediately if ``wait`` is True."""
     need_context(function)
     if size:
         with call(function):
@@ -188,27 +191,27 @@ def _address(raw: np.ndarray) -> int:
 
 
 def memcpy_htod(dest: Any, src: Any) -> None:
-    """Copy a host buffer (a contiguous array, bytes) to the device address ``dest``."""
+    """Copy a host buffer (a contiguous array or bytes) to the device address ``dest``."""
     _htod(dest, src, wait=True)
 
 
 def memcpy_dtoh(dest: Any, src: Any) -> None:
-    """Copy as many bytes as ``dest``, a contiguous host array, has from the address ``src``."""
+    """Copy from the address ``src`` to the contiguous host array ``dest``, in its full length."""
     _dtoh(dest, src, wait=True)
 
 
 def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
-    """Copy from the host to the device, in a stream."""
+    """Copy from the host to the device in a stream."""
     _htod(dest, src, stream)
 
 
 def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
-    """Copy from the device to the host, in a stream."""
+    """Copy from the device to the host in a stream."""
     _dtoh(dest, src, stream)
 
 
 def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Any = None) -> None:
-    """Copy within the device, in a stream."""
+    """Copy within the device in a stream."""
     _copy("cuMemcpyDtoD", dest, src, int(size), runtime.memcpyDeviceToDevice, stream)
 
 
@@ -220,24 +223,24 @@ def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
 def memcpy_peer(
     dest: Any, src: Any, size: int, dest_context: Any = None, src_context: Any = None
 ) -> None:
-    """Copy ``size`` bytes from one device to another: an address says whose it is."""
+    """Copy ``size`` bytes between devices, which the addresses determine."""
     memcpy_dtod(dest, src, size)
 
 
 def _fill(dtype: type[np.unsignedinteger]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Make ``memset_d8`` and its like for words of a type, at once and in a stream."""
+    """Return functions such as ``memset_d8`` for words of a type, without and with a stream."""
     bits = 8 * np.dtype(dtype).itemsize
 
     def started(dest: Any, data: int, count: int, stream: Any = None) -> None:
         values = np.full(count, dtype(data & ((1 << bits) - 1)))
-        _htod(dest, values, stream, by=f"cuMemsetD{bits}")  # CuPy sets bytes alone
+        _htod(dest, values, stream, by=f"cuMemsetD{bits}")  # CuPy can only set bytes
 
     def done(dest: Any, data: int, count: int) -> None:
         started(dest, data, count)
 
     done.__name__, started.__name__ = f"memset_d{bits}", f"memset_d{bits}_async"
     done.__doc__ = f"Set ``count`` words of {bits // 8} bytes."
-    started.__doc__ = f"As :func:`memset_d{bits}`, in a stream."
+    started.__doc__ = f"Do the same as :func:`memset_d{bits}`, in a stream."
     return done, started
 
 
@@ -247,7 +250,7 @@ memset_d32, memset_d32_async = _fill(np.uint32)
 
 
 def to_device(bf_obj: Any) -> DeviceAllocation:
-    """Return new device memory with the bytes of a host buffer."""
+    """Copy a host buffer to new device memory and return it."""
     raw = _host_bytes(bf_obj, writeable=False)
     made = mem_alloc(raw.size)
     memcpy_htod(made, raw)
@@ -255,7 +258,7 @@ def to_device(bf_obj: Any) -> DeviceAllocation:
 
 
 def from_device(devptr: Any, shape, dtype, order: str = "C") -> np.ndarray:
-    """Return a new host array from device memory."""
+    """Copy device memory to a new host array and return it."""
     demand_plain(dtype)
     result = np.empty(shape, dtype, order)
     memcpy_dtoh(result, devptr)
@@ -263,7 +266,7 @@ def from_device(devptr: Any, shape, dtype, order: str = "C") -> np.ndarray:
 
 
 def from_device_like(devptr: Any, other_ary: np.ndarray) -> np.ndarray:
-    """Return a new host array like ``other_ary`` from device memory."""
+    """Copy device memory to a new host array like ``other_ary`` and return it."""
     result = np.empty_like(other_ary)
     memcpy_dtoh(result, devptr)
     return result
@@ -273,29 +276,29 @@ def from_device_like(devptr: Any, other_ary: np.ndarray) -> np.ndarray:
 
 
 def pagelocked_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
-    """Return a host array, from which a real GPU copies faster."""
+    """Return a page-locked host array, from which a real GPU copies faster."""
     need_context("cuMemHostAlloc")
     return watched(np.asarray(HostAllocation(_shape(shape), dtype, order, 64, pinned=True)))
 
 
 def aligned_empty(shape, dtype, order: str = "C", alignment: int = 4096) -> np.ndarray:
-    """Return a host array that starts at a multiple of ``alignment`` bytes."""
+    """Return a host array whose address is a multiple of ``alignment`` bytes."""
     return np.asarray(HostAllocation(_shape(shape), dtype, order, alignment))
 
 
 def managed_empty(shape, dtype, order: str = "C", mem_flags: int = 0) -> np.ndarray:
-    """Return a host array over memory that kernels reach too; ``.base`` is the allocation."""
+    """Return a host array whose memory kernels can also access; ``.base`` is the allocation."""
     return watched(np.asarray(ManagedAllocation(_shape(shape), dtype, order)))
 
 
 def register_host_memory(ary: np.ndarray, flags: int = 0) -> np.ndarray:
-    """Return the array itself: copies need no page-locked memory here."""
+    """Return the array itself, because copies need no page-locked memory here."""
     need_context("cuMemHostRegister")
     return ary
 
 
 def _variants(empty):
-    """Make ``zeros``, ``empty_like`` and ``zeros_like`` of a kind of host array."""
+    """Return ``zeros``, ``empty_like`` and ``zeros_like`` for a kind of host array."""
 
     def zeros(shape, dtype, order="C", *flags, **named):
         result = empty(shape, dtype, order, *flags, **named)
@@ -315,11 +318,11 @@ def _variants(empty):
     for function, ending, what in zip(
         functions,
         ("zeros", "empty_like", "zeros_like"),
-        ("filled with zeros", "of an array's form", "of an array's form, filled with zeros"),
+        ("filled with zeros", "shaped like an array", "shaped like an array, filled with zeros"),
         strict=True,
     ):
         function.__name__ = empty.__name__.replace("empty", ending)
-        function.__doc__ = f"As :func:`{empty.__name__}`, {what}."
+        function.__doc__ = f"Return an array as :func:`{empty.__name__}` does, {what}."
     return functions
 
 
@@ -333,9 +336,9 @@ def _shape(shape) -> tuple[int, ...]:
 
 
 def _host_bytes(buffer: Any, writeable: bool) -> np.ndarray:
-    """Return the bytes of a host buffer in the order of memory.
+    """Return the bytes of a host buffer in memory order.
 
-    Raises what NumPy raises for arrays with gaps and for read-only memory.
+    Raises ValueError for arrays with gaps and for read-only memory, as NumPy does.
     """
     array = (
         buffer if isinstance(buffer, np.ndarray | np.generic) else np.frombuffer(buffer, np.uint8)

@@ -1,4 +1,4 @@
-"""Errors for names that the stand-in lacks, each with an alternative."""
+"""Errors for names that the stand-in lacks; each message names an alternative."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from gpustandins.importing import as_import_error
 
 
 class Missing(NotImplementedError, AttributeError):
-    """A part of PyCUDA that the stand-in lacks.
+    """Error for a part of PyCUDA that the stand-in lacks.
 
-    Also an AttributeError, so that ``hasattr`` answers False rather than fail.
+    It is also an AttributeError, so that ``hasattr`` returns False.
     """
 
 
 def lookup(module: str, lacks: Mapping[str, str] | None = None) -> Callable[[str], None]:
-    """Return a module's ``__getattr__``, which raises :class:`Missing` for each public name.
+    """Return a module's ``__getattr__``, which raises :class:`Missing` for public names.
 
-    ``lacks`` says of some names what to use instead.
+    ``lacks`` gives alternatives for some names.
     """
 
     def __getattr__(name: str) -> None:
@@ -34,7 +34,7 @@ def lookup(module: str, lacks: Mapping[str, str] | None = None) -> Callable[[str
 
 
 class Absent:
-    """An attribute that the stand-in lacks: looking it up raises :class:`Missing`."""
+    """Attribute that the stand-in lacks; reading it raises :class:`Missing`."""
 
     def __init__(self, instead: str, module: str = "pycuda.driver"):
         self._instead, self._module = instead, module
@@ -43,7 +43,11 @@ class Absent:
         self._name = f"{owner.__name__}.{name}"
 
     def missing(self) -> Missing:
-        """Return the error; a class's ``__getattr__`` raises it, and Python calls that twice."""
+        """Return the error.
+
+        It is not raised here, because after an error in a descriptor Python calls the class's
+        ``__getattr__``, which raises it again.
+        """
         return Missing(
             f"{self._module}.{self._name} is not in PyCUDA's stand-in for machines "
             f"without a GPU; use {self._instead}"

@@ -1,7 +1,7 @@
-"""The operators of a ``GPUArray`` and how they compute, oddities included.
+"""Operators of ``GPUArray`` with PyCUDA's results, including its peculiarities.
 
-Comparisons give 0 and 1 in the arrays' own type; only equal shapes, or one without dimensions,
-go together; integers divide as in C.
+Comparisons return 0 and 1 in the type of the arrays, the two shapes must be equal (or one of them
+empty), and integer division follows C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOT_CONTIGUOUS = "only contiguous arrays may be used as arguments to this opera
 
 
 class Operators:
-    """Mixed into ``GPUArray``, and how the functions here know one."""
+    """Mixin of ``GPUArray`` with the operators; this module recognises arrays by it."""
 
     __hash__ = None
 
@@ -56,12 +56,12 @@ class Operators:
         return result._write(selffac * self._array + otherfac * other._array)
 
     def fill(self, value, stream=None):
-        """Set every element."""
+        """Set all elements to ``value``."""
         need_contiguous(self)
         return self._write(value)
 
     def reverse(self, stream=None):
-        """Return the elements in reverse order, as if there were one dimension."""
+        """Return the elements in reverse order, as in a one-dimensional array."""
         need_contiguous(self)
         flat = self._array.reshape(-1, order="A")[::-1]
         result = self._new_like_me()
@@ -98,7 +98,7 @@ class Operators:
 
 
 def order_of(array: Any) -> str:
-    """Return "F" for an array of columns alone, else "C"."""
+    """Return "F" if an array is contiguous only in Fortran order, else "C"."""
     return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
@@ -110,22 +110,22 @@ def need_contiguous(*arrays) -> None:
 
 
 def into(out: Any, shape: tuple[int, ...], make: Callable[[], Any], dtype: Any = None) -> Any:
-    """Return ``out``, or a new array where it is None.
+    """Return ``out``, or a new array if it is None.
 
-    Raises AssertionError, as PyCUDA does, for another shape than the result's and, where one is
-    named, another dtype.
+    As in PyCUDA, raises AssertionError if ``out`` has another shape than the result, or another
+    dtype if ``dtype`` is given.
     """
     if out is None:
         return make()
     if out.shape != shape:
-        raise AssertionError(f"out has shape {out.shape}, and the result has {shape}")
+        raise AssertionError(f"out has shape {out.shape}, but the result has {shape}")
     if dtype is not None and out.dtype != dtype:
-        raise AssertionError(f"out has dtype {out.dtype}, and the result has {dtype}")
+        raise AssertionError(f"out has dtype {out.dtype}, but the result has {dtype}")
     return out
 
 
 def common_dtype(x: Operators, y: Any) -> np.dtype:
-    """Return the result's type, by NumPy's rule for numbers and arrays."""
+    """Return the dtype of the result by NumPy's rule for numbers and arrays."""
     other = np.zeros(1, y.dtype) if isinstance(y, Operators) else y
     return (np.zeros(1, x.dtype) + other).dtype
 
@@ -150,7 +150,10 @@ def _binary(function, x: Operators, y: Any, out: Operators | None = None):
 
 
 def _divide(x: cupy.ndarray, y: cupy.ndarray) -> cupy.ndarray:
-    """Divide. Integers are divided as in C; division by zero sets all bits, as on a GPU."""
+    """Divide integers as in C and other numbers exactly.
+
+    An integer division by zero sets all bits, as on a GPU.
+    """
     if cupy.result_type(x, y).kind not in "iu":
         return cupy.true_divide(x, y)
     zero = y == 0
@@ -161,7 +164,7 @@ def _divide(x: cupy.ndarray, y: cupy.ndarray) -> cupy.ndarray:
 
 
 def _divide_by(x: cupy.ndarray, y: Any) -> cupy.ndarray:
-    """Multiply by ``1 / y`` as PyCUDA does, which no integer array can take."""
+    """Multiply by ``1 / y`` as PyCUDA does, which is impossible for integer arrays."""
     if cupy.result_type(x, y).kind in "iu":
         raise struct.error(
             "required argument is not an integer (PyCUDA multiplies an integer "
@@ -171,7 +174,7 @@ def _divide_by(x: cupy.ndarray, y: Any) -> cupy.ndarray:
 
 
 def _power(x, y):
-    if cupy.result_type(x, y).kind in "iu":  # by way of pow(double, double)
+    if cupy.result_type(x, y).kind in "iu":  # computed with pow(double, double)
         return cupy.power(cupy.asarray(x, np.float64), y)
     return cupy.power(x, y)
 
@@ -196,7 +199,7 @@ for _name, _function in (
     setattr(Operators, f"__{_name}__", _operator(_function))
     setattr(Operators, f"__r{_name}__", _operator(_swapped(_function)))
     setattr(Operators, f"__i{_name}__", _operator(_function, in_place=True))
-# PyCUDA compares into the type of the operands: 0 and 1.
+# PyCUDA's comparisons return 0 and 1 in the type of the operands.
 for _name, _function in (
     ("eq", cupy.equal),
     ("ne", cupy.not_equal),

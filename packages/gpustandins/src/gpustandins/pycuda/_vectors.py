@@ -25,7 +25,7 @@ _BASES = {
 
 
 class vec:
-    """Types with fields ``x``, ``y``, ``z``, ``w``; ``make_float3`` makes a value of one."""
+    """Types with fields ``x``, ``y``, ``z``, ``w``; ``make_float3`` creates a value."""
 
 
 def _maker(dtype: np.dtype):

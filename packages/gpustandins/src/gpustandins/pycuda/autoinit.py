@@ -1,4 +1,4 @@
-"""Importing this makes a context on the first device, as PyCUDA's ``autoinit`` does."""
+"""Context on the first device, created by the import as in PyCUDA."""
 
 from __future__ import annotations
 

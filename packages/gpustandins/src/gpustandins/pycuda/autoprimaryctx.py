@@ -1,4 +1,4 @@
-"""Importing this makes the primary context of the first device current."""
+"""Primary context of the first device, made current by the import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``SourceModule``: CUDA C++ through NVRTC, where PyCUDA calls nvcc."""
+"""``SourceModule``: CUDA C++ compiled by NVRTC, where PyCUDA calls nvcc."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ._missing import lookup
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
-NAME = "kernel.cu"  # what PyCUDA calls every source
+NAME = "kernel.cu"  # PyCUDA's name for every source
 DEFAULT_NVCC_FLAGS = os.environ.get("PYCUDA_DEFAULT_NVCC_FLAGS", "").split()
 
-# nvcc's options for the host compiler, the assembler and files: with the number of words that
-# follow. NVRTC knows none of them, and here they would change nothing.
+# nvcc's options for the host compiler, the assembler and files; NVRTC does not have them, and they
+# would change nothing here. The second list has options with a value.
 _ALONE = """
 -O0 -O1 -O2 -O3 -g -m64 --machine=64 --keep -keep -cubin -ptx --verbose -v
 """.split()
@@ -58,34 +58,34 @@ def compile(
     include_dirs: Sequence[str] = (),
     target: str = "cubin",
 ) -> bytes:
-    """Compile to PTX for any ``target``: there is no machine code here. Raises CompileError."""
+    """Compile to PTX for every ``target``, as there is no machine code. Raises CompileError."""
     if target not in ("cubin", "ptx", "fatbin"):
-        raise AssertionError(f"target is cubin, ptx or fatbin, not {target!r}")
+        raise AssertionError(f"target must be cubin, ptx or fatbin, not {target!r}")
     return _compile(source, options, no_extern_c, arch, include_dirs).ptx()
 
 
 class SourceModule:
-    """CUDA C++ as a loaded module.
+    """Module loaded from CUDA C++ source.
 
     Parameters
     ----------
     source : str
-        Put inside ``extern "C" { }`` unless ``no_extern_c``, so that kernels keep their names;
-        templates and headers with templates need ``no_extern_c=True`` and ``extern "C"`` before
-        each kernel. Headers of the C library may be included.
+        The source is put inside ``extern "C" { }`` unless ``no_extern_c`` is True, so that kernels
+        keep their names. Templates and headers with templates need ``no_extern_c=True`` and
+        ``extern "C"`` before each kernel. C library headers can be included.
     options : list of str
-        nvcc's; those for the host compiler and the assembler are dropped.
+        Options of nvcc; those for the host compiler and the assembler are ignored.
     no_extern_c : bool
     arch : str
-        ``sm_90``. Compiled is for the virtual architecture of that name.
+        For example ``sm_90``. The code is compiled for the virtual architecture of that name.
     include_dirs : list of str
     nvcc, keep, code, cache_dir
-        Without effect: NVRTC compiles, in memory.
+        Ignored, because NVRTC compiles in memory.
 
     Raises
     ------
     pycuda.driver.CompileError
-        With the line, a caret and the compiler's own text (``.stderr``).
+        With the line, a caret and the compiler's own output (``.stderr``).
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class SourceModule:
     def get_function(self, name: str) -> Function:
         """Return a kernel by its name.
 
-        Raises LogicError where there is none.
+        Raises LogicError if there is no such kernel.
         """
         return self.module.get_function(name)
 
 
 def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> Loaded:
-    # Messages count the lines of the source itself.
+    # Line numbers in messages are those of the user's source.
     source = f'#line 1 "{source_path(source, NAME)}"\n{source}\n'
     if not no_extern_c:
         source = f'extern "C" {{\n{source}}}\n'
@@ -135,9 +135,9 @@ def _compile(source: str, options, no_extern_c: bool, arch, include_dirs) -> Loa
         raise CompileError(str(error), ["nvrtc", *flags, NAME], "", log) from None
 
 
-#: What links machine code, which the virtual GPU does not have: name → what to use.
+#: Classes that link machine code, which the virtual GPU does not have, with alternatives.
 MISSING = dict.fromkeys(
     ("CudaModule", "DynamicModule", "DynamicSourceModule"),
-    "SourceModule; dynamic parallelism is missing",
+    "SourceModule, without dynamic parallelism",
 )
 __getattr__ = lookup("pycuda.compiler", MISSING)

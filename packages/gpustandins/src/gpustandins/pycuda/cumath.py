@@ -1,4 +1,4 @@
-"""Functions of each element of a ``GPUArray``, in the array's own type."""
+"""Elementwise functions of a ``GPUArray``, in the array's own type."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ def _unary(name: str, function):
             out = stream_or_out
         result = into(out, array.shape, array._new_like_me, array.dtype)
         if result.strides != array.strides:
-            raise AssertionError(f"out has strides {result.strides}, and the array {array.strides}")
+            raise AssertionError(
+                f"out has strides {result.strides}, but the array has {array.strides}"
+            )
         return result._write(function(array._array))
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"``{name}`` of each element; into ``out`` where it is given."
+    apply.__doc__ = f"Return ``{name}`` of each element, in ``out`` if it is given."
     return apply
 
 
@@ -53,7 +55,7 @@ def ldexp(significand: GPUArray, exponent: GPUArray, stream=None) -> GPUArray:
 
 
 def modf(arg: GPUArray, stream=None) -> tuple[GPUArray, GPUArray]:
-    """Return fractional and integral parts."""
+    """Return the fractional and the integral parts."""
     fraction, whole = cupy.modf(arg._array)
     return arg._new_like_me()._write(fraction), arg._new_like_me()._write(whole)
 

@@ -73,10 +73,10 @@ from ._memory import (
 )
 from ._missing import lookup
 
-#: What PyCUDA's driver has and the virtual GPU has not: name → what to use.
+#: Names of PyCUDA's driver that the virtual GPU does not support, with alternatives.
 MISSING = {
-    "limit": "nothing: stack and heap grow as they are asked for",
-    "shared_config": "nothing: banks are four bytes wide",
+    "limit": "nothing instead: stack and heap grow as needed",
+    "shared_config": "nothing instead: banks are four bytes wide",
     "array_format": "cupy.cuda.texture",
     "address_mode": "cupy.cuda.texture",
     "filter_mode": "cupy.cuda.texture",
@@ -92,11 +92,11 @@ MISSING = {
             "gpuarray_to_array",
             "make_multichannel_2d_array",
         ),
-        "a linear array; CUDA arrays and texture objects: cupy.cuda.texture",
+        "a linear array, or CUDA arrays and texture objects in cupy.cuda.texture",
     ),
     **dict.fromkeys(
         ("TextureReference", "matrix_to_texref", "bind_array_to_texref"),
-        "texture objects (cupy.cuda.texture); CUDA 12 took the references away",
+        "texture objects (cupy.cuda.texture), as CUDA 12 has removed texture references",
     ),
     "SurfaceReference": "surface objects (cupy.cuda.texture)",
     **dict.fromkeys(
@@ -109,7 +109,7 @@ MISSING = {
     "memset_d2d8": "memset_d8 for each row",
     "memset_d2d16": "memset_d16 for each row",
     "memset_d2d32": "memset_d32 for each row",
-    **dict.fromkeys(("Graph", "GraphExec"), "launches one after the other"),
+    **dict.fromkeys(("Graph", "GraphExec"), "single launches"),
     **dict.fromkeys(("Linker", "jit_input_type"), "one source with all kernels"),
     "IPCMemoryHandle": "host memory",
     "IPCEventHandle": "host synchronisation",
@@ -119,17 +119,20 @@ MISSING = {
     **dict.fromkeys(("profiler_output_mode",), "virtualgpu.profile()"),
     **dict.fromkeys(("jit_option", "jit_target", "jit_fallback"), "SourceModule(options=[...])"),
     **dict.fromkeys(("array3d_flags", "array_cubemap_face"), "cupy.cuda.texture"),
-    "compute_mode": "nothing: a program has the device to itself",
-    "graphics_register_flags": "a copy on the host: there is no OpenGL here",
+    "compute_mode": "nothing instead: a program has the device to itself",
+    "graphics_register_flags": "a copy on the host, as there is no OpenGL here",
 }
 
 
 def start_profiler() -> None:
-    """Do nothing: no profiler is attached. ``virtualgpu.profile()`` counts kernels' work."""
+    """Do nothing, because no profiler is attached.
+
+    ``virtualgpu.profile()`` counts the work of kernels.
+    """
 
 
 def stop_profiler() -> None:
-    """See :func:`start_profiler`."""
+    """Do nothing, like :func:`start_profiler`."""
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""``ElementwiseKernel``: a C++ statement for each element of vectors."""
+"""``ElementwiseKernel``: a C++ statement that runs for each element of vectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_arguments(arguments: Any) -> list[VectorArg | ScalarArg]:
 
 
 class ElementwiseKernel:
-    """A kernel that runs a statement for each index of its vectors.
+    """Kernel that runs a statement for each index of its vectors.
 
     >>> linear_combination = ElementwiseKernel(
     ...     "float a, float *x, float b, float *y, float *z", "z[i] = a*x[i] + b*y[i]",
@@ -33,14 +33,15 @@ class ElementwiseKernel:
     Parameters
     ----------
     arguments : str or list of VectorArg and ScalarArg
-        As a C++ parameter list.
+        The arguments, as a C++ parameter list.
     operation : str
-        ``i`` is the index. As in PyCUDA the first vector alone says how many there are: a
-        shorter one is read past its end, which the virtual GPU reports.
+        The statement; ``i`` is the index. As in PyCUDA, the first vector determines the number of
+        indices. If another vector is shorter, the kernel reads past its end, which the virtual GPU
+        reports.
     name : str
     keep, options, preamble, loop_prep, after_loop
-        As for :class:`~pycuda.compiler.SourceModule`; C++ before the kernel, before the loop
-        and after it.
+        ``keep`` and ``options`` are those of :class:`~pycuda.compiler.SourceModule`. The others
+        are C++ code before the kernel, before the loop and after the loop.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class ElementwiseKernel:
         self._function = None
 
     def __call__(self, *args, range: slice | None = None, slice=None, stream=None) -> None:
-        """Launch: vectors are contiguous ``GPUArray``, numbers of any type.
+        """Launch the kernel with contiguous ``GPUArray`` vectors and numbers of any type.
 
         ``range`` (a slice with start, stop and step) or ``slice`` (in elements of the vectors)
-        chooses indices. Raises RuntimeError for arrays with gaps, TypeError for the wrong
-        number of arguments.
+        selects indices. Raises RuntimeError for arrays with gaps, and TypeError for a wrong number
+        of arguments.
         """
         if range is not None and slice is not None:
             raise TypeError("may not specify both range and slice keyword arguments")
@@ -136,7 +137,7 @@ extern "C" __global__ void {self.name}({declared}, long _start, long _step, long
 
 
 def _includes(arguments) -> str:
-    """Return the include for complex numbers only if one occurs: it costs 1.5 s."""
+    """Return the include of the complex header only if needed, because it costs 1.5 s."""
     kinds = {one.dtype.kind for one in arguments}
     return "#include <pycuda-complex.hpp>\n" if "c" in kinds else ""
 

@@ -1,6 +1,6 @@
-"""Functions on ``GPUArray``: making, joining, choosing and reducing arrays.
+"""Functions for ``GPUArray``: creation, joining, selection and reductions.
 
-Array work is CuPy's on the arrays' memory; result types and refusals are PyCUDA's.
+CuPy computes on the arrays' memory; result types and refusals are PyCUDA's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logical_not logical_or max maximum min minimum ones ones_like reshape splay stac
 subset_max subset_min subset_sum sum take to_gpu to_gpu_async transpose vec where zeros zeros_like
 """.split()
 
-# -- making arrays ------------------------------------------------------------------------------
+# -- creation -----------------------------------------------------------------------------------
 
 
 def to_gpu(ary: np.ndarray, allocator=_memory.mem_alloc) -> GPUArray:
@@ -36,12 +36,12 @@ def to_gpu(ary: np.ndarray, allocator=_memory.mem_alloc) -> GPUArray:
     return result
 
 
-# Not in _array: a pickle names the public function, which PyCUDA has too.
+# Set here and not in _array, because a pickle must name a public function that PyCUDA has too.
 GPUArray.__reduce__ = lambda self: (to_gpu, (self.get(),))
 
 
 def to_gpu_async(ary: np.ndarray, allocator=_memory.mem_alloc, stream=None) -> GPUArray:
-    """Return a copy of an array on the device, made at once as by :func:`to_gpu`."""
+    """Return a device copy, made at once as by :func:`to_gpu`."""
     return to_gpu(ary, allocator)
 
 
@@ -50,7 +50,7 @@ transpose, reshape, any, all = GPUArray.transpose, GPUArray.reshape, GPUArray.an
 
 
 def zeros(shape, dtype=np.float64, allocator=_memory.mem_alloc, order="C") -> GPUArray:
-    """Return zeros; memory from :func:`empty` is not zero."""
+    """Return an array of zeros."""
     return GPUArray(shape, dtype, allocator, order=order)._write(0)
 
 
@@ -74,7 +74,7 @@ def ones_like(other_ary: GPUArray, dtype=None, order="K") -> GPUArray:
 def arange(*args, dtype=None, stream=None, **named) -> GPUArray:
     """Return ``arange([start,] stop[, step], dtype=)``.
 
-    Without a dtype PyCUDA warns unless it guesses float32, and so does this.
+    As in PyCUDA, a call without a dtype warns unless the guessed type is float32.
     """
     args = list(args)
     if args and isinstance(args[-1], np.dtype):
@@ -124,13 +124,13 @@ def stack(arrays, axis=0, allocator=None) -> GPUArray:
     )._write(joined)
 
 
-# -- elements by condition and by index ---------------------------------------------------------
+# -- selection by condition and by index --------------------------------------------------------
 
 
 def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
-    """Return ``a[indices]`` for one dimension of indices.
+    """Return ``a[indices]`` for a one-dimensional array of indices.
 
-    Raises IndexError outside ``a``, where a GPU reads whatever lies there.
+    Raises IndexError for an index outside ``a``, where a GPU would read foreign memory.
     """
     if indices.ndim != 1:
         raise AssertionError("indices must have one dimension")
@@ -140,12 +140,14 @@ def take(a: GPUArray, indices: GPUArray, out=None, stream=None) -> GPUArray:
     if chosen.size:
         low, high = int(chosen.min()), int(chosen.max())
         if low < 0 or high >= flat.size:
-            raise IndexError(f"indices from {low} to {high} of {many(flat.size, 'element')}")
+            raise IndexError(
+                f"indices go from {low} to {high}, but the array has {many(flat.size, 'element')}"
+            )
     return out._write(flat[chosen])
 
 
 def if_positive(criterion, then_, else_, out=None, stream=None) -> GPUArray:
-    """Return ``then_`` where ``criterion`` is above 0, else ``else_``."""
+    """Return ``then_`` where ``criterion`` is positive, else ``else_``."""
     if not criterion.shape == then_.shape == else_.shape:
         raise ValueError("shapes do not match")
     if then_.dtype != else_.dtype:
@@ -172,7 +174,7 @@ def _logical(function):
         return out._write(made)
 
     apply.__name__ = apply.__qualname__ = function.__name__
-    apply.__doc__ = f"``{function.__name__}`` of arrays and numbers; booleans."
+    apply.__doc__ = f"Return ``{function.__name__}`` of arrays and numbers as booleans."
     return apply
 
 
@@ -181,12 +183,12 @@ logical_not = _logical(cupy.logical_not)
 
 
 def minimum(a, b, out=None, stream=None) -> GPUArray:
-    """Return the smaller of two; a number beats NaN."""
+    """Return the smaller of two values; NaN is ignored if the other is a number."""
     return _extreme(cupy.fmin, a, b, out)
 
 
 def maximum(a, b, out=None, stream=None) -> GPUArray:
-    """Return the larger of two; a number beats NaN."""
+    """Return the larger of two values; NaN is ignored if the other is a number."""
     return _extreme(cupy.fmax, a, b, out)
 
 
@@ -205,7 +207,7 @@ def subset_sum(subset, a, dtype=None, stream=None, allocator=None) -> GPUArray:
 
 
 def dot(a, b, dtype=None, stream=None, allocator=None) -> GPUArray:
-    """Return the sum of products of all elements, without conjugating complex numbers."""
+    """Return the sum of elementwise products; complex numbers are not conjugated."""
     dtype = np.dtype(dtype or common_dtype(a, b))
     return scalar_array(cupy.sum(a._array * b._array, dtype=dtype), dtype, allocator)
 
@@ -215,12 +217,12 @@ def subset_dot(subset, a, b, dtype=None, stream=None, allocator=None) -> GPUArra
 
 
 def max(a, stream=None) -> GPUArray:
-    """Return the largest element; NaN loses."""
+    """Return the largest element, ignoring NaN."""
     return scalar_array(cupy.nanmax(a._array), a.dtype)
 
 
 def min(a, stream=None) -> GPUArray:
-    """Return the smallest element; NaN loses."""
+    """Return the smallest element, ignoring NaN."""
     return scalar_array(cupy.nanmin(a._array), a.dtype)
 
 
@@ -242,7 +244,7 @@ def _arrays(operands) -> list:
     return [one._array if isinstance(one, GPUArray) else one for one in operands]
 
 
-#: What the stand-in lacks: name → what to use.
+#: Names that the stand-in lacks, with alternatives.
 MISSING = {
     "multi_take": "take for each array",
     "multi_put": "an elementwise kernel",

@@ -1,4 +1,4 @@
-"""``ReductionKernel``: map each index of vectors, reduce the values to one."""
+"""``ReductionKernel``: map the elements of vectors and reduce the results to one value."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from .tools import VectorArg, dtype_to_ctype
 __all__ = ["ReductionKernel"]
 
 BLOCK = 512  # threads
-_BLOCKS = 1024  # most in a launch
-_EACH = 4  # elements a thread takes at least
+_BLOCKS = 1024  # maximum in a launch
+_EACH = 4  # minimum of elements per thread
 
 
 class ReductionKernel:
-    """A kernel that reduces vectors to one value.
+    """Kernel that reduces vectors to one value.
 
     >>> dot = ReductionKernel(numpy.float32, neutral="0", reduce_expr="a+b",
     ...                       map_expr="x[i]*y[i]", arguments="float *x, float *y")
     >>> dot(x, y).get()
 
-    Each block reduces its part, further launches reduce the parts, as in PyCUDA.
+    As in PyCUDA, each block reduces its part, and further launches reduce the results of the
+    blocks.
 
     Parameters
     ----------
     dtype_out : dtype
     neutral : str
-        The value that changes nothing.
+        The neutral element of the reduction.
     reduce_expr : str
-        Of two values ``a`` and ``b``.
+        An expression of two values, ``a`` and ``b``.
     map_expr : str
-        Of the index ``i``; ``in[i]`` without it.
+        An expression of the index ``i``; the default is ``in[i]``.
     arguments : str
-        As a C++ parameter list; one vector ``in`` of ``dtype_out`` without it.
+        A C++ parameter list; the default is one vector ``in`` of ``dtype_out``.
     name, keep, options, preamble, allocator
-        As for :class:`~pycuda.elementwise.ElementwiseKernel`; where results lie.
+        As for :class:`~pycuda.elementwise.ElementwiseKernel`; ``allocator`` provides the memory of
+        results.
     """
 
     def __init__(
@@ -110,15 +112,15 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
         return self.dtype_out
 
     def __call__(self, *args, stream=None, out=None, allocator=None, range=None, slice=None):
-        """Launch; return a ``GPUArray`` of shape ``()``.
+        """Launch the kernel and return a ``GPUArray`` of shape ``()``.
 
-        The first vector says how many elements there are. Raises RuntimeError for arrays with
+        The first vector determines the number of elements. Raises RuntimeError for arrays with
         gaps.
         """
         if range is not None or slice is not None:
             raise NotImplementedError(
-                "ReductionKernel with range= or slice=: reduce a slice of "
-                "the arrays (a[start:stop])"
+                "ReductionKernel does not support range= and slice= here: reduce a slice of the "
+                "arrays (a[start:stop])"
             )
         if len(args) != len(self.arguments):
             raise TypeError(
@@ -127,7 +129,7 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
         if out is not None:
             if out.dtype != self.dtype_out:
                 raise ValueError(
-                    f"out must have the same dtype as dtype_out: it has {out.dtype}, not "
+                    f"out must have the same dtype as dtype_out: it is {out.dtype} instead of "
                     f"{self.dtype_out}"
                 )
             if out.size == 0:
@@ -136,7 +138,7 @@ extern "C" __global__ void {name}(out_type *_out, {declared}, unsigned _each, un
         return self._reduce(self._stage1, self.arguments, args, out, allocator, stream)
 
     def _reduce(self, function, arguments, values, out, allocator, stream) -> GPUArray:
-        """Launch, and reduce the blocks' results until one is left."""
+        """Launch the kernel, and reduce the results of the blocks until one is left."""
         pairs = list(zip(arguments, values, strict=True))
         vectors = [value for one, value in pairs if isinstance(one, VectorArg)]
         if not all(one.flags.forc for one in vectors):

@@ -1,4 +1,4 @@
-"""``InclusiveScanKernel`` and ``ExclusiveScanKernel``: all partial results of a vector."""
+"""``InclusiveScanKernel`` and ``ExclusiveScanKernel``: running results of a vector."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from .tools import dtype_to_ctype
 
 __all__ = ["ExclusiveScanKernel", "InclusiveScanKernel"]
 
-BLOCK = 512  # threads, and elements of a block
+BLOCK = 512  # threads and elements of a block
 
 
 class InclusiveScanKernel:
-    """A kernel that gives each element the result of all up to it, itself included.
+    """Kernel that replaces each element by the combination of all elements up to and including it.
 
     >>> add_up = InclusiveScanKernel(numpy.int32, "a+b")
     >>> add_up(x)  # in place
 
-    Each block scans its part, the parts' results are scanned, and given to the parts behind.
+    Each block scans its part, then the results of the blocks are scanned and combined with the
+    elements of the later blocks.
 
     Parameters
     ----------
     dtype : dtype
     scan_expr : str
-        Of two values ``a`` and ``b``; it must be associative.
+        An associative expression of two values, ``a`` and ``b``.
     neutral : str, optional
-        The value that changes nothing: what an exclusive scan begins with.
+        The neutral element, with which an exclusive scan begins.
     name_prefix, options, preamble
         As for :class:`~pycuda.elementwise.ElementwiseKernel`.
     """
@@ -96,7 +97,7 @@ extern "C" __global__ void {name_prefix}_shift(
         )
 
     def __call__(self, input_ary, output_ary=None, allocator=None, stream=None):
-        """Launch; write into the input, into ``output_ary``, or into a new array for "new"."""
+        """Launch; write to the input, to ``output_ary``, or to a new array for "new"."""
         if output_ary is None:
             output_ary = input_ary
         elif isinstance(output_ary, str) and output_ary == "new":
@@ -129,7 +130,10 @@ extern "C" __global__ void {name_prefix}_shift(
 
 
 class ExclusiveScanKernel(InclusiveScanKernel):
-    """A kernel that gives each element the result of all before it: ``neutral`` to the first."""
+    """Kernel that replaces each element by the combination of all elements before it.
+
+    The first element becomes ``neutral``.
+    """
 
     exclusive = True
 

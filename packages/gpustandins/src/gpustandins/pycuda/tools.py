@@ -20,7 +20,7 @@ dtype_to_ctype get_or_register_dtype init_cuda_context_fixture make_default_cont
 match_dtype_to_c_struct parse_c_arg parse_c_type register_dtype
 """.split()
 
-# A type's letter in NumPy and its names in C++, first the one that kernels are written with.
+# Each line has a type's letter in NumPy and its C++ names. Kernels are written with the first name.
 _NAMES = """
 ? bool
 b signed char, char, int8_t
@@ -44,7 +44,7 @@ _registered: dict[str, np.dtype] = {}
 
 
 def make_default_context(ctx_maker=None) -> Context:
-    """Make a context on the first device, and make it current."""
+    """Create a context on the first device and make it current."""
     return (ctx_maker or (lambda device: device.make_context()))(Device(0))
 
 
@@ -63,9 +63,9 @@ def dtype_to_ctype(dtype: Any) -> str:
 
 
 def parse_c_type(name: str) -> np.dtype:
-    """Return the dtype of a C++ type's name.
+    """Return the dtype for the name of a C++ type.
 
-    Raises ValueError for unknown ones.
+    Raises ValueError for an unknown name.
     """
     name = re.sub(r"\s+", " ", name).strip()
     if name in _registered:
@@ -78,7 +78,7 @@ def parse_c_type(name: str) -> np.dtype:
 
 
 def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
-    """Let the C++ type ``names`` (a name or several) stand for ``dtype``."""
+    """Register ``names`` (one name or several) as C++ names of ``dtype``."""
     names = [names] if isinstance(names, str) else list(names)
     if dtype is None:
         return parse_c_type(names[0])
@@ -88,15 +88,15 @@ def get_or_register_dtype(names: Any, dtype: Any = None) -> np.dtype:
 
 
 def register_dtype(dtype: Any, names: Any) -> None:
-    """Give a dtype its name in C, as :func:`get_or_register_dtype` does."""
+    """Register a C++ name of a dtype, as :func:`get_or_register_dtype` does."""
     get_or_register_dtype(names, dtype)
 
 
 def match_dtype_to_c_struct(device: Device, name: str, dtype: Any, context=None):
     """Declare a C struct for a structured dtype.
 
-    Returns the dtype with the offsets that the compiler gives its fields, and the declaration.
-    Raises ValueError for fields of types without a C++ name.
+    Returns the dtype with the compiler's field offsets, and the declaration. Raises ValueError for
+    fields of types without a C++ name.
     """
     from .compiler import SourceModule
     from .driver import Out
@@ -129,7 +129,7 @@ def match_dtype_to_c_struct(device: Device, name: str, dtype: Any, context=None)
 
 
 class DtypedArgument:
-    """A kernel's argument: its type's ``dtype`` and its ``name``."""
+    """Argument of a kernel, with a ``dtype`` and a ``name``."""
 
     def __init__(self, dtype: Any, name: str):
         self.dtype, self.name = np.dtype(dtype), name
@@ -139,7 +139,7 @@ class DtypedArgument:
 
 
 class VectorArg(DtypedArgument):
-    """A pointer to elements."""
+    """Argument that is a pointer to elements."""
 
     struct_char = "P"
 
@@ -148,7 +148,7 @@ class VectorArg(DtypedArgument):
 
 
 class ScalarArg(DtypedArgument):
-    """A number."""
+    """Argument that is a number."""
 
     def declarator(self) -> str:
         return f"{dtype_to_ctype(self.dtype)} {self.name}"
@@ -159,9 +159,9 @@ class ScalarArg(DtypedArgument):
 
 
 def parse_c_arg(declaration: str) -> VectorArg | ScalarArg:
-    """Return an argument for its C++ declaration, such as ``const float *x``.
+    """Return the argument for a C++ declaration such as ``const float *x``.
 
-    Raises ValueError for one that it cannot read.
+    Raises ValueError for a declaration that it cannot parse.
     """
     text = re.sub(r"\b(const|volatile|__restrict__|restrict)\b", " ", declaration)
     match = re.fullmatch(r"\s*(.+?)\s*(\*?)\s*(\w+)\s*(\[\s*\])?\s*", text.replace("\n", " "))
@@ -172,19 +172,19 @@ def parse_c_arg(declaration: str) -> VectorArg | ScalarArg:
 
 
 def context_dependent_memoize(function):
-    """Remember results; there is one device, so no context makes a difference."""
+    """Cache the results of a function, without regard to the context."""
     return functools.lru_cache(maxsize=None)(function)
 
 
 def clear_context_caches() -> None:
-    """Do nothing: no cache depends on a context."""
+    """Do nothing, because no cache depends on a context."""
 
 
 # -- memory pools -------------------------------------------------------------------------------
 
 
 class PooledDeviceAllocation:
-    """Memory that goes back to its pool."""
+    """Memory that returns to its pool."""
 
     _pooled = True
 
@@ -192,7 +192,7 @@ class PooledDeviceAllocation:
         self._pool, self._block, self.size = pool, block, size
 
     def free(self) -> None:
-        """Give it back to the pool now."""
+        """Return the memory to the pool now."""
         if self._block is not None:
             block, self._block = self._block, None
             self._pool._give(block)
@@ -208,14 +208,18 @@ class PooledDeviceAllocation:
 
 
 class DeviceMemoryPool:
-    """Keeps freed memory for allocations of the same size.
+    """Pool that keeps freed memory for allocations of the same size.
 
-    The counts are true; PyCUDA's own rounds sizes into bins and so hands out a freed block
-    oftener.
+    The counts are exact. PyCUDA's pool rounds sizes into bins, and so reuses a freed block more
+    often.
     """
 
-    alloc_size = Absent("the size itself: blocks are kept by size, not in bins", "pycuda.tools")
-    bin_number = Absent("the size itself: blocks are kept by size, not in bins", "pycuda.tools")
+    alloc_size = Absent(
+        "the size itself, as blocks are kept by size and not in bins", "pycuda.tools"
+    )
+    bin_number = Absent(
+        "the size itself, as blocks are kept by size and not in bins", "pycuda.tools"
+    )
 
     def __init__(self):
         self._free: dict[int, list[DeviceAllocation]] = {}
@@ -223,7 +227,7 @@ class DeviceMemoryPool:
         self._holding = True
 
     def allocate(self, size: int) -> PooledDeviceAllocation:
-        """Allocate ``size`` bytes, which keep their old contents."""
+        """Allocate ``size`` bytes, which may keep their old contents."""
         kept = self._free.get(size)
         block = kept.pop() if kept else DeviceAllocation(size)
         self._active += 1
@@ -249,26 +253,26 @@ class DeviceMemoryPool:
         return sum(size * len(blocks) for size, blocks in self._free.items())
 
     def free_held(self) -> None:
-        """Give kept memory back to the device."""
+        """Return the kept memory to the device."""
         self._free.clear()
 
     def stop_holding(self) -> None:
-        """Keep nothing from now on."""
+        """Stop keeping freed memory."""
         self._holding = False
         self.free_held()
 
 
 class PageLockedMemoryPool:
-    """Host arrays; nothing is locked or kept."""
+    """Pool of host arrays, which neither locks nor keeps memory."""
 
     def allocate(self, shape, dtype, order="C") -> np.ndarray:
         return pagelocked_empty(shape, dtype, order)
 
     def free_held(self) -> None:
-        """Do nothing: no memory is held."""
+        """Do nothing, because no memory is held."""
 
     def stop_holding(self) -> None:
-        """Do nothing: no memory is held."""
+        """Do nothing, because no memory is held."""
 
 
 # -- occupancy ----------------------------------------------------------------------------------
@@ -289,17 +293,17 @@ class DeviceData:
 
 
 class OccupancyRecord:
-    """The number of blocks that fit on a multiprocessor at once.
+    """Number of blocks that fit on a multiprocessor at the same time.
 
     Attributes
     ----------
     tb_per_mp : int
-        Blocks.
+        Blocks per multiprocessor.
     limited_by : str
         ``device``, ``warps``, ``regs`` or ``smem``.
     warps_per_mp : int
     occupancy : float
-        Of the warps that a multiprocessor can hold.
+        The fraction of the warps that a multiprocessor can hold.
     """
 
     def __init__(self, devdata: DeviceData, threads: int, shared_mem: int = 0, registers: int = 0):
@@ -318,7 +322,7 @@ class OccupancyRecord:
 
 
 def init_cuda_context_fixture():
-    """Run a pytest fixture's body: a separate context for each test."""
+    """Run a pytest fixture's body with a separate context for each test."""
     from ._context import init
 
     init()
@@ -331,7 +335,7 @@ def init_cuda_context_fixture():
 
 
 def mark_cuda_test(inner):
-    """Run a test with a context of its own."""
+    """Run a test with its own context."""
 
     @functools.wraps(inner)
     def test(*args, **kwargs):
@@ -341,7 +345,7 @@ def mark_cuda_test(inner):
     return test
 
 
-#: What the stand-in lacks: name → what to use.
+#: Names that the stand-in lacks, with alternatives.
 MISSING = {
     "bitlog2": "int.bit_length",
     "DebugMemoryPool": "DeviceMemoryPool",
