@@ -1,9 +1,9 @@
-"""Lint of this repository's own texts: names that lead nowhere, pages that are out of date.
+"""Checks of this repository's texts: dangling names and outdated generated pages.
 
-    python -m lab.lint
+python -m lab.lint
 
-``make check`` runs it beside ruff and import-linter. Each check is a generator of complaints, one
-line each; without one the exit status is 0.
+``make check`` runs it together with ruff and import-linter. Each check is a generator of
+complaints, one line each. Without complaints the exit status is 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ARTICLE = re.compile(r"\b[Aa]n? $")
 RUN_TIME = re.compile("__name__|__module__|dtype|[.]type|have|kind|other|wanted")
 ROLE = re.compile(r":(?:mod|func|class|meth|attr|data|exc):`~?(\.*)([\w.]+)`")
 MODULE = re.compile(r"``([a-z_]+/[a-z_/]+)``")
-#: A row of the recorded run of benchmarks, or all rows of a group.
+#: A row of the recorded benchmark run, or all rows of a group.
 POINTER = re.compile(r"`([a-z][a-z0-9]*(?:\.[a-z0-9]+)?)(?:/([a-z][a-z-]*))?`")
 
 
@@ -54,7 +54,7 @@ def _sources(root: Path) -> Iterator[tuple[Path, str, ast.Module]]:
 
 
 def guessed_articles(root: Path) -> Iterator[str]:
-    """Find ``f"a {type(x).__name__}"``, which says "a int"."""
+    """Find strings such as ``f"a {type(x).__name__}"``, which can print "a int"."""
     for folder in [*root.glob("packages/*/src"), root / "course"]:
         for path in sorted(folder.rglob("*.py")):
             for string in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -72,7 +72,7 @@ def guessed_articles(root: Path) -> Iterator[str]:
 
 
 def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
-    """Yield the dotted names that a module or class defines or imports, ``self.x`` included."""
+    """Yield the dotted names that a module or class defines or imports, including ``self.x``."""
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.alias):
@@ -92,16 +92,17 @@ def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
 
 
 def missing_references(root: Path) -> Iterator[str]:
-    """Find roles (``:mod:`` and the like) and ``folder/module`` that name nothing of ours.
+    """Find roles (``:mod:`` and others) and ``folder/module`` that do not exist in our packages.
 
-    A role whose name begins with no package of ours and no dot is another project's.
+    A role without a leading dot whose first name is not one of our packages belongs to another
+    project.
     """
     modules = list(_sources(root))
     packages = {module.split(".")[0] for _, module, _ in modules}
     names = {module for _, module, _ in modules}
     for _, module, tree in modules:
         names.update(_defined(tree.body, module))
-        # Names that a package imports when they are first used stand in its lists as strings.
+        # A package lists the names that it imports on first use as strings.
         names.update(
             f"{module}.{node.value}"
             for node in ast.walk(tree)
@@ -127,7 +128,7 @@ def missing_references(root: Path) -> Iterator[str]:
 
 
 def narrow_questions(root: Path) -> Iterator[str]:
-    """Find ``is_active`` in checks: it is False until Numba is imported, even if CuPy runs here."""
+    """Find ``is_active`` in checks, which is False until Numba is imported, even with CuPy."""
     for path in sorted((root / "course" / "lectures").glob("*/checks.py")):
         if "is_active" in path.read_text(encoding="utf-8"):
             yield f"{path.relative_to(root)}: ask whether a virtual GPU answers, not is_active()"
@@ -146,7 +147,7 @@ def _tracked(root: Path) -> list[Path]:
     return [root / name for name in listed.split("\0") if name and (root / name).is_file()]
 
 
-# --- what ARCHITECTURE.md and pyproject.toml say of the packages ----------------------------------
+# --- descriptions of the packages in ARCHITECTURE.md and pyproject.toml ---------------------------
 
 
 def _contracts(root: Path) -> dict[str, dict]:
@@ -155,12 +156,12 @@ def _contracts(root: Path) -> dict[str, dict]:
 
 
 def _layers(contract: dict) -> list[set[str]]:
-    """Return the modules of a contract of layers, the highest first."""
+    """Return the modules of a layers contract, beginning with the highest layer."""
     return [set(layer.split(" | ")) for layer in contract["layers"] if layer != "__main__"]
 
 
 def architecture(root: Path) -> Iterator[str]:
-    """Compare the tables of ARCHITECTURE.md with the layers that import-linter holds."""
+    """Compare the tables of ARCHITECTURE.md with the layers that import-linter enforces."""
     page = (root / "ARCHITECTURE.md").read_text(encoding="utf-8")
     for package, contract in _contracts(root).items():
         if "layers" not in contract or f"## `{package}`" not in page:
@@ -173,7 +174,7 @@ def architecture(root: Path) -> Iterator[str]:
         for name in listed:
             if not [*folder.glob(f"{name}.py*"), *folder.glob(f"{name}/**/*.py*")]:
                 yield f"ARCHITECTURE.md: {package} has no {name}"
-        # A folder that is no package is run and never imported.
+        # A folder that is not a package is run and never imported.
         listed = [name for name in listed if any(name in layer for layer in order)]
         for layer in order:
             now, listed = listed[: len(layer)], listed[len(layer) :]
@@ -183,7 +184,7 @@ def architecture(root: Path) -> Iterator[str]:
 
 
 def unlisted_modules(root: Path) -> Iterator[str]:
-    """Find modules of virtualgpu that the contract "api" neither forbids nor says to be public."""
+    """Find modules of virtualgpu that the "api" contract neither forbids nor makes public."""
     public = {"api", "errors", "findings", "sources", "processors"}
     contracts = _contracts(root)
     modules = set().union(*_layers(contracts["virtualgpu"])) - public
@@ -199,11 +200,11 @@ def hooks_version(root: Path) -> Iterator[str]:
             yield f".pre-commit-config.yaml: ruff {version} is not the locked one"
 
 
-# --- what pages name ------------------------------------------------------------------------------
+# --- names in pages -------------------------------------------------------------------------------
 
 
 def missing_verbs(root: Path) -> Iterator[str]:
-    """Find ``make`` verbs that the Makefile lacks."""
+    """Find ``make`` targets that the Makefile does not have."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     verbs = set(re.findall(r"(?m)^([a-z-]+):.*?## .+$", makefile))
     for path in _tracked(root):
@@ -215,7 +216,7 @@ def missing_verbs(root: Path) -> Iterator[str]:
 
 
 def decisions(root: Path) -> Iterator[str]:
-    """Find decisions that the index lacks, and files, modules and tests that none of them has."""
+    """Find decisions missing from the index, and files, modules and tests that do not exist."""
     folder = root / "docs" / "decisions"
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
     listed = re.findall(r"\]\((\w+\.md)\)", pages.pop("README.md"))
@@ -240,7 +241,7 @@ def decisions(root: Path) -> Iterator[str]:
 
 
 def missing_rows(root: Path) -> Iterator[str]:
-    """Find rows of the recorded run that lessons name and that it does not have."""
+    """Find rows that lessons name and that the recorded run does not have."""
     run = results.recorded()
     for path in sorted((root / "course").rglob("*.py")):
         for group, contender in POINTER.findall(path.read_text(encoding="utf-8")):
@@ -265,11 +266,11 @@ def differences(root: Path) -> Iterator[str]:
         seen.add((one.package, one.what))
 
 
-# --- pages that are made --------------------------------------------------------------------------
+# --- generated pages ------------------------------------------------------------------------------
 
 
 def stale_pages(root: Path) -> Iterator[str]:
-    """Find pages whose source has changed since they were made."""
+    """Find generated pages whose source has changed since."""
     made: dict[Path, tuple[Callable[[], str], str]] = {
         root / "docs/standins.md": (standins_page.page, "make build"),
         root / "lab/results/gpu_aims.md": (
@@ -290,7 +291,7 @@ def stale_pages(root: Path) -> Iterator[str]:
 
 
 def stale_photograph(root: Path) -> Iterator[str]:
-    """Compare the picture of a report card in README with the card as it is now."""
+    """Compare the picture of a report card in README with the present card."""
     script = root / "img" / "report_card.py"
     program = (
         "import runpy, sys; card = runpy.run_path(sys.argv[1]); "

@@ -1,1 +1,1 @@
-"""Comparisons, each one command; results with machine, date and versions in ``results/``."""
+"""Benchmarks, one command each; results in ``results/`` have machine, date and versions."""

@@ -1,13 +1,13 @@
 """Time of the first, second and tenth launch: interpreted, native, and by default.
 
-    python -m lab.benchmarks.first_launches
+python -m lab.benchmarks.first_launches
 
-The kernels of :mod:`.native_kernels`, and four of them over 100 to ten million elements, each in a
-process of its own with nothing on disk, three times: never native, native from the first launch on,
-and as a process is that sets nothing, where a kernel's work decides
-(:mod:`virtualgpu.devices.changeover`). Milliseconds that the device spends on loading and on the
-launch, without what Numba does before it hands over PTX: processor time of all threads, which
-other work on the machine changes little, and the clock on the wall.
+The kernels are those of :mod:`.native_kernels`, and four of them also run over 100 to ten million
+elements. Each runs in three new processes with nothing on disk: with native code off, with native
+code from the first launch, and with the default setting, where the work of a kernel decides
+(:mod:`virtualgpu.devices.changeover`). The figures are the milliseconds that the device spends on
+loading and launching, without Numba's work before it passes PTX on. They are given as processor
+time of all threads, which other work on the machine hardly changes, and as wall time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ print(json.dumps(found))
 
 
 def launches(name: str, size: int, native: str | None) -> list[list[float]]:
-    """Return seconds of each of ten launches: of processor time, and by the wall clock.
+    """Return the processor seconds and wall seconds of each of ten launches.
 
     Fewer are made if they take 20 s together, or if a time limit stops one.
     """
@@ -80,7 +80,7 @@ def launches(name: str, size: int, native: str | None) -> list[list[float]]:
 def over_better(found: dict[str, dict[str, dict[str, list[float]]]]) -> dict[str, list[float]]:
     """Return each row's ratio of the default to the better of interpreted and native.
 
-    Compared are the processor times of the first launch, and of the first two together.
+    The ratios compare the processor times of the first launch, and of the first two together.
     """
 
     def spent(ways: dict[str, dict[str, list[float]]], way: str, numbers: tuple[int, ...]) -> float:

@@ -11,7 +11,7 @@ UNKNOWN = "unknown until run on a GPU"
 
 @dataclass(frozen=True)
 class Aim:
-    """Goal of a kernel: ``value`` (None: no times) against ``wanted``, as a ratio."""
+    """Goal of a kernel: ``value`` (None if there are no times) against ``wanted``, as a ratio."""
 
     name: str
     wanted: float
@@ -20,7 +20,7 @@ class Aim:
 
     @property
     def verdict(self) -> str:
-        """``met``, ``missed`` or that it is unknown."""
+        """The text ``met`` or ``missed``, or a text that says it is unknown."""
         return UNKNOWN if self.value is None else "met" if self.value >= self.wanted else "missed"
 
 
@@ -32,7 +32,7 @@ TWINS = (
     ("mandelbrot.picture", "numba", "cpp"),
     ("mandelbrot.picture", "narrow", "cpp"),
 )
-#: What streams through memory: (group, contender).
+#: Kernels limited by memory bandwidth: (group, contender).
 STREAMING = (
     ("quadratic.float64", "numba"),
     ("quadratic.float64", "cupy-elementwise"),
@@ -40,14 +40,14 @@ STREAMING = (
     ("quadratic.float64", "cupy-fuse-product"),
     ("copy", "numba"),
 )
-#: Sums, with what each should reach of CUB's: those that teach may stay behind.
+#: Sums, with the share of CUB's speed that each should reach; those for teaching may be slower.
 SUMS = (("tree", 0.95), ("shuffle", 0.95), ("eight", 0.97), ("vectors", 0.97))
-#: jaxpile's three programs, of 1,048,576 elements: at most 1.5 times as long as JAX.
+#: jaxpile's three programs, of 1,048,576 elements: they may take at most 1.5 times as long as JAX.
 PROGRAMS = ("equation_of_state", "isoneutral_mixing", "turbulent_kinetic_energy")
 
 
 def aims(results: Results | None) -> list[Aim]:
-    """Return the aims of the course's kernels for a recorded run (None if nothing was run)."""
+    """Return the goals of the course's kernels for a recorded run (None if nothing was run)."""
 
     def share(group: str, contender: str):
         row = results.row(group, contender)
@@ -114,7 +114,7 @@ def aims(results: Results | None) -> list[Aim]:
 
 
 def aims_table(results: Results | None) -> str:
-    """Return the aims as Markdown."""
+    """Return the goals as a Markdown table."""
     where = f"On {results.where}." if results else NOT_YET
     lines = [
         "# What the kernels should reach on a GPU",

@@ -1,12 +1,12 @@
-"""The course's kernels against what one would take instead, timed on this machine's GPU.
+"""Benchmark of the course's kernels and their alternatives on this machine's GPU.
 
     python -m lab.benchmarks.gpu_bench --minutes 9      (also: make bench-gpu)
     python -m lab.benchmarks.gpu_bench --try            (without a GPU: every row once, no times)
-    python -m lab.benchmarks.gpu_bench --aims           (what the recorded run says of the aims)
+    python -m lab.benchmarks.gpu_bench --aims           (the goals that the recorded run meets)
 
-Runs from a plain checkout (``PYTHONPATH=src``). Every contender is checked before it is timed; what
-fails keeps a row that says so, and the run goes on. ``gpu_measuring.py`` says what is measured and
-how, ``gpucourse.views.results`` reads what this writes.
+It runs from a plain checkout (``PYTHONPATH=src``). Every contender is checked before it is timed.
+One that fails gets a row with its error, and the run continues. ``gpu_measuring.py`` describes the
+measurement, and ``gpucourse.views.results`` reads the output.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from gpucourse.views import results
 from lab.benchmarks import gpu_aims, gpu_provenance, gpu_run, gpu_worker
 from lab.benchmarks.report import RESULTS
 
-#: Where a run in a checkout writes.
+#: The output file of a run in a checkout.
 PATH = RESULTS / results.NAME
 
-#: A log has no width of its own, and the tables need one.
+#: A log has no width of its own, but the tables need one.
 console = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 150)
 
 
@@ -98,12 +98,12 @@ def main(
 
 
 def refuse_without_gpu() -> None:
-    """End here where the times would not be a GPU's."""
+    """Exit if the times would not be those of a GPU."""
     from gpucourse.system.device import device
 
     try:
         found = device()
-    except Exception as error:  # then the rows will tell
+    except Exception as error:  # the rows will show what happens
         console.print(f"The driver was not understood ({type(error).__name__}: {error}); going on.")
         return
     if found.virtual:
@@ -115,14 +115,14 @@ def refuse_without_gpu() -> None:
 
 
 def done_before(path: Path) -> dict | None:
-    """Return what an earlier run on this GPU has written."""
+    """Return the results that an earlier run on this GPU has written."""
     from gpucourse.system.device import find_gpu
 
     return gpu_run.earlier(path, find_gpu().name, gpu_provenance.state().get("driver_version"))
 
 
 def tell_trial(document: dict, failed: list[dict]) -> None:
-    """Print the result of a trial, without any time."""
+    """Print the results of a trial, without times."""
     right = sum(row.get("right", False) for row in document["rows"])
     untried = [row for row in document["rows"] if "untried" in row]
     for row in untried:
@@ -134,7 +134,7 @@ def tell_trial(document: dict, failed: list[dict]) -> None:
 
 
 def tell(found: results.Results, failed: list[dict]) -> None:
-    """Print medians of a run, its failures, and the aims."""
+    """Print a run's medians, failures and goals."""
     table = Table(
         "",
         "device, ms",
@@ -160,7 +160,7 @@ def tell(found: results.Results, failed: list[dict]) -> None:
 
 
 def show_aims(found: results.Results | None) -> None:
-    """Print the table of aims, as ratios."""
+    """Print the table of goals as ratios."""
     table = Table(
         "aim",
         "at least",

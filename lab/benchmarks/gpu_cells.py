@@ -1,9 +1,9 @@
-"""Kernels and functions taken from the course's own sources, so that none is written twice.
+"""Kernels and functions from the course's own sources, so that none is written twice.
 
-``take("07_trees_and_barriers", "sum_all")`` runs the definition of ``sum_all`` as it stands in the
-solved lesson, and of whatever it needs, and nothing else of the lesson: no plots, no launches, no
-imports that nothing asks for. It reads ``course/`` itself and needs neither jupytext nor the
-generated notebooks; a test holds its cells equal to those of the build.
+``take("07_trees_and_barriers", "sum_all")`` runs the definition of ``sum_all`` from the solved
+lesson together with everything that it needs. Nothing else of the lesson runs: no plots, no
+launches and no unused imports. The module reads ``course/`` itself and needs neither jupytext nor
+the generated notebooks; a test checks that its cells equal those of the build.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEEDS = re.compile(r"# %%needs (\w+)\n")
 def code_cells(lesson: str) -> dict[str, str]:
     """Return the code cells of a solved lesson by their ids, without hidden tests.
 
-    A cell under ``%%needs`` is left out where what it needs is missing.
+    A cell under ``%%needs`` is left out if its requirement is missing.
     """
     (path,) = COURSE.glob(f"*/{lesson}/notebook.py")
     cells: dict[str, str] = {}
@@ -49,7 +49,7 @@ def code_cells(lesson: str) -> dict[str, str]:
 
 
 class Missing(LookupError):
-    """A lesson that does not define what is asked of it."""
+    """Error for a lesson that does not define the requested name."""
 
 
 @cache
@@ -65,7 +65,7 @@ def _of_cell(cell: str, text: str) -> list[tuple[frozenset[str], ast.stmt, str]]
 def _bound(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
-        # PyTorch's operator is whole once it has its fake.
+        # PyTorch's operator is complete only with its fake
         for decorator in statement.decorator_list:
             match decorator:
                 case ast.Attribute(ast.Name(name), "register_fake"):
@@ -82,13 +82,13 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     yield node.id
     elif isinstance(statement, ast.Expr):
-        match statement.value:  # a function of JAX's is whole once it has its rule
+        match statement.value:  # a JAX function is complete only with its derivative rule
             case ast.Call(func=ast.Attribute(ast.Name(name), "defvjp" | "defjvp")):
                 yield name
 
 
 def _globals(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a statement's code reads, in nested functions too."""
+    """Yield the global names that a statement's code reads, including nested functions."""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield step.argval
@@ -103,18 +103,18 @@ def file_name(cell: str) -> str:
 
 
 def _compiled(statement: ast.stmt, cell: str) -> CodeType:
-    # As a notebook compiles it: this file's own `annotations` must not reach the cell.
+    # Compile like a notebook: this file's own `annotations` import must not affect the cell.
     return compile(ast.Module([statement], []), file_name(cell), "exec", dont_inherit=True)
 
 
 def take(lesson: str, *names: str, given: Mapping[str, object] | None = None) -> SimpleNamespace:
     """Return the named definitions of a solved lesson, with all that they need from it.
 
-    A name that a lesson binds several times means its last binding; inside of a definition, the
-    last one before it. ``given`` names are used in place of the lesson's (``{"np": jnp}``).
+    If a lesson binds a name several times, the last binding counts; inside a definition, the last
+    one before it counts. ``given`` names replace the lesson's (``{"np": jnp}``).
 
-    Raises :class:`Missing` for a name that the lesson does not define. Asked twice, it gives the
-    same objects: a kernel is compiled once.
+    Raises :class:`Missing` for a name that the lesson does not define. A second call returns the
+    same objects, so that a kernel is compiled once.
     """
     return _take(lesson, names, tuple((given or {}).items()))
 
@@ -140,7 +140,7 @@ def run(
         if not places:
             if before == len(statements):
                 raise Missing(f"{lesson} defines no {name!r}")
-            return  # a builtin, or something that only exists when a notebook runs
+            return  # a builtin, or a name that exists only in a notebook
         place = max((k for k in places if k < before), default=places[0])
         if place in wanted:
             return
@@ -156,5 +156,5 @@ def run(
     for place in sorted(wanted):
         _, statement, cell = statements[place]
         exec(_compiled(statement, cell), scope)
-        scope.update(given)  # one statement may bind them beside a name that is wanted
+        scope.update(given)  # one statement may bind them together with a needed name
     return {name: scope[name] for name in names}

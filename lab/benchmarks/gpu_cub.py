@@ -1,7 +1,7 @@
-"""NVIDIA's CUB itself, compiled by nvcc while other groups run.
+"""NVIDIA's CUB, compiled by nvcc while other groups run.
 
-CuPy reaches CUB's sum, but of its histograms only the one that searches a list of edges; the one
-for even bins is what a C++ programmer would take.
+CuPy can use CUB's sum, but of its histograms only the version that searches a list of edges. A C++
+programmer would use the version for even bins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _compiling: dict[str, object] = {}
 
 
 def nvcc() -> str | None:
-    """Return the path of NVIDIA's compiler, or None."""
+    """Return the path of nvcc, or None."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
     places = [Path(home) / "bin" / "nvcc" for home in homes if home]
     found = shutil.which("nvcc") or next((str(p) for p in places if p.is_file()), None)
@@ -29,7 +29,7 @@ def nvcc() -> str | None:
 
 
 def start(capability: tuple[int, int]) -> None:
-    """Begin to compile for a GPU of this compute capability; returns at once."""
+    """Start compiling for a GPU of this compute capability, and return at once."""
     compiler = nvcc()
     if compiler is None or _compiling:
         return
@@ -48,7 +48,7 @@ def start(capability: tuple[int, int]) -> None:
         str(source.with_suffix(".so")),
         str(source),
     ]
-    with contextlib.suppress(OSError):  # library() then says that there is no compiler
+    with contextlib.suppress(OSError):  # library() then reports that there is no compiler
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -56,7 +56,7 @@ def start(capability: tuple[int, int]) -> None:
 
 
 def library() -> ctypes.CDLL:
-    """Load the compiled functions; wait a minute at most for the compiler."""
+    """Load the compiled functions, waiting at most a minute for the compiler."""
     needs_gpu("CUB compiled by nvcc")
     if not _compiling:
         raise RuntimeError("no nvcc here: CUB's own functions are left out")
@@ -70,8 +70,9 @@ def library() -> ctypes.CDLL:
 def with_scratch(function, *arguments):
     """Return a function to time that calls one of :data:`lab.benchmarks.gpu_twins.CUB`.
 
-    As CUB asks for it: called once with no scratch memory how much it needs, then called with it.
-    ``arguments`` are ctypes values. The returned function raises where CUDA reports an error.
+    As CUB requires, the function is called first without scratch memory, to get the size that it
+    needs, and then with scratch memory. ``arguments`` are ctypes values. The returned function
+    raises RuntimeError for a CUDA error.
     """
     import cupy as cp
 

@@ -1,4 +1,4 @@
-"""Histograms: the kernels of project 1 against CuPy's, CUB's and JAX's."""
+"""Histograms: the kernels of project 1 against those of CuPy, CUB and JAX."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from lab.benchmarks.gpu_work import (
 )
 
 PROJECT = "01_fill_a_histogram"
-LOW, HIGH, BINS = 0.0, 120.0, 240  # GeV, as in the project's race with CuPy
+LOW, HIGH, BINS = 0.0, 120.0, 240  # GeV, as in the project's comparison with CuPy
 THREADS = 256
-ROW_BYTES = 2**28  # of private histograms, at most
+ROW_BYTES = 2**28  # maximum for private histograms
 
 
 def values_of(kind: str, n: int):
@@ -43,7 +43,7 @@ def values_of(kind: str, n: int):
     falling = cp.minimum(random.exponential(20.0, n), 119.9)
     peaks = cp.where(
         which < 0.25,
-        3.1 + 0.03 * small,  # J/psi: narrower than a bin
+        3.1 + 0.03 * small,  # J/psi, which is narrower than a bin
         cp.where(
             which < 0.35, 9.5 + 0.1 * small, cp.where(which < 0.65, 91.2 + 1.8 * small, falling)
         ),
@@ -61,7 +61,7 @@ def histogram(kind: str) -> Callable[[int], Work]:
         work = Work(n, "values", bytes=8 * n)
         values, slots = values_of(kind, n), bins + 2
         d_values, blocks = on_numba(values), min(full_grid(THREADS), max(1, n // THREADS))
-        # By whole arrays on the device, with the kernels' own rule; and that against NumPy.
+        # The reference uses device arrays and the kernels' own rule, and is compared with NumPy.
         slot = cp.minimum((values - LOW) / (HIGH - LOW) * bins, bins - 1).astype(np.int32) + 1
         expected = cp.bincount(slot, minlength=slots)
         few = cp.asnumpy(values[:10_000])
@@ -75,7 +75,7 @@ def histogram(kind: str) -> Callable[[int], Work]:
             counts = on_cupy(counts).astype(np.int64)
             wanted = expected[1:-1] if without_slots else expected
             off = int(cp.abs(counts - wanted).sum())
-            # A value within a rounding error of an edge may lie on either side of it.
+            # A value within a rounding error of an edge may be counted on either side of it.
             assert off <= max(4, 1e-6 * n), f"{off:,} of {n:,} values in the wrong bins"
 
         def adding(id, label, name, fresh=None, made_by="course"):

@@ -1,7 +1,8 @@
-"""``jaxpile.jit(backend="cuda")`` against ``jax.jit`` on the GPU: three programs of ocean models.
+"""``jaxpile.jit(backend="cuda")`` against ``jax.jit`` on the GPU: three ocean model programs.
 
-Arguments lie on the device, JAX's own for both, and results stay there. Without a GPU they are
-CuPy's, since JAX has none there. Both go by the clock ``queue``: JAX has streams of its own.
+Arguments and results stay on the device, and both compilers use the same JAX arrays. Without a GPU
+the arrays are CuPy's, since JAX has none on a device there. Both are timed with the clock
+``queue``, because JAX has its own streams.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from lab.benchmarks.gpu_work import Group, Ready, Work, jax_ready, virtual
 from lab.benchmarks.jit_programs import PROGRAMS, arguments
 from lab.benchmarks.jit_speed import errors
 
-#: How far a result may be from NumPy's, in units of its largest element: an H200's were 2e-13 away.
+#: Tolerance of a result relative to NumPy's, in units of its largest element; on an H200 results
+#: differed by 2e-13.
 MOST = 1e-11
 
 

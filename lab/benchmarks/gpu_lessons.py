@@ -1,8 +1,8 @@
-"""Pairs of kernels whose counts the lectures compare; here are their times.
+"""Times of pairs of kernels whose counts the lectures compare.
 
-Coalescing, bank conflicts and turning a table from "Thinking in warps", the matrix product from
-"Numba CUDA: kernels in Python". Two more show where bank conflicts cost, in a column of 32 without
-padding: where nothing else is waited for, and within a table's turning.
+They are coalescing, bank conflicts and transposition from "Thinking in warps", and the matrix
+product from "Numba CUDA: kernels in Python". Two more pairs show where bank conflicts cost time:
+in a column of 32 without padding where nothing else limits the kernel, and within a transposition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ WARPS_LECTURE = "12_thinking_in_warps"
 def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check):
     """Return ``kernel(id, label, name)``, which adds the lesson's kernel ``name`` to ``work``.
 
-    It is launched on the arrays ``given`` and on one that ``fresh()`` makes, which ``check`` gets.
+    It is launched with the arrays ``given`` and with the result of ``fresh()``, which is also
+    passed to ``check``.
     """
 
     def kernel(id: str, label: str, name: str) -> None:
@@ -45,7 +46,7 @@ def adding(work: Work, lesson: str, blocks, threads, given: tuple, fresh, check)
 
 
 def coalescing(size: int) -> Work:
-    """Time partial sums with adjacent threads side by side, and with contiguous shares."""
+    """Time partial sums with adjacent threads on adjacent elements, and with contiguous shares."""
     import cupy as cp
 
     n = fitting(size, 12)
@@ -67,7 +68,7 @@ def coalescing(size: int) -> Work:
 
 
 def banks(size: int) -> Work:
-    """Time sums of 128 numbers in shared memory: by halves, or with bank conflicts."""
+    """Time sums of 128 numbers in shared memory: by halves, and with bank conflicts."""
     import cupy as cp
 
     n = fitting(size, 12) // 128 * 128
@@ -88,8 +89,8 @@ def banks(size: int) -> Work:
     return work
 
 
-#: Columns that each thread of :func:`columns` reads, all of a tile: shared memory alone is to be
-#: what it waits for. (Of more, the compiler would take those that it has read from registers.)
+#: The number of columns that each thread of :func:`columns` reads, which is all of a tile. Only
+#: shared memory should limit the kernel. (With more, the compiler would keep values in registers.)
 ROUNDS = 32
 
 
@@ -114,9 +115,10 @@ def turn_unpadded():
 
 @cache
 def column_sums(width: int):
-    """Return a kernel whose warps read columns of a shared tile, ``width`` words wide, in turn.
+    """Return a kernel whose warps read the columns of a shared tile ``width`` words wide.
 
-    The tile has 32 rows; with 32 columns a warp's words lie in one bank, with 33 in 32 of them.
+    The tile has 32 rows. With 32 columns, the words that a warp reads lie in one bank; with 33, in
+    32 banks.
     """
     from numba import cuda, float32, uint32
 
@@ -138,12 +140,12 @@ def column_sums(width: int):
 
 
 def columns(blocks: int) -> Work:
-    """Time columns of a shared tile with padding and without: one turn a load, or 32."""
+    """Time columns of a shared tile: one transaction per load with padding, 32 without."""
     import cupy as cp
 
     work = Work(blocks * 256 * ROUNDS, "words")
     values = cp.random.default_rng(4).uniform(0, 1, (32, 32)).astype(np.float32)
-    # Every thread comes by all columns of its row.
+    # Every thread reads all columns of its row.
     expected = cp.broadcast_to(values.sum(axis=1), (blocks, 8, 32))
 
     def kernel(id: str, label: str, width: int) -> None:
@@ -227,7 +229,7 @@ def product(size: int) -> Work:
     @work.add("jax", "JAX, highest precision", "queue", "JAX")
     def _():
         jax = jax_ready()
-        # By default JAX may use tf32, which has ten bits.
+        # JAX may use tf32 by default, which has a mantissa of ten bits.
         multiply = jax.jit(lambda x, y: jax.numpy.matmul(x, y, precision="highest"))
         x, y = on_jax(a), on_jax(b)
         return Ready(lambda: multiply(x, y), lambda out: expect_close(out, expected, rtol))

@@ -1,4 +1,4 @@
-"""Yardsticks of the machine: copies, launches, peaks. Everything else is measured against them."""
+"""Reference figures of the machine (copies, launches, peaks) for all other measurements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ extern "C" __global__ void fma_peak(REAL *out, REAL a, REAL b, int rounds)
 
 
 def copies(size: int) -> Work:
-    """Time copies of float64 on the device: the reference bandwidth of streaming kernels."""
+    """Time copies of float64 on the device, the reference bandwidth of streaming kernels."""
     import cupy as cp
     from numba import cuda
 
@@ -73,7 +73,7 @@ def copies(size: int) -> Work:
 
 
 def launches(size: int) -> Work:
-    """Time a kernel that does almost nothing: the cost of a launch."""
+    """Time a kernel that does almost nothing, which gives the cost of a launch."""
     import cupy as cp
     from numba import cuda
 
@@ -178,7 +178,7 @@ def peak(real: str):
         def _():
             kernel = cp.RawKernel(FMA.replace("REAL", real), "fma_peak")
             out = cp.zeros(threads * blocks, kind)
-            # x → a x + b stays near its fixed point 2: neither zero nor infinity.
+            # x → a x + b stays near its fixed point 2, so it becomes neither zero nor infinity.
             a, b = kind(0.5), kind(1)
 
             def run():

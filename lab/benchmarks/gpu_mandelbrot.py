@@ -1,4 +1,4 @@
-"""The Mandelbrot set: the picture of lecture 18 by every tool, and the area of project 2."""
+"""The Mandelbrot set: the picture of lecture 18 with every tool, and the area of project 2."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from lab.benchmarks.gpu_work import (
 
 LECTURE, PROJECT = "18_one_problem_every_tool", "02_area_by_sampling"
 LIMIT = 100  # steps, as in the lecture
-#: xx, yy, their sum, their difference, + cx; x + x, · y, + cy: of each step, by the lecture's text.
+#: Operations of a step in the lecture's text: xx, yy, their sum and difference, + cx; x + x, · y, +
+#: cy.
 FLOPS = 8
-AREA, BOX = 1.5065918849, 6.25  # as project 2 has them, with its source
+AREA, BOX = 1.5065918849, 6.25  # values of project 2, with its source
 
 
 def axes(width: int):
-    """Return the lecture's window in width × 2/3 width points, float32."""
+    """Return float32 axes of the lecture's window with width × 2/3 width points."""
     height = 2 * width // 3
     return (
         np.linspace(-2.2, 0.8, width, dtype=np.float32),
@@ -34,13 +35,14 @@ def axes(width: int):
 
 
 def picture(width: int) -> Work:
-    """Time the steps that each point stays; inputs and result stay on the device."""
+    """Time the steps until each point escapes; inputs and result stay on the device."""
     import cupy as cp
 
     real, imag = axes(width)
     shape = imag.size, real.size
     d_real, d_imag = cp.asarray(real), cp.asarray(imag)
-    # The reference for the others: one kernel, without fused multiply-add, as NumPy rounds.
+    # The reference for the others is one kernel without fused multiply-add, so it rounds as NumPy
+    # does.
     source = take(LECTURE, "SOURCE").SOURCE
     expected = cp.zeros(shape, np.int32)
     blocks = (real.size + 31) // 32, (imag.size + 7) // 8
@@ -49,7 +51,7 @@ def picture(width: int) -> Work:
         blocks, (32, 8), (d_real, d_imag, np.int32(LIMIT), expected, *numbers)
     )
     few = slice(None, None, max(1, width // 96))
-    with np.errstate(all="ignore"):  # points that have left run on to infinity
+    with np.errstate(all="ignore"):  # points that have escaped continue to infinity
         small = take(LECTURE, "whole_picture").whole_picture(np, real[few], imag[few], LIMIT)
     assert np.array_equal(cp.asnumpy(expected)[few, few], small), "the reference is not NumPy's"
     work = Work(
@@ -62,7 +64,7 @@ def picture(width: int) -> Work:
     def check(result):
         result = on_cupy(result)
         assert result.shape == shape, f"shape {result.shape}"
-        # The lecture's own measure: fma and double precision move some points at the edge.
+        # The lecture's own tolerance: fma and double precision change some points at the edge.
         off = int((result != expected).sum())
         assert off <= 1e-3 * expected.size, f"{off:,} of {expected.size:,} pixels differ"
 
@@ -113,7 +115,7 @@ def picture(width: int) -> Work:
 
 
 def area(size: int) -> Work:
-    """Time project 2: random points that do not escape, with and without waiting lanes."""
+    """Time project 2: the random points that do not escape, with and without waiting lanes."""
     import cupy as cp
 
     work, limit, seed = Work(size, "points"), 500, 2
@@ -131,7 +133,7 @@ def area(size: int) -> Work:
 
             def check(result):
                 hits, p = int(result[0]), AREA / BOX
-                # Undecided points make the area too large by 0.003 (measured in the project).
+                # Undecided points make the area 0.003 too large (measured in the project).
                 allowed = 6 * (size * p * (1 - p)) ** 0.5 + 0.006 / BOX * size
                 assert abs(hits - size * p) < allowed, f"an area of {BOX * hits / size:.4f}"
 

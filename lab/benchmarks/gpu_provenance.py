@@ -1,4 +1,4 @@
-"""Provenance of figures: the GPU, its driver, and the versions of what ran on it."""
+"""Provenance of figures: the GPU, its driver and the versions of the software."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = (
     "nvidia-cuda-nvrtc",
     "nvidia-nvvm",
 )
-#: What nvidia-smi tells of the card: only read, never set.
+#: The fields of the card that nvidia-smi reports; they are only read, never set.
 STATE = (
     "driver_version",
     "clocks.sm",
@@ -38,7 +38,7 @@ STATE = (
 
 
 def state() -> dict[str, str]:
-    """Return the first GPU's clocks, temperature and so on; empty without nvidia-smi."""
+    """Return the first GPU's clocks, temperature and other state; empty without nvidia-smi."""
     command = ["nvidia-smi", f"--query-gpu={','.join(STATE)}", "--format=csv,noheader", "--id=0"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
@@ -65,7 +65,7 @@ def gpu() -> dict:
         "multiprocessors": int(properties["multiProcessorCount"]),
         "state_before": now,
     }
-    with contextlib.suppress(ImportError, AttributeError):  # a private module: 1 is CUB
+    with contextlib.suppress(ImportError, AttributeError):  # a private module, in which 1 means CUB
         from cupy._core import _accelerator
 
         details["cupy_accelerators"] = [str(one) for one in _accelerator.get_routine_accelerators()]

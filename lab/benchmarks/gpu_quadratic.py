@@ -1,4 +1,4 @@
-"""The quadratic formula of "CuPy: NumPy on the device", by every tool of the course."""
+"""The quadratic formula of "CuPy: NumPy on the device", with every tool of the course."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from lab.benchmarks.gpu_work import (
 )
 
 LECTURE = "05_cupy"
-#: b², 4a, ·c, the difference, the root, the sum, 2a, the quotient; a change of sign is none.
+#: b², 4a, ·c, the difference, the root, the sum, 2a and the quotient; a change of sign is not
+#: counted.
 FLOPS = 8
 
 
@@ -33,18 +34,18 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
         from numba import cuda
 
         width = np.dtype(kind).itemsize
-        n = fitting(size, 96)  # with temporaries, of the arrays' way and of the check
+        n = fitting(size, 96)  # including the temporaries of the array version and of the check
         work = Work(n, "particles", bytes=4 * width * n, flops=FLOPS * n)
         random = cp.random.default_rng(3)
-        # Any a, b > 0 and c < 0 have a root: nothing cancels, and no NaN hides a mistake.
+        # Any a, b > 0 and c < 0 have a real root, so nothing cancels and no NaN hides a mistake.
         a, b = (random.uniform(low, low + 1, n).astype(kind) for low in (1, 2))
         c = random.uniform(-2, -1, n).astype(kind)
         formula = take(LECTURE, "time_to_wall").time_to_wall
         with_numpy = [cp.asnumpy(part[:1000]) for part in (a, b, c)]
         expected = formula(*(part.astype(np.float64) for part in (a, b, c)))
-        # The reference itself, against NumPy.
+        # Compare the reference itself with NumPy.
         expect_close(expected[:1000], formula(*(p.astype(np.float64) for p in with_numpy)), 1e-14)
-        # float32 loses a digit to the difference, and libraries may take approximate roots.
+        # float32 loses a digit in the difference, and libraries may use approximate roots.
         rtol = 1e-12 if kind is np.float64 else 1e-5
 
         def check(result, out=None):
@@ -52,8 +53,8 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
 
         @work.add("numba", "Numba kernel")
         def _():
-            # The lecture's own text, with math in the place of numpy. (Of float32 and the integers
-            # 2 and 4, Numba makes float64: see "Numba CUDA: kernels in Python".)
+            # This is the lecture's own code, with math instead of numpy. (For float32 and the
+            # integers 2 and 4, Numba computes in float64: see "Numba CUDA: kernels in Python".)
             same = take(LECTURE, "time_to_wall", given={"np": math}).time_to_wall
             on_device = cuda.jit(device=True)(same)
 
@@ -75,7 +76,7 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
         @work.add("cupy-fuse-product", "the same with b * b for b**2", made_by="CuPy")
         def _():
             @cp.fuse()
-            def fused_product(a, b, c):  # of b**2 cp.fuse makes a call of pow, not a product
+            def fused_product(a, b, c):  # cp.fuse compiles b**2 to a call of pow, not to a product
                 return (-b + cp.sqrt(b * b - 4 * a * c)) / (2 * a)
 
             return Ready(lambda: fused_product(a, b, c), check)
@@ -122,7 +123,7 @@ def quadratic(kind: type, *, with_cpu: bool = False) -> Callable[[int], Work]:
     return build
 
 
-#: Sizes of scans: from a launch that is nearly empty to arrays far beyond any cache.
+#: Sizes of scans, from an almost empty launch to arrays far larger than any cache.
 SCAN = tuple(4**k for k in range(4, 13))
 
 GROUPS = (

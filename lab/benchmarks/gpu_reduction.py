@@ -1,4 +1,4 @@
-"""Sums: the kernels of "Trees and barriers" and "… in warps" against CuPy's, CUB's and JAX's."""
+"""Sums: the kernels of "Trees and barriers" and "… in warps" against CuPy, CUB and JAX."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ THREADS = 128  # as in the lectures
 
 @contextlib.contextmanager
 def without_cub():
-    """Use CuPy's own reductions and routines, not its default, CUB's."""
+    """Use CuPy's own reductions and routines instead of CUB, its default."""
     from cupy import _core
 
     before = _core.get_routine_accelerators(), _core.get_reduction_accelerators()
@@ -51,7 +51,8 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
 
         n = fitting(size, 12)
         work = Work(n, "numbers", bytes=4 * n, flops=n)
-        # Positive: the sum has no cancellation, and a float32 tree is right to a few digits.
+        # All are positive, so the sum has no cancellation and a float32 tree is right to a few
+        # digits.
         values = cp.random.default_rng(4).uniform(0, 1, n).astype(np.float32)
         expected = float(cp.asnumpy(values).sum(dtype=np.float64))
         blocks = min(full_grid(THREADS), max(1, n // THREADS))
@@ -63,7 +64,7 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
                 d_values, d_total = on_numba(values), on_numba(total)
 
                 def run():
-                    total.fill(0)  # a sum has to begin at zero
+                    total.fill(0)  # a sum must start at zero
                     function[blocks, THREADS](d_values, d_total)
                     return total
 
@@ -99,7 +100,8 @@ def reduction(*, scan: bool = False) -> Callable[[int], Work]:
                 work_on, first = cp.empty_like(values), {}
 
                 def run():
-                    # It overwrites its input: what it sums later does not change how long it takes.
+                    # It overwrites its input, but the values of later sums do not affect their
+                    # time.
                     if not first:
                         work_on[...] = values
                         first["result"] = on_numba(work_on)

@@ -1,4 +1,4 @@
-"""The parent of a benchmark: it starts workers, collects their rows and saves each as it comes."""
+"""Parent process of a benchmark: it starts workers and saves each of their rows at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lab.benchmarks.gpu_worker import Task
 from lab.gpu_check.lesson_run import find_root
 from lab.gpu_check.provenance import source_digest
 
-#: Seconds without a word after which a worker counts as lost; and what it gets beyond the deadline
-#: to end what it has begun.
+#: Seconds without a message after which a worker counts as lost, and the seconds that it gets after
+#: the deadline to finish its current work.
 SILENCE, GRACE = 100.0, 25.0
-#: Workers that may end before their first group, in a row: the next one would, too.
+#: Consecutive workers that may end before their first group; a further one would do so too.
 HOPELESS = 2
-#: What is timed, of the checkout.
+#: The parts of the checkout that are timed.
 SOURCE = (
     "packages/virtualgpu/src",
     "packages/gpustandins/src",
@@ -36,7 +36,7 @@ SOURCE = (
     "course",
     "lab/benchmarks",
 )
-#: The row that says why.
+#: The row with the reason.
 STARTS = "machine/start/0"
 
 
@@ -56,7 +56,7 @@ class Run:
     rows: dict[str, dict] = field(default_factory=dict)
 
     def keep(self, row: dict) -> None:
-        """Store a row, in place of an earlier one of the same name, on the disk at once."""
+        """Save a row at once, in place of an earlier one of the same name."""
         self.rows[row["id"]] = row
         self.document["rows"] = list(self.rows.values())
         save(self.document, self.path)
@@ -89,7 +89,7 @@ class Run:
             self.progress.advance(self.bar)
 
     def lost(self, why: str) -> None:
-        """Note what a lost worker was doing; the next one leaves that out."""
+        """Record what a lost worker was doing, so that the next one leaves it out."""
         if self.task is None:
             return
         group, size = self.task.group, self.task.size
@@ -114,12 +114,12 @@ class Run:
 
 
 def source() -> str:
-    """Return a digest of the source that a run times."""
+    """Return a digest of the source code that a run times."""
     return source_digest(find_root(), SOURCE)
 
 
 def earlier(path: Path, name: str, driver: str | None) -> dict | None:
-    """Return an earlier run of the same source on the same GPU; None without such a file."""
+    """Return an earlier run of the same source on the same GPU, or None."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -138,9 +138,9 @@ def run(
     work=gpu_worker.main,
     before: dict | None = None,
 ) -> dict:
-    """Do all tasks with as many workers as it takes; the document, saved to ``path`` row by row.
+    """Run all tasks with as many workers as necessary; return the document.
 
-    Of what an earlier run has done (``before``) the rows are kept.
+    Each row is saved to ``path`` at once. Rows of an earlier run (``before``) are kept.
     """
     begun = time.time()
     deadline = begun + 60 * minutes
@@ -161,7 +161,7 @@ def run(
         todo = [task for task in todo if f"{task.group}/{task.size}" in before["left_out"]]
         document["rows"] = [row for row in before["rows"] if row["id"] != STARTS]
         document["gpu"] = before["gpu"]
-    gpu_worker.prepare_environment(trial)  # what a worker inherits, before it imports anything
+    gpu_worker.prepare_environment(trial)  # a worker inherits these before it imports anything
     columns = (
         BarColumn(20),
         TextColumn("{task.completed}/{task.total}"),
@@ -206,7 +206,7 @@ def run(
 
 
 def converse(here: Run, trial: bool, deadline: float, work) -> None:
-    """Run one worker from its start until it ends or is ended."""
+    """Run one worker until it ends or is stopped."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     worker = context.Process(target=work, args=(theirs, list(here.left), trial, deadline))
@@ -249,7 +249,7 @@ def listen(here: Run, pipe: Connection, deadline: float) -> str | None:
 
 
 def shortly(row: dict) -> str:
-    """Return a row's most exact median, for the log."""
+    """Return a row's most precise median, for the log."""
     from gpucourse.views.results import Row
 
     found = Row.of(row)
@@ -260,13 +260,13 @@ def shortly(row: dict) -> str:
 
 
 def save(document: dict, path: Path | None) -> None:
-    """Write the document, whole or not at all."""
+    """Write the document atomically."""
     if path is not None:
         write_atomically(path, _text(document))
 
 
 def _text(document: dict) -> str:
-    """Return JSON with a line for each row, which can be read and compared by line."""
+    """Return JSON with one line per row, which can be read and compared line by line."""
     rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in document["rows"])
     head = json.dumps({**document, "rows": []}, indent=1, ensure_ascii=False)
     assert head.endswith('"rows": []\n}')

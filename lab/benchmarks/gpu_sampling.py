@@ -1,4 +1,4 @@
-"""Random numbers: the samplers of project 2 and lecture 11 against CuPy's and JAX's generators."""
+"""Random numbers: the samplers of project 2 and lecture 11 against CuPy and JAX."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BLOCK = 128
 
 
 def disc(size: int) -> Work:
-    """Time counts of a square's random points in a disc; float64 unless stated."""
+    """Time counts of random points of a square that lie in a disc; float64 unless stated."""
     import cupy as cp
 
-    points = min(256, size)  # of a thread, or of a stream
+    points = min(256, size)  # numbers per thread or stream
     n = fitting(size, 64) // points * points
     threads = n // points
     work = Work(n, "points")
@@ -97,7 +97,7 @@ def numbers(size: int) -> Work:
     def check(values):
         values = on_cupy(values)
         assert values.size == n and bool((values >= 0).all()) and bool((values <= 1).all())
-        # The mean and the mean square of n uniform numbers, within six standard errors.
+        # Check the mean and the mean square of n uniform numbers to within six standard errors.
         for power, mean, variance in ((1, 1 / 2, 1 / 12), (2, 1 / 3, 4 / 45)):
             off = float((values.astype(np.float64) ** power).mean()) - mean
             assert abs(off) < 6 * math.sqrt(variance / n), f"the mean of x^{power} is off by {off}"
@@ -111,7 +111,8 @@ def numbers(size: int) -> Work:
     @work.add("cupy", "CuPy, Generator.random", made_by="CuPy")
     def _():
         random = cp.random.default_rng(9)
-        # Not out=: without a size, CuPy 14 draws one number and fills the array with it.
+        # out= is not used, because without a size CuPy 14 draws one number and fills the array with
+        # it.
         return Ready(lambda: random.random(n), check)
 
     @work.add("cupy-legacy", "CuPy, cupy.random.random_sample", made_by="CuPy")

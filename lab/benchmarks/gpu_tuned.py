@@ -1,9 +1,10 @@
-"""Kernels that do what the lectures' do and come nearer to the libraries.
+"""Kernels that do the lectures' work and are closer to the libraries' speed.
 
-Three things are done, each found in the machine code that ``ptxas`` makes (docs/gpu.md, "As fast as
-the libraries"). Several loads of a thread are under way before the first is used: they stand in a
-row, at addresses that differ by constants. Indices have no sign, since Numba counts ``values[-1]``
-from the end and asks each index for its sign. And what is counted is as wide as it has to be.
+Three changes make the difference, each found in the machine code from ``ptxas`` (docs/gpu.md, "As
+fast as the libraries"). First, a thread issues several loads before it uses the first; they are
+consecutive, at addresses with constant distances. Second, indices are unsigned, because for signed
+indices Numba checks the sign to support ``values[-1]``. Third, counters are only as wide as
+necessary.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from numba import cuda, float32, float64, int32, uint32, uint64
 from numba.core.extending import intrinsic
 
-#: Threads in a block of :func:`sum_eight` and :func:`sum_vectors`, and of :func:`fill_eight`.
+#: Threads per block of :func:`sum_eight` and :func:`sum_vectors`, and of :func:`fill_eight`.
 SUM_THREADS, FILL_THREADS = 128, 256
 SUM_WARPS = SUM_THREADS // 32
 MAX_SLOTS = 1024
@@ -21,7 +22,7 @@ MAX_SLOTS = 1024
 
 @intrinsic
 def four_at(typing, array, start):
-    """Load four adjacent values by one load of 16 bytes; ``start`` is a multiple of four."""
+    """Load four adjacent values with one load of 16 bytes; ``start`` is a multiple of four."""
     from llvmlite import ir
     from numba.core import types
     from numba.np import arrayobj
@@ -40,9 +41,10 @@ def four_at(typing, array, start):
 
 @cuda.jit(device=True)
 def add_to(total, mine):
-    """Add a block's numbers to ``total[0]``: shuffles in warps, shared memory among them.
+    """Add a block's numbers to ``total[0]``: shuffles in warps, then shared memory.
 
-    One thread adds the sum. (An atomic for each warp makes them queue: ``reduction/shuffle``.)
+    One thread adds the sum of the block. (With one atomic per warp, the atomics would wait for
+    each other: ``reduction/shuffle``.)
     """
     place = cuda.shared.array(SUM_WARPS, float64)
     for k in (16, 8, 4, 2, 1):
@@ -58,7 +60,7 @@ def add_to(total, mine):
 
 @cache
 def sum_eight():
-    """Return a kernel that adds the sum of float32 ``values``: eight loads under way a thread."""
+    """Return a kernel that adds the sum of float32 ``values``, with eight loads in flight."""
     t = SUM_THREADS
     k1, k2, k3, k4, k5, k6, k7 = (uint64(k * t) for k in range(1, 8))
 
@@ -72,7 +74,7 @@ def sum_eight():
             e, f, g, h = values[i + k4], values[i + k5], values[i + k6], values[i + k7]
             mine += ((float64(a) + b) + (float64(c) + d)) + ((float64(e) + f) + (float64(g) + h))
             i += uint64(cuda.gridDim.x) * tile
-        while i < n:  # one block at most comes to a part of a tile, in its last turn
+        while i < n:  # at most one block has part of a tile, in its last iteration
             mine += values[i]
             i += uint64(t)
         add_to(total, mine)
@@ -82,7 +84,7 @@ def sum_eight():
 
 @cache
 def sum_vectors():
-    """Return the same with four loads of 16 bytes; ``values`` begin at a multiple of 16 bytes."""
+    """Return the same with four loads of 16 bytes; ``values`` must be aligned to 16 bytes."""
     row = 4 * SUM_THREADS
     k1, k2, k3 = (uint64(k * row) for k in range(1, 4))
 
@@ -114,7 +116,10 @@ def sum_vectors():
 
 @cuda.jit(device=True)
 def slot_of(value, low, high, scale, bins):
-    """Return project 1's bin by one product: 0 underflow, 1 to bins, bins + 1 overflow, NaN."""
+    """Return project 1's bin with one product.
+
+    0 is underflow, 1 to bins are bins, and bins + 1 is for overflow and NaN.
+    """
     if value < low:
         return uint32(0)
     if value < high:
@@ -124,7 +129,10 @@ def slot_of(value, low, high, scale, bins):
 
 @cache
 def fill_eight():
-    """Return project 1's ``fill_shared`` with eight loads under way; ``scale`` saves a division."""
+    """Return project 1's ``fill_shared`` with eight loads in flight and no division.
+
+    ``scale`` replaces the division.
+    """
     t = FILL_THREADS
     k1, k2, k3, k4, k5, k6, k7 = (uint64(k * t) for k in range(1, 8))
 
@@ -157,7 +165,7 @@ def fill_eight():
 
 @cache
 def stays_narrow():
-    """Return ``stays_cuda`` of lecture 18, counting in 32 bits, with one branch a step."""
+    """Return ``stays_cuda`` of lecture 18 with 32-bit counters and one branch per step."""
 
     @cuda.jit
     def stays_narrow(real, imag, limit, out):

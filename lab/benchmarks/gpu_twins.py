@@ -1,7 +1,7 @@
-"""CUDA C++ twins of the course's Numba kernels: the same algorithm, line by line.
+"""CUDA C++ twins of the course's Numba kernels, with the same algorithm line by line.
 
-They answer one question, what Numba costs against C++; they are no examples of fast CUDA C++. Of
-the quadratic formula and the Mandelbrot set the course has both itself ("CuPy: NumPy on the
+They show the cost of Numba compared with C++; they are not examples of fast CUDA C++. For the
+quadratic formula and the Mandelbrot set, the course itself has both versions ("CuPy: NumPy on the
 device", "One problem, every tool").
 """
 
@@ -57,7 +57,7 @@ extern "C" __global__ void fill_shared(const double *values, long long size, dou
 }
 """
 
-#: NVIDIA's CUB, called as its documentation has it; compiled by nvcc where there is one.
+#: NVIDIA's CUB, called as in its documentation; compiled by nvcc if that is installed.
 CUB = """
 #include <cub/cub.cuh>
 

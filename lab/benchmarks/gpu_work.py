@@ -1,8 +1,8 @@
 """Groups of contenders that do the same work on the same inputs.
 
-A group builds its inputs once; each contender is made on its own, so that one whose library is
-missing or whose kernel fails costs its own row and no other. The groups themselves stand in the
-files ``gpu_<subject>.py``; ``gpu_measuring.py`` runs them.
+A group creates its inputs once. Each contender is prepared separately, so that a missing library
+or a failing kernel affects only its own row. The groups are in the files ``gpu_<subject>.py``;
+``gpu_measuring.py`` runs them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-#: How a contender is timed; see ``gpu_measuring.py``.
-#: "events": its work goes to CUDA's default stream. "queue": to streams of its own (JAX), which
-#: CUDA events of ours do not see. "call": on the CPU, or with copies that the host waits for.
+#: The clock of a contender; see ``gpu_measuring.py``. "events": its work uses CUDA's default
+#: stream. "queue": it uses its own streams (JAX), which our CUDA events do not cover. "call": it
+#: runs on the CPU, or with copies for which the host waits.
 CLOCKS = ("events", "queue", "call")
 
 
 class Untried(Exception):
-    """Something that only a machine with a GPU can do, found out while trying without one."""
+    """Error for something that needs a GPU, in a trial without one."""
 
 
 @dataclass
 class Ready:
-    """A contender ready to run: ``run()`` enqueues the work once, ``check(result)`` asserts."""
+    """Prepared contender: ``run()`` enqueues the work once, ``check(result)`` asserts."""
 
     run: Callable[[], Any]
     check: Callable[[Any], None]
@@ -35,9 +35,9 @@ class Ready:
 
 @dataclass
 class Contender:
-    """One way of doing a group's work.
+    """One implementation of a group's work.
 
-    ``made_by`` says whose it is, for colours: "course", "tuned", "C++", "CuPy", "JAX", "CPU".
+    ``made_by`` is its origin, for colours: "course", "tuned", "C++", "CuPy", "JAX", "CPU".
     """
 
     id: str
@@ -51,9 +51,9 @@ class Contender:
 class Work:
     """Work of one size of a group.
 
-    ``items`` counts what ``unit`` names; ``bytes`` and ``flops`` are the least that the work
-    needs: each input read once, each output written once, operations as the formula has them.
-    None where there is no such number.
+    ``items`` is the number of ``unit``. ``bytes`` and ``flops`` are the minimum that the work
+    needs: each input is read once, each output is written once, and the operations are those of
+    the formula. They are None if there is no such number.
     """
 
     items: int
@@ -77,9 +77,9 @@ class Work:
 class Group:
     """Work of one kind, in one or several sizes.
 
-    ``build(size)`` makes the inputs on the device. ``sizes`` are for a GPU, ``tries`` for a trial
-    without one. ``patience`` is how long one contender may be timed [s]; ``x64`` whether JAX
-    computes in double precision.
+    ``build(size)`` creates the inputs on the device. ``sizes`` are for a GPU, ``tries`` for a
+    trial without one. ``patience`` is the maximum time for one contender [s]; ``x64`` selects
+    double precision in JAX.
     """
 
     id: str
@@ -91,7 +91,7 @@ class Group:
     x64: bool = False
 
 
-# -- for the groups -----------------------------------------------------------------------------
+# -- functions for the groups --------------------------------------------------------------------
 
 _state = {"virtual": False, "x64": False}
 
@@ -105,9 +105,9 @@ def prepare(*, virtual: bool) -> None:
         import virtualgpu
 
         virtualgpu.activate(force=True)
-    # Numba looks for what can be iterated once, when it first compiles: before any group does.
+    # Numba looks up iterable types once, at its first compilation, so this comes before any group.
     mend_iteration()
-    with contextlib.suppress(ImportError):  # then the groups that need it say so
+    with contextlib.suppress(ImportError):  # the groups that need it report the error
         import awkward
 
         awkward.numba.register_and_check()
@@ -130,7 +130,7 @@ def needs_gpu(what: str) -> None:
 
 
 def jax_ready():
-    """Import JAX with a GPU (except in a trial), in the group's precision."""
+    """Import JAX with a GPU (except in a trial), with the group's precision."""
     import jax
 
     jax.config.update("jax_enable_x64", _state["x64"])
@@ -141,16 +141,17 @@ def jax_ready():
 
 
 def on_jax(array):
-    """Convert a CuPy array to one of JAX's own, through the host."""
+    """Convert a CuPy array to a JAX array, through the host."""
     import cupy as cp
 
     return jax_ready().numpy.asarray(cp.asnumpy(array)).block_until_ready()
 
 
 def on_numba(array):
-    """Convert a CuPy array to Numba's, on the same memory.
+    """Convert a CuPy array to a Numba array over the same memory.
 
-    Done once and not in each launch: Numba would wait for CuPy's stream every time.
+    This is done once instead of in each launch, where Numba would wait for CuPy's stream every
+    time.
     """
     from numba import cuda
 
@@ -165,20 +166,20 @@ def multiprocessors() -> int:
 
 
 def full_grid(threads: int) -> int:
-    """Return the blocks of so many threads that fill a GPU once, at 2,048 a multiprocessor.
+    """Return the number of blocks that fill a GPU once, at 2,048 threads per multiprocessor.
 
-    A few in a trial: the virtual GPU runs them one after the other.
+    In a trial there are only a few, because the virtual GPU runs them one after the other.
     """
     return 4 if virtual() else max(1, multiprocessors() * (2048 // threads))
 
 
 def blocks_for(n: int, threads: int) -> int:
-    """Return the number of blocks that give each of n elements a thread."""
+    """Return the number of blocks in which each of n elements has a thread."""
     return (n + threads - 1) // threads
 
 
 def fitting(size: int, bytes_each: int) -> int:
-    """Halve ``size`` until its elements fit into a third of free memory."""
+    """Halve ``size`` until its elements fit into a third of the free memory."""
     import cupy as cp
 
     free = cp.cuda.runtime.memGetInfo()[0] if not virtual() else math.inf
@@ -188,7 +189,7 @@ def fitting(size: int, bytes_each: int) -> int:
 
 
 def on_cupy(array):
-    """Convert any library's array to CuPy's: Numba's by address, others through the host."""
+    """Convert any library's array to a CuPy array: Numba's by address, others through the host."""
     import cupy as cp
 
     if isinstance(array, cp.ndarray) or hasattr(array, "copy_to_host"):
@@ -199,7 +200,7 @@ def on_cupy(array):
 def expect_close(got, expected, rtol: float, what: str = "the result") -> None:
     """Raise AssertionError for the first element of ``got`` that is off by more than ``rtol``.
 
-    Compared on the device, all of it; NaN is never close.
+    All elements are compared, on the device. NaN is never close.
     """
     import cupy as cp
 

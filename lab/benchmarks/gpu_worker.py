@@ -1,7 +1,7 @@
-"""The process that runs the groups of a benchmark and reports every row as it comes.
+"""Worker process that runs the groups of a benchmark and reports every row at once.
 
-Apart from its parent, because a kernel that goes astray takes its process's GPU with it: the parent
-notes the row that failed and starts another worker for the rest.
+It is separate from its parent, because a faulty kernel makes the GPU unusable for its process. The
+parent records the row that failed and starts another worker for the rest.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from lab.benchmarks.gpu_work import Contender, Group, Work
 
 #: Set before any library starts.
 ENVIRONMENT = {
-    # JAX would take three quarters of the memory at once.
+    # By default JAX would take three quarters of the memory at once.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
-    "TF_CPP_MIN_LOG_LEVEL": "2",  # XLA's remarks on standard error
+    "TF_CPP_MIN_LOG_LEVEL": "2",  # XLA's messages on standard error
 }
 
 _ALL = {
@@ -57,7 +57,7 @@ _ALL = {
     )
     for group in module.GROUPS
 }
-#: The most valuable first: a run that is cut short has what matters most.
+#: The most valuable groups come first, so that a run that is cut short has them.
 ORDER = (
     "copy",
     "quadratic.float64",
@@ -91,7 +91,7 @@ assert set(ORDER) == set(_ALL), sorted(set(_ALL) ^ set(ORDER))
 
 @dataclass(frozen=True)
 class Task:
-    """A group in one size; ``without`` are contenders that have failed and are not tried again."""
+    """Group in one size; ``without`` contains contenders that have failed and are skipped."""
 
     group: str
     size: int
@@ -106,7 +106,7 @@ def tasks(groups: Iterable[Group], trial: bool) -> list[Task]:
 
 
 def prepare_environment(trial: bool) -> None:
-    """Set variables that libraries read when they start."""
+    """Set the variables that libraries read when they start."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if trial:
@@ -114,17 +114,17 @@ def prepare_environment(trial: bool) -> None:
 
 
 def main(pipe: Connection, todo: list[Task], trial: bool, deadline: float) -> None:
-    """Do the tasks; send (kind, …) tuples: "machine", "begin", "making", "row", "done",
-    "broken", "refused".
+    """Do the tasks and send messages, which are tuples (kind, …).
 
-    ``deadline`` is a time.time(). Output of libraries goes to standard error.
+    The kinds are "machine", "begin", "making", "row", "done", "broken" and "refused". ``deadline``
+    is a time.time(). The output of libraries goes to standard error.
     """
     os.dup2(2, 1)
     prepare_environment(trial)
     warnings.simplefilter("ignore")
     try:
         watch = begin(pipe, todo, trial)
-    except Exception as error:  # too old, busy, out of memory: the next one may have more luck
+    except Exception as error:  # too old, busy or out of memory: the next worker may succeed
         pipe.send(("refused", gpu_measuring.told(error)))
         return
     for task in todo:
@@ -140,7 +140,7 @@ def main(pipe: Connection, todo: list[Task], trial: bool, deadline: float) -> No
 
 
 def begin(pipe: Connection, todo: list[Task], trial: bool) -> gpu_measuring.Stopwatch | None:
-    """Say which machine this is and have its clock ready; raises what the GPU refuses."""
+    """Identify the machine and prepare its clock. The GPU's errors are passed on."""
     gpu_work.prepare(virtual=trial)
     if trial:
         return None
@@ -157,7 +157,7 @@ def do(
     watch: gpu_measuring.Stopwatch | None,
     time_left: Callable[[], float],
 ) -> None:
-    """Do one task: rows of its contenders, timed if there is a ``watch``."""
+    """Do one task: create its contenders' rows, with times if there is a ``watch``."""
     group = _ALL[task.group]
     gpu_work.precision(group.x64)
     try:
@@ -189,7 +189,7 @@ def do(
 
 
 def named(group: Group, size: int, work: Work | None, contender: Contender | None) -> dict:
-    """Return the fields that every row has."""
+    """Return the fields common to all rows."""
     row = {
         "id": f"{group.id}/{contender.id if contender else 'build'}/{size}",
         "group": group.id,
@@ -224,7 +224,7 @@ def samples(timed: gpu_measuring.Timed, *, measured: bool) -> dict:
 
 
 def _free() -> None:
-    """Free the last group's memory, as far as libraries give it back."""
+    """Free the memory of the last group as far as libraries release it."""
     gc.collect()
     cupy = sys.modules.get("cupy")
     if cupy is not None and not gpu_work.virtual():

@@ -14,7 +14,7 @@ LOW, HIGH, BINS = 60.0, 120.0, 120  # GeV, as in the project's fit
 
 
 def events(size: int) -> Work:
-    """Time each event's mass nearest the Z, counted in bins, with copies and without."""
+    """Time each event's mass nearest to the Z mass, counted in bins, with and without copies."""
     import awkward as ak
     import cupy as cp
     from numba import cuda
@@ -34,7 +34,7 @@ def events(size: int) -> Work:
         counts = on_cupy(counts).get().astype(np.int64)
         if not reference:
             reference.append(_reference(sample))
-        # Masses in float32 and in float64 may lie on two sides of an edge.
+        # A mass in float32 and in float64 may lie on different sides of a bin edge.
         off = int(abs(counts - reference[0]).sum())
         assert off <= max(4, 2e-3 * reference[0].sum()), f"{off:,} events in other bins"
 
@@ -76,7 +76,7 @@ def events(size: int) -> Work:
 
 
 def _reference(sample) -> np.ndarray:
-    """Return the counts by the course's own mass oracle, which is independent of both."""
+    """Return the counts from the course's own mass oracle, which is independent of both."""
     import awkward as ak
 
     from gpucourse.data import Z_MASS, pair_masses

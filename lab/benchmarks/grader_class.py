@@ -1,6 +1,6 @@
 """Classes of submissions to grade, and the two commands that grade them.
 
-No two submissions of a class are alike, so that nothing is graded once for several.
+All submissions of a class differ, so that no result can be reused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lab.benchmarks.support import REPOSITORY
 
 STOCK = "stock"
 OURS = "ours"
-# nbgrader's default gives a cell 30 s; a test of a project takes longer on two busy cores.
+# nbgrader allows 30 s per cell by default, but a test of a project takes longer on two busy cores.
 STOCK_CONFIGURATION = """c = get_config()
 c.CourseDirectory.course_id = "gpucourse"
 c.Execute.timeout = 600
@@ -57,7 +57,7 @@ def trivial(kind: str) -> nbformat.NotebookNode:
 
 
 class Course:
-    """A course directory in `folder`, for the course's grader or for stock nbgrader."""
+    """Course directory in `folder`, for the course's grader or for stock nbgrader."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind = folder, kind
@@ -70,7 +70,7 @@ class Course:
         (folder / "nbgrader_config.py").write_text(config)
 
     def trivial_class(self, count: int) -> None:
-        """Hand in notebooks, a quarter of them wrong."""
+        """Create submissions of notebooks, a quarter of them wrong."""
         source = self.folder / "source" / "trivial" / "trivial.ipynb"
         source.parent.mkdir(parents=True)
         nbformat.write(trivial(self.kind), source)
@@ -82,7 +82,7 @@ class Course:
         self.nbgrader("generate_assignment", "trivial")
 
     def project_class(self, count: int, name: str = "01_fill_a_histogram") -> None:
-        """Hand in `count` submissions: a project's solution and known-wrong answers in turn."""
+        """Create `count` submissions: a project's solution and known-wrong answers in turn."""
         target = self.folder / "source" / name
         shutil.copytree(REPOSITORY / "grading" / "source" / name, target)
         assignment = Assignment.load(target / f"{name}.ipynb")
@@ -128,12 +128,12 @@ class Course:
         ran = subprocess.run(
             command, cwd=self.folder, env=environment(), text=True, capture_output=True
         )
-        # nbgrader's command fails where one notebook has; the others are graded.
+        # nbgrader's command fails if one notebook has failed; the others are still graded.
         if ran.returncode and "autograde" not in command:
             raise RuntimeError((ran.stdout + ran.stderr)[-3000:])
 
     def scores(self, assignment: str) -> dict[str, float]:
-        """Return each student's points in the gradebook."""
+        """Return each student's points from the gradebook."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}", "gpucourse") as gradebook:
@@ -148,5 +148,5 @@ class Course:
 
 
 def environment() -> dict[str, str]:
-    """Return an environment with nbgrader's programs and without anybody's settings."""
+    """Return an environment with nbgrader's programs and without personal settings."""
     return os.environ | {"PATH": search_path(), "JUPYTER_PLATFORM_DIRS": "1", "COLUMNS": "100"}

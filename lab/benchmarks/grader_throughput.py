@@ -1,21 +1,21 @@
-"""Submissions per minute: the course's grader and stock nbgrader, in one run, one after the other.
+"""Submissions per minute of the course's grader and of stock nbgrader, in one run.
 
     python -m lab.benchmarks.grader_throughput             classes of 100 (20 minutes on two cores)
     python -m lab.benchmarks.grader_throughput --count 10  smaller ones; printed, not written
 
-Both grade the same class into a gradebook, each with its own command, start-up included:
+Both grade the same class into a gradebook, each with its own command and including its start:
 
 - trivial notebooks: plain Python and four asserts; what a grader itself costs;
 - the first project: the same submissions, hidden tests and virtual GPU on both sides, solutions
   and known-wrong answers in turn.
 
-Stock nbgrader grades one after the other, so 40 submissions of the class tell its rate: more than
-one round of the project's known-wrong answers.
+Stock nbgrader grades one submission after the other, so 40 submissions of the class are enough for
+its rate. They are more than one round of the project's known-wrong answers.
 
-Then the course's grader alone with 1 and with 2 submissions at a time. A ratio is of wall times;
-the processor time of the whole machine stands beside it, because stock nbgrader uses about one
-core. So run it on a machine that does nothing else, where Python may keep its compiled modules
-(PYTHONDONTWRITEBYTECODE not set).
+Then the course's grader runs alone with 1 and with 2 submissions at a time. Ratios are those of
+wall times. The processor time of the whole machine is also given, because stock nbgrader uses
+about one core. Run the benchmark on a machine that does nothing else, where Python may save its
+compiled modules (PYTHONDONTWRITEBYTECODE is not set).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STOCK_COUNT = 40
 
 
 def measured(course: Course, assignment: str, *options: str) -> dict:
-    """Grade and time; the class must be graded completely."""
+    """Grade a class and time it; all submissions must be graded."""
     before, began = processor_seconds(), time.perf_counter()
     course.grade(assignment, *options)
     wall = time.perf_counter() - began
@@ -58,14 +58,15 @@ def measured(course: Course, assignment: str, *options: str) -> dict:
 def processor_seconds() -> float:
     """Return the whole machine's processor time, as a fork server's children are not ours.
 
-    Without the time of processes with a positive niceness, which are not this benchmark's.
+    Processes with a positive niceness are not counted, because they do not belong to this
+    benchmark.
     """
     used = psutil.cpu_times()
     return used.user + used.system
 
 
 def where_the_time_goes(course: Course, assignment: str, wall: float, options) -> dict:
-    """Return seconds of wall time, spread over the submissions that ran at a time."""
+    """Return seconds of wall time per stage, divided among the submissions that ran together."""
     workers = (
         int(options[options.index("--workers") + 1])
         if "--workers" in options
@@ -83,7 +84,7 @@ def where_the_time_goes(course: Course, assignment: str, wall: float, options) -
 
 
 def compared(folder: Path, name: str, count: int, assignment: str) -> dict:
-    """Run both graders on one class and return the times."""
+    """Grade one class with both graders and return the times."""
     found = {}
     for kind in (OURS, STOCK):
         course = Course(folder / f"{name}-{kind}", kind)

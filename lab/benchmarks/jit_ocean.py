@@ -1,9 +1,9 @@
-"""Two programs of ocean models, for jaxpile and jax.jit: isoneutral mixing and turbulent energy.
+"""Two ocean model programs for jaxpile and jax.jit: isoneutral mixing and turbulent energy.
 
-Written from the papers. The pyhpc benchmarks measure the same two schemes, as the model Veros has
-them; constants follow those, the code does not. Arrays are (x, y, z), z upwards, with two cells of
-margin on each side in x and y. A function computes with NumPy on NumPy's arrays (long double too)
-and with JAX on JAX's: tests compare one with the other.
+They are written from the papers. The pyhpc benchmarks measure the same two schemes in the version
+of the Veros model; the constants are the same, but the code is not. Arrays are (x, y, z), z
+upwards, with two cells of margin on each side in x and y. A function computes with NumPy for NumPy
+arrays (also long double) and with JAX for JAX arrays, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 INSIDE = (slice(2, -2), slice(2, -2))
 
 
-# --- the same words for NumPy and JAX ----------------------------------------------------------
+# --- the same operations for NumPy and JAX -----------------------------------------------------
 
 
 def library(array):
@@ -23,7 +23,7 @@ def library(array):
 
 
 def put(array, where, value, add: bool = False):
-    """Return a copy of the array with a part of it replaced, or added to."""
+    """Return a copy of the array in which a part is replaced or increased."""
     if not isinstance(array, np.ndarray):
         return array.at[where].add(value) if add else array.at[where].set(value)
     array = array.copy()
@@ -32,7 +32,7 @@ def put(array, where, value, add: bool = False):
 
 
 def scan(step, carry, rows, reverse: bool = False):
-    """Scan over a tuple of arrays, for a step that returns its carry as its row."""
+    """Scan over a tuple of arrays with a step whose carry is also its row."""
     if not isinstance(rows[0], np.ndarray):
         return jax.lax.scan(step, carry, rows, reverse=reverse)[1]
     order = range(len(rows[0]))[:: -1 if reverse else 1]
@@ -54,13 +54,13 @@ def sideways(array):
 
 
 def gradients(field, water, distance):
-    """Return differences at the cells' far faces along x; zero at land and the last face."""
+    """Return differences at the cells' far faces along x; zero at land and at the last face."""
     change = water[1:] * water[:-1] * (field[1:] - field[:-1]) / distance[:-1, None, None]
     return put(library(field).zeros_like(field), slice(None, -1), change)
 
 
 def slopes(derivatives, across, upwards):
-    """Return slope of equal density and taper of Danabasoglu and McWilliams (1995)."""
+    """Return the isopycnal slope and the taper of Danabasoglu and McWilliams (1995)."""
     xp = library(across[0])
     horizontal = derivatives[0] * across[0] + derivatives[1] * across[1]
     vertical = derivatives[0] * upwards[0] + derivatives[1] * upwards[1]
@@ -104,7 +104,7 @@ def at_faces(derivatives, across, upwards, mixing, water, dz):
 
 
 def at_tops(derivatives, across, upwards, mixing, water, dx):
-    """Return the slopes at the cells' tops along x, and their part of vertical diffusivity."""
+    """Return the slopes at the cells' tops along x, and their share of vertical diffusivity."""
     xp = library(water)
     below = slice(None, -1)
     wet = water[INSIDE][:, :, :-1] * water[INSIDE][:, :, 1:]
@@ -126,11 +126,12 @@ def at_tops(derivatives, across, upwards, mixing, water, dx):
 
 
 def isoneutral_mixing(salinity, temperature, water, mixing, depth, dx, dy, dz):
-    """Return the mixing tensor's diagonal (three arrays) and four arrays of triads' slopes.
+    """Return the mixing tensor's diagonal (three arrays) and four arrays of triad slopes.
 
     Griffies, Gnanadesikan, Pacanowski and others (1998), "Isoneutral diffusion in a z-coordinate
     ocean model": each face has four triads of one cell and two gradients. ``water`` is 1 in water
-    and 0 on land, ``mixing`` a diffusivity [m²/s], the rest metres; density as in Vallis (2006).
+    and 0 on land, ``mixing`` is a diffusivity [m²/s], and the other arguments are in metres; the
+    density follows Vallis (2006).
     """
     xp = library(water)
     by_temperature = (
@@ -159,7 +160,7 @@ def isoneutral_mixing(salinity, temperature, water, mixing, depth, dx, dy, dz):
 
 
 def solved(lower, middle, upper, right):
-    """Solve tridiagonal systems along z by Thomas' algorithm: two scans over rows (x, y)."""
+    """Solve tridiagonal systems along z with Thomas' algorithm: two scans over rows (x, y)."""
     xp = library(right)
     rows = [xp.moveaxis(array, 2, 0) for array in (lower, middle, upper, right)]
     zero = xp.zeros_like(rows[0][0])
@@ -178,7 +179,7 @@ def solved(lower, middle, upper, right):
 
 
 def superbee(velocity, field, water, distance, step):
-    """Return fluxes through far faces along x, limited as by Roe (1985); zero in the margins."""
+    """Return the fluxes through far faces along x, limited as in Roe (1985); 0 in the margins."""
     xp = library(field)
     difference = (field[1:] - field[:-1]) * water[1:] * water[:-1]
     before, here, behind = difference[:-2], difference[1:-1], difference[2:]
@@ -194,19 +195,19 @@ def superbee(velocity, field, water, distance, step):
 
 
 def divergence(fluxes, distance):
-    """Return the loss of inner cells by fluxes through the faces along x."""
+    """Return the loss of inner cells through the faces along x."""
     return (fluxes[2:-2] - fluxes[1:-3]) / distance[2:-2, None, None]
 
 
 def turbulent_kinetic_energy(
     energy, tendency, u, v, w, water, viscosity, length, source, wind, bottom, dx, dy, dz
 ):
-    """Step 1 s: energy [m²/s²] now and next, its tendency, and the surface's input.
+    """Step 1 s; return energy [m²/s²] now and next, its tendency, and the surface's input.
 
     Gaspar, Grégoris and Lefevre (1990), "A simple eddy kinetic energy model": vertical mixing and
-    dissipation implicitly, lateral diffusion (2000 m²/s), advection (superbee), Adams and
-    Bashforth's second order in time. ``energy`` and ``tendency`` are (x, y, z, 3): now, next,
-    before. ``bottom`` (x, y) is the lowest level in water, below 0 on land.
+    dissipation are implicit, lateral diffusion is 2000 m²/s, advection uses the superbee limiter,
+    and the time step is Adams and Bashforth's of second order. ``energy`` and ``tendency`` are (x,
+    y, z, 3): now, next, before. ``bottom`` (x, y) is the lowest level in water, below 0 on land.
     """
     xp = library(energy)
     now, step, dissipation = energy[..., 0], 1.0, 0.7
@@ -239,7 +240,7 @@ def turbulent_kinetic_energy(
     )
     after = xp.where(wet, after, energy[INSIDE][..., 1])
 
-    # The surface may be taken more than it has: that is given back, and counted.
+    # More energy may be taken from the surface than it has; the deficit is restored and counted.
     given = xp.where(after[:, :, -1] < 0, -after[:, :, -1] * thick[-1] / step, 0.0)
     after = put(after, (slice(None), slice(None), -1), xp.maximum(0.0, after[:, :, -1]))
 
@@ -275,7 +276,10 @@ def turbulent_kinetic_energy(
 
 
 def ocean(size: int):
-    """Return about ``size`` cells, as many in x as in y and a quarter of that in z (4 or more)."""
+    """Return an ocean of about ``size`` cells.
+
+    It has equally many cells in x and y, and a quarter of that in z (at least 4).
+    """
     side = max(6, round((4 * size) ** (1 / 3)))
     shape = side, side, max(4, side // 4)
     random = np.random.default_rng(17)

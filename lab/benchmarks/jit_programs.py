@@ -1,7 +1,8 @@
-"""Programs that jaxpile and jax.jit are compared on, written from published formulas.
+"""Programs on which jaxpile and jax.jit are compared, written from published formulas.
 
-The equation of state is UNESCO's EOS-80 as Fofonoff and Millard give it (1983, UNESCO technical
-papers in marine science 44); ``CHECK`` holds their check values. The other two are in jit_ocean.
+The equation of state is UNESCO's EOS-80 as given by Fofonoff and Millard (1983, UNESCO technical
+papers in marine science 44); ``CHECK`` has their check values. The other two programs are in
+jit_ocean.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CHECK = ((0.0, 5.0, 0.0, 999.96675), (35.0, 5.0, 0.0, 1027.67547), (35.0, 25.0, 
 
 
 def horner(x, *coefficients):
-    """Evaluate a polynomial, the constant term first."""
+    """Evaluate a polynomial whose coefficients begin with the constant term."""
     total = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
         total = total * x + coefficient
@@ -29,7 +30,7 @@ def horner(x, *coefficients):
 
 
 def equation_of_state(salinity, temperature, pressure):
-    """Return the in-situ density (kg/m³) of sea water by EOS-80; pressure in bar. Any shape."""
+    """Return the in-situ density (kg/m³) of sea water from EOS-80; pressure in bar. Any shape."""
     s, t, p = salinity, temperature, pressure
     root = library(s).sqrt(s)
     surface = horner(
@@ -53,7 +54,7 @@ def equation_of_state(salinity, temperature, pressure):
 
 
 def arguments(name: str, size: int) -> tuple[np.ndarray, ...]:
-    """Return arrays of about ``size`` elements for a program, float64."""
+    """Return float64 arrays of about ``size`` elements for a program."""
     if name == "isoneutral_mixing":
         return isoneutral_arguments(size)
     if name == "turbulent_kinetic_energy":

@@ -1,11 +1,11 @@
-"""jaxpile against jax.jit: processor time, wall time, time to compile, and what a call costs.
+"""Benchmark of jaxpile and jax.jit: processor, wall and compilation time, cost of a call.
 
-    JAX_PLATFORMS=cpu python -m lab.benchmarks.jit_speed [--cores 1 0] [--sizes 4096] [--write]
+JAX_PLATFORMS=cpu python -m lab.benchmarks.jit_speed [--cores 1 0] [--sizes 4096] [--write]
 
-Both in turns in one process (the machine may be shared), medians; each number of cores in a process
-of its own: 1 is pinned to one core, 0 uses all. The results are compared before anything is timed:
-at most twice NumPy's own error against long double. ``--write`` keeps the results in
-lab/results/jit_speed.json.
+Both run in turns in one process, because the machine may be shared, and medians are reported. Each
+number of cores has its own process: 1 is pinned to one core, 0 uses all. The results are compared
+before anything is timed, and may have at most twice NumPy's own error against long double.
+``--write`` saves the results in lab/results/jit_speed.json.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import sys
 import time
 
 SIZES = (4096, 16384, 65536, 1 << 20)
-#: The aim, of the cells from this size up: processor time of at most 1.0 of jax.jit's in 10 of 12.
+#: The goal, for cells from this size on: at most 1.0 times the processor time of jax.jit in 10 of
+#: 12.
 AIM_FROM = 65536
 CALLS = 100
 
 
 def turns(functions, args, seconds: float) -> list[tuple[float, float]]:
-    """Return median processor and wall seconds of each function, called in turns."""
+    """Return the median processor and wall seconds of each function, called in turns."""
     taken: list[list[tuple[float, float]]] = [[] for _ in functions]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(taken[0]) < 11:
@@ -40,7 +41,7 @@ def turns(functions, args, seconds: float) -> list[tuple[float, float]]:
 
 
 def first_call(function, args) -> float:
-    """Return processor seconds of the call that compiles."""
+    """Return the processor seconds of the call that compiles."""
     start = time.process_time()
     function(*args)
     return time.process_time() - start
@@ -60,7 +61,7 @@ def errors(results, exact) -> list[float]:
 
 
 def too_wrong(program, args, found) -> list[tuple[float, float]]:
-    """Return results, with both errors, that err over twice as much as NumPy's (or one unit)."""
+    """Return the results, with both errors, whose error exceeds twice NumPy's (or one unit)."""
     import jax
     import numpy as np
 
@@ -73,7 +74,7 @@ def too_wrong(program, args, found) -> list[tuple[float, float]]:
 
 
 def measured(sizes, seconds: float, cores: int) -> dict:
-    """Return rows for each program and size, and the cost of a call, in this pinned process."""
+    """Return a row for each program and size, and the cost of a call, in this pinned process."""
     import jax
     import jax.numpy as jnp
 
@@ -127,7 +128,7 @@ def measured(sizes, seconds: float, cores: int) -> dict:
 
 
 def many(function):
-    """Make ``CALLS`` calls as one: reading the clock costs as much as one of them."""
+    """Make ``CALLS`` calls as one, because reading the clock costs as much as one call."""
 
     def calls(*args):
         for _ in range(CALLS):
@@ -137,7 +138,7 @@ def many(function):
 
 
 def apart(options, cores: int) -> dict:
-    """Run ``measured`` in a process of its own."""
+    """Run ``measured`` in a separate process."""
     command = [
         sys.executable,
         "-m",

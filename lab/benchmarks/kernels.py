@@ -1,4 +1,4 @@
-"""Running a notebook in a kernel of another environment."""
+"""Execution of a notebook in a kernel of another environment."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def execute(
     folder: Path,
     started: Callable[[int], None] = lambda pid: None,
 ) -> bool:
-    """Run every cell in place; whether the kernel lived to the end.
+    """Run every cell in place; return True if the kernel survived to the end.
 
-    ``command`` starts the kernel and has ``{connection_file}`` in it; ``started`` gets its id.
+    ``command`` starts the kernel and contains ``{connection_file}``; ``started`` is called with
+    the kernel's process id.
     """
     manager = AsyncKernelManager()
     manager._kernel_spec = KernelSpec(argv=command, language="python", env=environment)
@@ -47,7 +48,7 @@ def execute(
     async def run() -> None:
         try:
             await client.async_execute(env=environment)
-        finally:  # the client leaves a kernel that it was given alone
+        finally:  # the client does not stop a kernel that it did not start
             await manager.shutdown_kernel(now=True)
 
     try:
@@ -58,7 +59,7 @@ def execute(
 
 
 def unexpected(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return errors in cells that should not raise."""
+    """Return the errors of cells that should not raise any."""
     return [
         f"{output.ename}: {(output.evalue.splitlines() or [''])[0]}"
         for cell in notebook.cells

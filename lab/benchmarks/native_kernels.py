@@ -1,6 +1,6 @@
 """Kernels of :mod:`lab.benchmarks.native_speed`.
 
-Beside each is the same work as a serial loop for ``numba.njit``.
+Each comes with the same work as a serial loop for ``numba.njit``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ STREAMS = 128 * 256
 
 @dataclass
 class Case:
-    """``kernel[blocks, threads](*arrays)`` and ``loop(*others)``, by default of the same arrays."""
+    """A kernel ``kernel[blocks, threads](*arrays)`` and a serial ``loop(*others)``.
+
+    ``others`` are the same arrays by default.
+    """
 
     kernel: Callable
     loop: Callable
@@ -63,7 +66,7 @@ def mandelbrot_loop(out):
 
 @njit
 def uniform(states, i):
-    """Draw by xoroshiro128+, as numba.cuda.random does."""
+    """Draw a number with xoroshiro128+, as numba.cuda.random does."""
     s0, s1 = states[i, 0], states[i, 1]
     result = s0 + s1
     s1 ^= s0
@@ -236,7 +239,7 @@ def kernels() -> dict[str, Callable]:
 
 
 def events(count: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Return offsets of ``count`` events of two muons on average, the muons, and mass bins."""
+    """Return offsets of ``count`` events with two muons on average, the muons, and mass bins."""
     counts = random.poisson(2.0, count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     muons = int(offsets[-1])
@@ -251,7 +254,7 @@ def events(count: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def of_size(count: int) -> dict[str, Case]:
-    """Return cases over ``count`` elements for the active virtual GPU, a thread for each.
+    """Return cases over ``count`` elements for the active virtual GPU, one thread per element.
 
     In "a sum by one thread" a single thread does all the work.
     """
@@ -272,7 +275,7 @@ def of_size(count: int) -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    """Return cases by their names in the results; kernels use the active virtual GPU."""
+    """Return the cases by their names in the results; kernels use the active virtual GPU."""
     by_name = kernels()
     random = np.random.default_rng(1)
     a, b = random.random((2, N), dtype=np.float32)

@@ -1,13 +1,14 @@
-"""The virtual GPU against ``numba.njit`` on one core, interpreting and in native code, in one run.
+"""Benchmark of the virtual GPU, interpreting and native, against ``numba.njit`` on one core.
 
-    python -m lab.benchmarks.native_speed
+python -m lab.benchmarks.native_speed
 
-The same work as a kernel and as a serial loop (:mod:`.native_kernels`). Processor time,
-medians of interleaved calls; kernel and loop have run before, so neither compiles while it is
-timed. What counts are the ratios. Then: what the first launches of a process cost, with nothing on
-disk and with what an earlier process left there; a small launch; the memory that a launch needs;
-``check()``; and two cores, beside what two cores of this machine can give at all: what is called a
-core may be half of one, or have other work.
+It runs the same work as a kernel and as a serial loop (:mod:`.native_kernels`), and reports
+processor time as medians of interleaved calls. Kernel and loop have run before, so neither
+compiles while it is timed. The ratios are what matters. Further figures are the cost of a
+process's first launches, with nothing on disk and with the cache of an earlier process; a small
+launch; the memory of a launch; ``check()``; and the speed-up on two cores, with that of two bare
+cores of this machine, because what is called a core may be half a physical core, or have other
+work.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ import numpy as np
 from numba import njit
 
 REPEATS = 11
-LAUNCHES = 100  # on one core and on two, of which the fastest count
+LAUNCHES = 100  # on one core and on two, of which the fastest counts
 ROUNDS = 100_000
 SMALL = 300  # launches of 32 threads
 
-# The first work of a process, and the device's seconds of processor time for it. Numba's work
-# before it passes PTX on is not included.
+# The first work of a process, and the device's processor seconds for it. Numba's work before it
+# passes on PTX is not included.
 FIRST = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -64,8 +65,8 @@ print(json.dumps(spent[0]))
 """
 
 
-# Largest increase of a process's memory during a launch, in MiB. All arrays are written
-# beforehand, and the same kernel has run on one block.
+# Largest increase of a process's memory during a launch, in MiB. All arrays are written beforehand,
+# and the same kernel has already run on one block.
 MEMORY = """
 import json, os, warnings
 warnings.simplefilter("ignore")
@@ -100,7 +101,7 @@ def interleaved(
     clock: Callable[[], float] = time.process_time,
     of: Callable[[list[float]], float] = statistics.median,
 ) -> tuple[float, float]:
-    """Return the times of two functions run in turn: medians, or a result of ``of``."""
+    """Return the medians, or results of ``of``, of the times of two functions run in turn."""
     for _ in range(2):
         first()
         second()
@@ -114,7 +115,7 @@ def interleaved(
 
 
 def first_launch(how: str, native: str | None, folder: str) -> float:
-    """Return seconds of a process with ``VIRTUALGPU_NATIVE`` (None: not set, as is usual)."""
+    """Return the seconds of a process with ``VIRTUALGPU_NATIVE`` (None: not set, as is usual)."""
     settings = {name: value for name, value in os.environ.items() if name != "VIRTUALGPU_NATIVE"}
     settings |= {"VIRTUALGPU_CACHE": folder} | ({"VIRTUALGPU_NATIVE": native} if native else {})
     ran = subprocess.run(
@@ -172,7 +173,7 @@ def main() -> None:
     cores: dict[str, dict[str, float]] = {}
     small: dict[str, float] = {}
     for machine, native in (("interpreted", False), ("native", True)):
-        # Compiled at the first launch, or never: what a long-lived process comes to anyway.
+        # Compiled at the first launch, or never; a long-lived process reaches this state anyway.
         os.environ["VIRTUALGPU_NATIVE"] = "always" if native else "0"
         device.compiles = native
         for name, case in cases().items():
@@ -214,16 +215,16 @@ def main() -> None:
         "load average (1 min), where 1 is this benchmark's own": round(os.getloadavg()[0], 1),
     }
     print(json.dumps(results, indent=1))
-    # The cost of a warp depends on the width of vectors, so there is a file for each width.
+    # The cost of a warp depends on the width of vectors, so each width has its own file.
     wide = llvm.get_host_cpu_features().get("avx512f")
     print(write("native_speed" if wide else "native_speed_avx2", results))
 
 
 def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
-    """Return the speed-up by two cores on the wall clock, each at its best.
+    """Return the wall-clock speed-up on two cores, from the best time of each.
 
-    Other work on the machine still disturbs it. Added are the speed-up of a bare loop that takes
-    one core as long, and the processor time of both cores together.
+    Other work on the machine can still disturb it. The speed-up of a bare loop that takes one core
+    equally long is added, and the processor time of both cores together.
     """
 
     def on(count: int) -> Callable[[], object]:
@@ -246,7 +247,7 @@ def on_two_cores(launch: Callable[[], object], device) -> dict[str, float]:
 
 @njit(nogil=True)
 def count_rounds(rounds: int) -> float:
-    """Compute a chain of multiplications and sums, which needs a core and no memory."""
+    """Compute a chain of multiplications and sums, which needs a core but no memory."""
     x = 1.0
     for _ in range(rounds):
         x = x * 0.999999 + 0.5
@@ -254,7 +255,7 @@ def count_rounds(rounds: int) -> float:
 
 
 def bare_cores(seconds: float) -> tuple[float, float]:
-    """Return wall time of a loop of so many seconds on one core, and of its halves on two."""
+    """Return the wall time of a loop of some seconds on one core, and of its halves on two."""
     count_rounds(1)
     once = min(
         interleaved(
@@ -276,7 +277,7 @@ def bare_cores(seconds: float) -> tuple[float, float]:
 
 
 def small_launch(cuda) -> float:
-    """Return milliseconds of ``kernel[1, 32](x)``, the best of five rounds."""
+    """Return the milliseconds of ``kernel[1, 32](x)``, the best of five rounds."""
 
     @cuda.jit
     def increase(x):

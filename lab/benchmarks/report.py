@@ -1,4 +1,4 @@
-"""Header of every result: machine, date, versions; written as one JSON."""
+"""Results as JSON files, with machine, date and versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = (
 
 
 def machine() -> dict:
-    """Return the machine that a figure was measured on, without its name or paths."""
+    """Return a description of the machine for a figure, without its name or paths."""
     processor = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -43,12 +43,12 @@ def machine() -> dict:
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Return the versions of installed packages."""
+    """Return the versions of the installed packages."""
     return {package: found for package in packages if (found := version(package))}
 
 
 def write(name: str, results: dict) -> Path:
-    """Write ``results/name.json`` with date, machine and versions around ``results``."""
+    """Write ``results/name.json`` with date, machine and versions added to ``results``."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     document = {

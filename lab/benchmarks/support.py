@@ -1,4 +1,4 @@
-"""Makes what tests share importable for benchmarks, trials and evidence.
+"""Import path of the modules that tests share, for benchmarks, trials and evidence.
 
 Import it first: ``from lab.benchmarks import support  # noqa: F401``.
 """

@@ -1,1 +1,1 @@
-"""The long checks in full, each one command that goes on where it was stopped."""
+"""Long checks of the whole tree, one command each; each continues where it was stopped."""

@@ -1,9 +1,9 @@
-"""Numbered trials in worker processes, kept in a file from which the next run goes on.
+"""Numbered trials in worker processes, with a file from which the next run continues.
 
 A worker is a module that runs as ``python -m WORKER FIRST STOP``. It writes ``> NUMBER`` before
-each trial and ``< NUMBER [SECONDS, ENDED, WHY]`` after it, the list in JSON: how many of its cases
-ended how, and what there is to say if it ``FAILED``, which counts as one case. A worker that dies
-or hangs is a failure too.
+each trial and ``< NUMBER [SECONDS, ENDED, WHY]`` after it. The list is JSON: the seconds, the
+number of cases by outcome, and the reason if the outcome is ``FAILED``, which counts as one case.
+A worker that dies or hangs also counts as a failure.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from pathlib import Path
 from gpucourse.system.atomic import write_atomically
 from lab.benchmarks.report import machine, versions
 
-# Seconds without a line from a worker: it hangs. Busy machines take five times a trial's own time.
+# Seconds without a line after which a worker counts as hung. Busy machines take five times a
+# trial's own time.
 PATIENCE = float(os.environ.get("FUZZ_PATIENCE", "180"))
-START = 60.0  # seconds that a worker may take to start: it compiles its corpus
+START = 60.0  # seconds that a worker may take to start, when it compiles its corpus
 
 
 class Run:
-    """State of a campaign, and the file that keeps it."""
+    """State of a campaign, and the file in which it is saved."""
 
     def __init__(self, worker: str, what: str, command: str, path: Path, trials: int, chunk: int):
         self.worker, self.what, self.command = worker, what, command
         self.path, self.trials, self.chunk = path, trials, chunk
-        self.done: set[int] = set()  # chunks
+        self.done: set[int] = set()  # chunk numbers
         self.ended: Counter[str] = Counter()
         self.failures: dict[str, str] = {}
         self.slowest = (0.0, -1)
@@ -81,7 +82,7 @@ class Run:
         write_atomically(self.path, json.dumps(record, indent=1) + "\n")
 
     def try_again(self) -> None:
-        """Run the cases that failed: one that no longer does counts as what it is now."""
+        """Repeat the failed cases; one that no longer fails counts with its new outcome."""
         for number in list(self.failures):
             ended, failures, _ = run_trials(self.worker, int(number), int(number) + 1)
             if not failures:
@@ -112,7 +113,7 @@ def run_trials(
 ) -> tuple[Counter[str], dict[str, str], tuple[float, int]]:
     """Return the cases' outcomes, the failed trials with reasons, and the slowest's seconds.
 
-    Where a worker dies, a new one goes on after the trial that killed it.
+    If a worker dies, a new one continues after the trial that killed it.
     """
     ended: Counter[str] = Counter()
     failures, slowest, at = {}, (0.0, -1), begin
@@ -178,9 +179,9 @@ def main(
     chunk: int,
     show: Callable[[int], object] | None = None,
 ) -> int:
-    """Run a campaign by the options of its command line; the status to end with.
+    """Run a campaign with the options of its command line; return the exit status.
 
-    ``what`` names a trial in the plural, and ``about`` describes the campaign in its file.
+    ``what`` is the plural noun for a trial, and ``about`` describes the campaign in its file.
     ``show`` runs and prints one trial, for ``--show NUMBER``.
     """
     command = f"python -m {worker.removesuffix('.worker')}"
@@ -207,7 +208,7 @@ def main(
 
 
 def go_on(run: Run, jobs: int) -> int:
-    """Run the chunks that are left; the status to end with, 1 where something failed."""
+    """Run the remaining chunks; return the exit status, which is 1 if a case failed."""
     run.try_again()
     todo: queue.SimpleQueue = queue.SimpleQueue()
     for chunk in run.left():

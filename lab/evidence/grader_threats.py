@@ -1,13 +1,13 @@
-"""Every attempt of the list of threats, through the course's grader and through stock nbgrader.
+"""Every attempt in the list of threats, with the course's grader and with stock nbgrader.
 
     python -m lab.evidence.grader_threats            both; writes the results and the table (15 min)
-    python -m lab.evidence.grader_threats 1 5 43     some rows; the others stay as they are on file
-    python -m lab.evidence.grader_threats --table    only the table, from the results on file
+    python -m lab.evidence.grader_threats 1 5 43     some rows; the others keep their saved results
+    python -m lab.evidence.grader_threats --table    only the table, from the saved results
 
-The submissions are those of ``tests/threats_*.py``: the same files, the same assignments and tests,
-the same virtual GPU. Stock nbgrader runs in bubblewrap without network, sees the machine's files
-read-only, and gets a minute for each of them: its own defence is not what contains it here. It
-grades each file that may stop it in a class of two, with an honest classmate after it.
+The submissions are those of ``tests/threats_*.py``, with the same files, assignments, tests and
+virtual GPU for both. Stock nbgrader runs in bubblewrap without network, with the machine's files
+read-only, and gets a minute per submission, so this trial does not rely on its own protection.
+Each file that may stop it is graded in a class of two, with an honest classmate after it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ ATTEMPTS = [
     *threats_replies.ATTEMPTS,
     *threats_time.ATTEMPTS,
 ]
-# Rows whose files stop nbgrader, its kernel or the machine: each in a class of its own.
+# Rows whose files stop nbgrader, its kernel or the machine; each is graded in its own class.
 ALONE = {11, 23, 24, 25, 26, 27, *range(32, 46), 61, 66, 67, 68, 71, 72}
-# Of the others only their points are compared; every page of stock feedback shows hidden tests.
+# For the other rows only the points are compared; every page of stock feedback shows hidden tests.
 ABOUT_FEEDBACK = {19, 20, 31}
-# Two who plant something and find it must be in one class: they stand together in the list.
+# An attempt that plants something and the one that finds it must be in one class, so they are
+# adjacent in the list.
 LARGEST_CLASS = 10
 CLASS_SECONDS, SUBMISSION_SECONDS = 60, 60
-# Results of stock nbgrader so far, in an unfinished run.
+# Stock nbgrader's results so far, in an unfinished run.
 UNFINISHED = REPOSITORY / "build" / "grader_threats_stock.json"
 CONFIGURATION = """c = get_config()
 c.CourseDirectory.course_id = "stock"
@@ -71,7 +72,7 @@ BEGIN, END = "<!-- threats: python -m lab.evidence.grader_threats -->", "<!-- en
 
 
 class Stock:
-    """Stock nbgrader in a course directory of its own, contained."""
+    """Stock nbgrader in its own course directory, inside a sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,14 +83,14 @@ class Stock:
         shutil.rmtree(self.course.root / "submitted")
 
     def moved(self, folder: Path) -> Stock:
-        """Return the same, in a copy of the folder."""
+        """Return the same course in a copy of the folder."""
         other = copy.copy(self)
         other.folder, other.course = folder, copy.copy(self.course)
         other.course.root = folder / "course"
         return other
 
     def run(self, *arguments: str) -> int | None:
-        """Exit code of an nbgrader command; None if it did not end in time."""
+        """Return the exit code of an nbgrader command; None if it did not end in time."""
         command = [
             "bwrap",
             "--die-with-parent",
@@ -141,7 +142,7 @@ class Stock:
         return list((self.course.root / "submitted").glob("*"))
 
     def grade(self, assignment: str, attempts: list[Attempt]) -> dict[str, dict]:
-        """Grade a class of `attempts` and an honest classmate; what came of each attempt."""
+        """Grade a class of `attempts` and an honest classmate; return each attempt's outcome."""
         for attempt in [*attempts, Attempt(0, HONEST, "", assignment=assignment)]:
             self.course.hand_in(attempt)
         if any(attempt.row == 21 for attempt in attempts):
@@ -160,7 +161,7 @@ class Stock:
         return found
 
     def scores(self, assignment: str) -> dict[str, float]:
-        """Return points of students in the gradebook whose notebook was kept."""
+        """Return the points in the gradebook of students whose notebook was kept."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.course.root / 'gradebook.db'}", "stock") as gradebook:
@@ -171,7 +172,7 @@ class Stock:
             }
 
     def left_behind(self, assignment: str, attempt: Attempt) -> list[str]:
-        """Return leftovers that the instructor, or the student, should not find."""
+        """Return leftovers that the instructor or the student should not find."""
         notes, name = [], attempt.name
         feedback = self.course.root / "feedback" / name / assignment
         for path in feedback.rglob("*") if attempt.row in ABOUT_FEEDBACK else ():
@@ -216,7 +217,7 @@ def one_line(verdict) -> str:
 
 
 def key(attempt: Attempt) -> str:
-    """Return a key of the submission, so that an older result is not mistaken for it."""
+    """Return a key of the submission, so that an older result is not used for a changed one."""
     return f"{attempt.name} {digest(json.dumps(attempt.cells))[:12]}"
 
 
@@ -237,7 +238,7 @@ def classes(attempts: list[Attempt]) -> list[list[Attempt]]:
 
 
 def stock(attempts: list[Attempt], folder: Path) -> dict[str, dict]:
-    """Grade with stock nbgrader; an interrupted run is continued."""
+    """Grade with stock nbgrader, continuing an interrupted run."""
     known = json.loads(UNFINISHED.read_text()) if UNFINISHED.exists() else {}
     asked = [attempt for attempt in attempts if not attempt.stock and key(attempt) not in known]
     templates = {}
@@ -328,7 +329,7 @@ def main() -> int:
         DOCUMENT.write_text(with_table(current, rows))
         return 0
     attempts = [attempt for attempt in ATTEMPTS if not options.rows or attempt.row in options.rows]
-    # Beginning with a letter that nbgrader grades before the honest classmate.
+    # The first letter makes nbgrader grade it before the honest classmate.
     attempts = [replace(attempt, name=f"t{attempt.row:02}-{attempt.name}") for attempt in attempts]
     with tempfile.TemporaryDirectory(prefix="threats-") as name:
         folder = Path(name)

@@ -1,10 +1,10 @@
-"""Every labelled kernel under check(), in lockstep, in ten random orders and in native code.
+"""Every labelled kernel under check(): in lockstep, in ten random orders and in native code.
 
-    python -m lab.evidence.labelled
+python -m lab.evidence.labelled
 
 The kernels and their labels are those of ``packages/virtualgpu/tests/support/labelled``; ``make
-test`` takes two of the ten orders. Ends with status 1 where a fault was not found
-at its line, a clean kernel was blamed, or native code reported anything else.
+test`` uses two of the ten orders. The exit status is 1 if a fault was not found at its line, if a
+clean kernel was reported, or if native code reported anything different.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""Native code against the interpreting machine, on random kernels: the same bytes, the same words.
+"""Comparison of native code with the interpreter on random kernels: bytes and messages.
 
-``python -m lab.evidence.native --kernels 4000`` makes kernels 0 to 3999
-(``packages/virtualgpu/tests/support/structured_kernels.py``), compiles each once and launches it on
-250 blocks; a case is one block on words of its own. It writes ``lab/results/native.json`` as
-it goes; stopped and started again, it tries what failed once more and goes on where it was.
-``--show NUMBER`` prints a kernel and how it ended. Blocks with an error are launched one by one,
-four of a kernel; those that remain after them are left out. One kernel in fifty runs under
-``check()`` too. Where ``check()`` finds a race, bytes may differ; where warps wait for others and
-two of them err, either may be told. A failure is any other difference, or a process that dies or
-hangs; the command ends with status 1 where there was one.
+``python -m lab.evidence.native --kernels 4000`` generates kernels 0 to 3999
+(``packages/virtualgpu/tests/support/structured_kernels.py``), compiles each once and launches it
+on 250 blocks. A case is one block with its own input. Results are written to
+``lab/results/native.json`` continually. When the command is stopped and started again, it repeats
+the failed cases once and then continues where it was. ``--show NUMBER`` prints a kernel and its
+outcome.
+
+Blocks with an error are launched one by one, at most four per kernel; the blocks that remain after
+them are left out. One kernel in fifty also runs under ``check()``. Bytes may differ where
+``check()`` finds a race, and where warps wait for each other and two of them fail, either error
+may be reported. Any other difference is a failure, and so is a process that dies or hangs. After a
+failure the exit status is 1.
 """
 
 from __future__ import annotations
@@ -34,18 +37,18 @@ from virtualgpu.native import run as native_run
 from virtualgpu.native.compiled import NativeKernel
 
 BLOCKS = 250
-WATCHED = 6  # blocks under check()
-WIDTHS = (1, 20, 32, 32, 33, 64, 77, 96)  # threads of a block
-WRONG = 4  # blocks of a kernel whose errors are compared; blocks beside the next are left out
-SECONDS = 30.0  # processor time of a launch
+WATCHED = 6  # blocks run under check()
+WIDTHS = (1, 20, 32, 32, 33, 64, 77, 96)  # threads per block
+WRONG = 4  # failing blocks per kernel that are compared; further blocks are left out
+SECONDS = 30.0  # processor seconds for a launch
 
 
 class Different(Exception):
-    """Difference between the two executors."""
+    """Error for a difference between the two executors."""
 
 
 class Pair:
-    """A kernel on both machines."""
+    """A kernel for both executors."""
 
     def __init__(self, seed: int):
         self.seed, self.meetings = seed, bool(seed % 2)
@@ -56,7 +59,7 @@ class Pair:
         self.ended = Counter[str]()
 
     def run(self) -> Counter[str]:
-        """Run the kernel's blocks and return how they ended. Raises Different."""
+        """Run the kernel's blocks and return their outcomes. Raises Different."""
         self.compare(0, BLOCKS)
         reason = self.loaded.program.native
         if isinstance(reason, str):
@@ -66,7 +69,7 @@ class Pair:
         return self.ended
 
     def compare(self, first: int, stop: int) -> None:
-        """Compare the blocks from ``first`` to ``stop``, in as many launches as it needs."""
+        """Compare the blocks from ``first`` to ``stop``, in as many launches as necessary."""
         if first >= stop or self.ended["equal errors"] >= WRONG:
             return
         options = {
@@ -111,7 +114,7 @@ class Pair:
         return any(kind == "race" for kind, *_ in findings)
 
     def watch(self) -> None:
-        """Compare reports under ``check()``, bytes, and written bytes."""
+        """Compare the reports under ``check()``, the bytes, and which bytes were written."""
         options = {"grid": WATCHED, "block": self.width, "numbers": [0]}
         there, _ = checked(self.text, None, self.loaded.arrays, **options)
         here, code = checked(self.text, native.natively, self.loaded.arrays, **options)
@@ -125,7 +128,7 @@ class Pair:
 
 
 def said(error: VirtualGPUError | None) -> list[str]:
-    """Return an error's words; a deadlock's groups are sorted, without the first one's thread."""
+    """Return an error's text; a deadlock's groups are sorted, and its first thread removed."""
     words = str(error)
     if not words.startswith("deadlock"):
         return [words]
@@ -135,7 +138,7 @@ def said(error: VirtualGPUError | None) -> list[str]:
 
 
 def warp(error: VirtualGPUError | None) -> int | None:
-    """Return the warp of the thread that an error names, in blocks of one dimension."""
+    """Return the warp of the thread that an error names, for one-dimensional blocks."""
     place = error and error.location
     return place.thread[0] // 32 if place and place.thread else None
 

@@ -1,14 +1,14 @@
-"""Every project's right answers at full marks and its starter at zero, whatever the seed.
+"""Check of every project with many seeds: right answers get full marks, starters zero.
 
-    python -m lab.evidence.project_seeds                    200 seeds, going on where it stopped
+    python -m lab.evidence.project_seeds                    200 seeds, continued where it stopped
     python -m lab.evidence.project_seeds --seeds 5 02_area  some seeds of some projects
 
-Hidden inputs, random orders of threads and random points all come from the seed. Beside the starter
-as it was released, which needs no run, the same with a comment in each answer cell is graded: its
-tests run, and must fail. The solution is graded with each seed; the starters, whose answers raise
-whatever they are given, the answers in other styles (``right.py``) and those that are known to be
-wrong (``wrong.py``) with the first five: one of these may come out right by chance. Ends with
-status 1 where any verdict was another than expected.
+Hidden inputs, random thread orders and random points all depend on the seed. The released starter,
+which is not run, is graded, and also a starter with a comment in each answer cell, whose tests run
+and must fail. The solution is graded with every seed. The starters, whose answers always raise an
+error, the answers in other styles (``right.py``) and the known-wrong answers (``wrong.py``) are
+graded with the first five seeds; a wrong answer can be right by chance. The exit status is 1 if
+any verdict differs from the expected one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from lab.benchmarks.report import RESULTS, write
 from project_class import ProjectClass
 
 NAME = "project_seeds"
-# So many seeds are graded before what was found is written; the first ones, singly, in every style
-# and with every wrong answer.
+# Results are saved after BATCH seeds. The first STYLES seeds are graded one at a time, in every
+# style and with every wrong answer.
 BATCH, STYLES = 10, 5
 
 
 def seed_number(index: int) -> str:
-    """Return 128 bits as hexadecimal text, the same each time."""
+    """Return 128 bits for this index as hexadecimal text."""
     return hashlib.sha256(b"project seed %d" % index).hexdigest()[:32]
 
 
@@ -45,7 +45,7 @@ def everybody(project: ProjectClass) -> list[Expected]:
     starters = project.assignment.starters
     code = {cell.grade_id for cell in project.assignment.solutions if cell.cell_type == "code"}
     touched = {name: starters[name] + "\n# later\n" for name in code}
-    # Written answers do not count before a person has read them.
+    # Written answers do not count until a person has read them.
     untouched = {name: text for name, text in starters.items() if name not in code}
     return [
         project.right("solution"),
@@ -55,7 +55,7 @@ def everybody(project: ProjectClass) -> list[Expected]:
 
 
 def done_before(project: ProjectClass) -> dict:
-    """Return an earlier run's findings for this very project, else a fresh start."""
+    """Return an earlier run's findings for exactly this project, or empty ones."""
     fresh = {
         "project": project.assignment.digest,
         "seeds": 0,

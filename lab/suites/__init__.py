@@ -1,1 +1,1 @@
-"""Other people's test suites on the virtual GPU: ``python -m lab.suites``."""
+"""Test suites of other projects, run on the virtual GPU: ``python -m lab.suites``."""

@@ -1,15 +1,16 @@
-"""Other people's test suites on the virtual GPU.
+"""Run the test suites of other projects on the virtual GPU.
 
     python -m lab.suites numba-cuda cupy --sources FOLDER     some suites
-    python -m lab.suites --sources FOLDER                     every suite whose source is there
-    python -m lab.suites cupy --sources FOLDER --only math    some of its files, nothing written
+    python -m lab.suites --sources FOLDER                     every suite whose source exists
+    python -m lab.suites cupy --sources FOLDER --only math    some of its files; nothing is written
     python -m lab.suites stumpy --sources FOLDER --python PYTHON
 
-``suites.toml`` has a table for each suite: where its tests are, how they run, and what is known of
-the tests that fail. FOLDER holds checkouts or unpacked releases, each in a folder of the suite's
-name; nothing is fetched. PYTHON has virtualgpu, pytest and what the suite needs. A failure that
-``suites.toml`` does not explain is "unknown", and the command then ends with status 1. Results go
-into ``lab/results/suites.json`` and into the table of ``docs/tried_with.md``.
+``suites.toml`` has a table for each suite: the location of its tests, how to run them, and the
+reasons for tests that fail. FOLDER contains checkouts or unpacked releases, each in a folder with
+the name of the suite; nothing is downloaded. PYTHON must have virtualgpu, pytest and the suite's
+requirements. A failure that ``suites.toml`` does not explain is "unknown", and then the exit
+status is 1. Results are written to ``lab/results/suites.json`` and to the table of
+``docs/tried_with.md``.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RESULTS = ROOT / "lab" / "results" / "suites.json"
 PAGE = ROOT / "docs" / "tried_with.md"
-LAUNCH = 100  # seconds of processor time for a launch
+LAUNCH = 100  # processor seconds for a launch
 BAD = ("failed", "ended the process")
-#: The causes of failures, as the page writes them.
+#: Causes of failures, in the words of the page.
 CAUSES = {
     "package": "the package's own",
     "fault": "a fault of its kernel",
@@ -56,38 +57,40 @@ _SAID = re.compile(r"virtual GPU: ([\d,]+) launch(?:es)? checked(?:, ([\d,]+) fi
 
 @dataclass(frozen=True)
 class Suite:
-    """One table of ``suites.toml``.
+    """Test suite, as described by a table of ``suites.toml``.
 
     Attributes
     ----------
     name, repository : str
     through : str
-        The libraries that its kernels are launched through.
+        The libraries through which its kernels are launched.
     tests : list of str
         Files, patterns of files and options of pytest.
     installed : str
-        The package that holds the tests, where they come with an installed library.
+        The package with the tests, if they come with an installed library.
     successor : bool
-        Run a copy of the tests whose imports name numba-cuda's successor.
+        If True, a copy of the tests runs in which the imports are those of numba-cuda's successor.
     checked : bool
-        Run every launch under ``check()`` (``pytest --virtual-gpu``). The other suites are run
-        with the virtual GPU on, apart from their own pytest configuration unless ``configured``.
+        If True, every launch runs under ``check()`` (``pytest --virtual-gpu``). All other suites
+        run with the virtual GPU active, and without their own pytest configuration unless
+        ``configured`` is True.
     setup : str
-        A plugin for pytest in ``setups``.
+        The name of a pytest plugin in ``setups``.
     children : bool
-        Switch the virtual GPU on in every Python that a test starts.
+        If True, the virtual GPU is active in every Python process that a test starts.
     split, at_once : int
-        The number of processes that the files are dealt out to, and how many run at a time.
+        The number of processes among which the files are divided, and the number that run at a
+        time.
     limit : int
-        Seconds for one process, after which it is interrupted as by Ctrl+C.
+        Seconds after which a process is interrupted as by Ctrl+C.
     cases : int
-        The most cases of one test function that run; 0 for all.
+        The maximum number of cases of one test function; 0 for all.
     path : list of str
-        Folders of the source on Python's path.
+        Folders of the source that are added to Python's path.
     accept : list of str
-        Harmless findings, as ``--virtual-gpu-accept`` takes them.
+        Harmless findings, in the format of ``--virtual-gpu-accept``.
     failures : list of (pattern, cause, reason)
-        Patterns for the test's name or message, tried in order.
+        Patterns for the name or message of a test, tried in order.
     """
 
     name: str
@@ -112,7 +115,7 @@ class Suite:
     failures: list[tuple[str, str, str]] = field(default_factory=list)
 
     def cause(self, told: str) -> tuple[str, str]:
-        """Return the cause and the reason of a failure, by the test's name and message."""
+        """Return the cause and the reason of a failure, given the test's name and message."""
         return next(
             (
                 (cause, why)
@@ -123,7 +126,7 @@ class Suite:
         )
 
     def command(self, python: str, where: Path, source: Path, files: list[str]) -> list[str]:
-        """Return the command that runs some files."""
+        """Return the command that runs some test files."""
         plugins = ["no:randomly", "no:cacheprovider", "suite_outcomes"]
         plugins += ["suite_setup"] if self.setup else []
         command = [python, "-m", "pytest", "-q", "--tb=short", "--continue-on-collection-errors"]
@@ -147,7 +150,7 @@ SUITES = {
 
 
 def files_of(suite: Suite, source: Path, only: list[str]) -> tuple[list[str], list[str]]:
-    """Return a suite's test files, and what else of ``tests`` pytest is given with each."""
+    """Return a suite's test files, and the entries of ``tests`` that pytest gets with each."""
     files: list[str] = []
     others: list[str] = []
     for one in suite.tests:
@@ -161,7 +164,7 @@ def files_of(suite: Suite, source: Path, only: list[str]) -> tuple[list[str], li
 
 
 def run(suite: Suite, source: Path, python: str, only: list[str]) -> dict[str, Any]:
-    """Run a suite, and return the record for the page."""
+    """Run a suite and return its record for the page."""
     source = source / suite.folder
     files, others = files_of(suite, source, only)
     count = max(1, min(suite.split, len(files)))
@@ -206,16 +209,16 @@ def run(suite: Suite, source: Path, python: str, only: list[str]) -> dict[str, A
 def run_files(
     suite: Suite, source: Path, python: str, files: list[str]
 ) -> tuple[dict[str, tuple[str, str]], str, bool]:
-    """Run files in one process, and in a new one after each test that ends the process.
+    """Run files in one process, and in a new process after each test that ends it.
 
     Returns
     -------
     outcomes : dict
         ``{test: (outcome, message)}``
     said : str
-        What pytest printed.
+        The output of pytest.
     ended : bool
-        False where the time was over first.
+        False if the time limit was reached first.
     """
     found: dict[str, tuple[str, str]] = {}
     said = ""
@@ -255,7 +258,7 @@ def run_files(
             new: dict[str, tuple[str, str]] = {}
             for line in log.read_text().splitlines():
                 test, outcome, message = json.loads(line)
-                if new.get(test, ("",))[0] != "failed":  # a failed subtest is a failed test
+                if new.get(test, ("",))[0] != "failed":  # a failed subtest makes its test fail
                     new[test] = outcome, message
             died = [outcome for outcome, _ in new.values()].count("ended the process")
             found |= new
@@ -264,7 +267,7 @@ def run_files(
 
 
 def _wait(process: subprocess.Popen[str], limit: float) -> tuple[str, bool]:
-    """Return what a process said, and False if it was stopped; its children are stopped too."""
+    """Return a process's output, and False if it was stopped together with its children."""
     for number, sent in ((signal.SIGINT, limit), (signal.SIGKILL, 60.0)):
         try:
             return process.communicate(timeout=sent)[0], number == signal.SIGINT
@@ -300,7 +303,7 @@ def version_of(suite: Suite, source: Path, python: str) -> str:
 
 
 def source_of(suite: Suite, sources: Path | None, python: str, made: Path) -> Path | None:
-    """Return the folder of a suite's tests, or None where it is not there."""
+    """Return the folder of a suite's tests, or None if it does not exist."""
     if suite.installed:
         found = f"find_spec({suite.installed!r}).submodule_search_locations"
         tests = Path(_output(python, f"from importlib.util import *; print(*{found})").strip())
@@ -313,7 +316,7 @@ def source_of(suite: Suite, sources: Path | None, python: str, made: Path) -> Pa
 
 
 def table(results: Mapping[str, dict[str, Any]]) -> str:
-    """Return the page's table; what was not measured is unknown."""
+    """Return the page's table, in which unmeasured figures are unknown."""
     lines = [
         "| package | launches through | tests | passed | not passed, and why "
         "| launches checked | findings |",
@@ -349,7 +352,7 @@ def table(results: Mapping[str, dict[str, Any]]) -> str:
 
 
 def write(new: dict[str, dict[str, Any]]) -> None:
-    """Add results to those of the other suites, and write the table of the page."""
+    """Add results to those of the other suites, and update the table of the page."""
     known = {**(json.loads(RESULTS.read_text()) if RESULTS.exists() else {}), **new}
     results = {name: known[name] for name in SUITES if name in known}
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
@@ -359,7 +362,7 @@ def write(new: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    """Run the command line; return 1 where a test fails for no known reason, or for ours."""
+    """Run the command line; return 1 if a test fails for an unknown reason or because of us."""
     parser = argparse.ArgumentParser(prog="python -m lab.suites")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SUITES))
     parser.add_argument("--sources", type=Path, metavar="FOLDER")
@@ -368,7 +371,7 @@ def main() -> int:
     given = parser.parse_args()
     if wrong := [name for name in given.names if name not in SUITES]:
         parser.error(f"no suite {', '.join(wrong)}: there are {', '.join(SUITES)}")
-    # A shell's background ignores it, and so would pytest.
+    # A background process of a shell ignores the signal, and so would pytest.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     bad = 0
     for name in given.names or SUITES:

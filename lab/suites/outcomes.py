@@ -1,8 +1,9 @@
-"""A plugin for pytest that writes down how each test ended.
+"""Pytest plugin that records how each test ended.
 
 The runner copies it beside the suite. Each line of ``SUITE_LOG`` is ``[test, outcome, message]``.
-A test that has begun "ended the process" until it has ended otherwise. The tests in ``SUITE_DONE``
-are left out, and at most ``SUITE_CASES`` cases of a test function run, evenly chosen.
+A test that has begun has the outcome "ended the process" until it ends otherwise. The tests in
+``SUITE_DONE`` are skipped, and at most ``SUITE_CASES`` cases of a test function run, evenly
+selected.
 """
 
 from __future__ import annotations

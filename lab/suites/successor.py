@@ -1,7 +1,7 @@
 """numba-cuda's test suite with the imports of its successor, numba-cuda-mlir.
 
-The successor's wheel has no tests. Its repository has numba-cuda's tests with other imports, so the
-runner changes the imports of those that come with numba-cuda.
+The successor's wheel has no tests. Its repository has numba-cuda's tests with other imports, so
+the runner changes the imports of the tests that come with numba-cuda.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def changed(text: str) -> str:
     text = re.sub(r"^([ \t]*)from numba import ([^(\n]*)$", imports, text, flags=re.M)
     text = text.replace("from numba.cuda import", "from numba_cuda_mlir.cuda import")
     text = text.replace("numba.cuda.tests.cudapy", "cudapy")
-    # Four seconds for a spawned Python to import all are too few on busy cores.
+    # Four seconds for all imports of a spawned Python are too few on busy cores.
     text = text.replace("FUTURE_TIMEOUT = 4\n", "FUTURE_TIMEOUT = 60\n")
     return re.sub(r"\bnumba\.cuda\b", "numba_cuda_mlir.numba_cuda", text)
 

@@ -1,1 +1,1 @@
-"""Random and mutated PTX against the virtual GPU: ``python -m lab.evidence.fuzz``."""
+"""Fuzzing of the virtual GPU with random and mutated PTX: ``python -m lab.evidence.fuzz``."""

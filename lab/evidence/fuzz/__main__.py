@@ -1,10 +1,10 @@
 """Fuzz the virtual GPU with random and mutated PTX.
 
 ``python -m lab.evidence.fuzz --cases 1000000`` runs cases 0 to 999,999 in worker processes and
-writes ``lab/results/fuzz.json`` as it goes; stopped and started again, it tries what failed
-once more and goes on where it was. ``--show NUMBER`` prints a case. A failure is an exception that
-is not one of ``virtualgpu.errors``, a worker that dies or hangs, or memory that changed outside
-every allocation; the command ends with status 1 where there was one.
+writes ``lab/results/fuzz.json`` continually. When it is stopped and started again, it repeats the
+failed cases once and then continues where it was. ``--show NUMBER`` prints a case. Each of these
+is a failure: an exception that is not one of ``virtualgpu.errors``, a worker that dies or hangs,
+and a change of memory outside every allocation. After a failure the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def show(number: int) -> None:
 
 
 if __name__ == "__main__":
-    # A worker's leaks are bounded by its life.
+    # Each worker's leaks end with its process.
     sys.exit(
         campaign.main(
             "lab.evidence.fuzz.worker",

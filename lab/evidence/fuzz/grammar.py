@@ -8,7 +8,7 @@ import lab.benchmarks.support  # noqa: F401
 from lab.evidence.fuzz.templates import CLUSTER, CONTROL, MEMORY, TENSOR
 from ptx_instructions import DATA, LITERALS, chosen
 
-# Classes of registers: letter → (type, how many).
+# Register classes: letter → (type, number).
 CLASSES = {
     "p": ("pred", 6),
     "h": ("b16", 6),
@@ -53,7 +53,7 @@ def _source(random: Random, letter: str) -> str:
 
 def _address(random: Random, template: str) -> str:
     lot = random.random()
-    if lot < 0.93:  # where this thread may well go
+    if lot < 0.93:  # an address that this thread may access
         base = next(
             (PLACES[w] for w in template.split()[0].split(".") if w in PLACES),
             random.choice(("%ga", "%gen")),
@@ -70,7 +70,7 @@ def _address(random: Random, template: str) -> str:
 
 
 def instruction(random: Random, labels: int) -> str:
-    """Return one instruction, with its semicolon."""
+    """Return one instruction with its semicolon."""
     kind = random.random()
     template = random.choice(
         DATA
@@ -110,7 +110,7 @@ def instruction(random: Random, labels: int) -> str:
 
 
 def kernel(random: Random) -> str:
-    """Return a module with the kernel ``k`` of two pointers and a number."""
+    """Return a module with the kernel ``k``, which takes two pointers and a number."""
     labels = random.randrange(1, 6)
     body = [instruction(random, labels) for _ in range(random.randrange(3, 40))]
     for label in range(labels):

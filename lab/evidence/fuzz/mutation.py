@@ -1,4 +1,4 @@
-"""Real PTX with damage done to it: words swapped, lost, doubled, made extreme."""
+"""Mutations of real PTX: words are swapped, deleted, doubled or made extreme."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ _WORDS = (
 
 @cache
 def corpus() -> tuple[list[str], ...]:
-    """Return the PTX of :data:`SOURCE` in words, a text for each kernel with all that it uses."""
+    """Return the PTX of :data:`SOURCE` as words, one text per kernel with all that it uses."""
     from virtualgpu.compilers.nvrtc import compile_to_ptx
 
     shared, *kernels = re.split(r"(?=extern \"C\")", SOURCE)
@@ -156,11 +156,11 @@ def mutated(random: Random) -> str:
 def _mutate(random: Random, words: list[str]) -> None:
     at = random.randrange(len(words))
     lot = random.random()
-    if lot < 0.25:  # a word becomes another of the text
+    if lot < 0.25:  # replace a word by another of the text
         words[at] = random.choice(words)
     elif lot < 0.35:
         words[at] = random.choice(_WORDS)
-    elif lot < 0.55:  # the next number becomes an extreme one
+    elif lot < 0.55:  # replace the next number by an extreme one
         while at < len(words) and not words[at].isdigit():
             at += 1
         if at < len(words):
@@ -169,14 +169,14 @@ def _mutate(random: Random, words: list[str]) -> None:
         del words[at]
     elif lot < 0.72:
         words.insert(at, words[at])
-    elif lot < 0.80:  # two stretches change places
+    elif lot < 0.80:  # swap two ranges of words
         other, length = random.randrange(len(words)), random.randrange(1, 40)
         one, two = words[at : at + length], words[other : other + length]
         words[at : at + length] = two
         words[other : other + length] = one
-    elif lot < 0.88:  # a stretch is lost
+    elif lot < 0.88:  # delete a range of words
         del words[at : at + random.randrange(1, 60)]
-    elif lot < 0.96:  # a modifier changes
+    elif lot < 0.96:  # change a modifier
         while at < len(words) and words[at].count(".") < 1:
             at += 1
         if at < len(words):
@@ -205,13 +205,13 @@ def _mutate(random: Random, words: list[str]) -> None:
                 )
             )
             words[at] = ".".join(parts)
-    else:  # a register or name becomes another
+    else:  # replace a register or name
         names = [w for w in words[:400] if w[:1] in "%_$L"] or words
         words[at] = random.choice(names)
 
 
 def soup(random: Random) -> str:
-    """Return words of PTX in no order, after a head that lets the parser begin."""
+    """Return PTX words in random order, after a header that lets the parser start."""
     words = random.choice(corpus())
     begin = random.randrange(len(words))
     cut = words[begin : begin + random.randrange(200)]

@@ -1,7 +1,7 @@
-"""Instructions for random kernels, by what they are for; arithmetic is in ``ptx_instructions``.
+"""Instructions for random kernels, by purpose; ``ptx_instructions`` has arithmetic.
 
-`@c` is a register of class c to write, `$c` a register, literal or special register to read,
-`[]` an address, `~` a label, `a/b/c` in braces one of several words.
+In a template, `@c` is a register of class c to write, `$c` a register, literal or special register
+to read, `[]` an address, `~` a label, and `a/b/c` in braces is one of several words.
 """
 
 MEMORY = """
@@ -62,7 +62,7 @@ cvta.{global/shared/local/to.shared/to.local}.u64 @d, $d
 isspacep.{global/shared/local} @p, $d
 """.strip().splitlines()
 
-# Rare: a part of a warp, or a number that is no texture, ends the kernel.
+# Rare, because part of a warp, or a number that is no texture, ends the kernel.
 TENSOR = """
 tex.2d.v4.f32.f32 {open}@f, @f, _, @f{close}, [{%d1/$d}, {open}$f, $f{close}]
 tex.{1d.v4.u32.s32/1d.v4.s32.s32} {open}@r, @r, @r, @r{close}, [{%d1/$d}, {open}$r{close}]
@@ -90,7 +90,7 @@ wmma.mma.sync.aligned.{row/col}.row.m8n8k4{/.rn}.f64.f64.f64.f64 {open}@x, @x{cl
 {open}$x{close}, {open}$x{close}, {open}$x, $x{close}
 """.strip().splitlines()
 
-# Of a cluster: `%other` is this thread's place in a neighbour's shared memory.
+# For clusters: `%other` is this thread's address in the shared memory of a neighbouring block.
 CLUSTER = """
 {mapa.shared::cluster.u64 %other, %sa,/mapa.u64 %gen, %gen,} {0/1/2/%r2}
 mapa.shared::cluster.u64 @d, $d, $r

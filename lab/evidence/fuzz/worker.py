@@ -1,4 +1,4 @@
-"""Runs cases in a process of its own, so that its death is seen, and tells how each ended."""
+"""Worker process that runs cases and reports each outcome, so that its death is noticed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from virtualgpu.launch.limits import Budget
 from virtualgpu.memory.textures import Sampler, Texels
 from virtualgpu.watch import instruments
 
-MEMORY = 6 << 30  # bytes of address space that a worker may have
-SLOW = 10.0  # processor seconds: a case of a few dozen instructions that takes more has failed
-GREEDY = 1 << 20  # kB by which one case may raise the most memory the worker ever had
+MEMORY = 6 << 30  # bytes of address space for a worker
+SLOW = 10.0  # processor seconds after which a case of a few dozen instructions counts as failed
+GREEDY = 1 << 20  # kB by which one case may raise the worker's peak memory
 BUDGET = Budget(instructions=3_000, seconds=0.3, nbytes=64 << 20)
-BUFFER = 4096  # bytes of each of two buffers that kernels are given
-EDGE = 4096  # bytes on either side of a buffer that must stay as they were
+BUFFER = 4096  # bytes of each of the two buffers passed to kernels
+EDGE = 4096  # bytes on either side of a buffer that must not change
 
 
 @dataclass(frozen=True)
 class Case:
-    """Case of a number."""
+    """Test case that a number determines."""
 
     kind: str
     text: str
@@ -46,7 +46,7 @@ class Case:
 
 
 def make(number: int) -> Case:
-    """Make the case of a number, always the same for one source of the fuzzer."""
+    """Return the case of a number, always the same for one version of the fuzzer."""
     random = Random(number)
     lot = random.random()
     if lot < 0.45:
@@ -74,7 +74,7 @@ def make(number: int) -> Case:
 
 
 class Bench:
-    """A small device with two buffers whose surroundings must not change."""
+    """Small device with two buffers whose surroundings must not change."""
 
     def __init__(self):
         self.device = VirtualDevice(total_memory=64 << 20, budget=BUDGET)
@@ -83,7 +83,7 @@ class Bench:
         self.edges = self._edges()
 
     def _objects(self) -> list[int]:
-        """Make textures and a surface of the first buffer."""
+        """Create textures and a surface on the first buffer."""
         number, single = np.dtype("u4"), np.dtype("f4")
         plane, line = (32, 32), (BUFFER // 4,)
         return [
@@ -107,7 +107,7 @@ class Bench:
         return np.concatenate(parts).tobytes()
 
     def run(self, case: Case, random: Random) -> None:
-        """Run a case. Raises what the virtual GPU raises."""
+        """Run a case. The virtual GPU's errors are passed on."""
         module = self.device.load(case.text)
         try:
             for entry in module.entries()[:4]:
@@ -134,7 +134,7 @@ class Bench:
                 )
         finally:
             module.unload()
-            for address in list(self.device.memory.heap):  # what the kernel's malloc left
+            for address in list(self.device.memory.heap):  # memory that the kernel has not freed
                 self.device.memory.heap_free(address)
 
     def intact(self) -> bool:
@@ -142,7 +142,7 @@ class Bench:
 
 
 def outcome(case: Case, bench: Bench, number: int) -> tuple[str, str]:
-    """Return a case's outcome: ``ok``, the name of a clean error, or ``FAILED`` and why."""
+    """Return a case's outcome: ``ok``, the name of a clean error, or ``FAILED`` and the reason."""
     random = Random(number + 1)
     try:
         with contextlib.ExitStack() as stack:
@@ -163,7 +163,7 @@ def outcome(case: Case, bench: Bench, number: int) -> tuple[str, str]:
 
 
 def serve(first: int, stop: int) -> None:
-    """Run cases ``first`` to ``stop``: a line before each, a line with its end after it."""
+    """Run cases ``first`` to ``stop``, with a line before each and a line with its outcome."""
     if MEMORY and sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,1 +1,1 @@
-"""Damaged Tile IR bytecode against its reader and the machine."""
+"""Fuzzing of the Tile IR reader and executor with damaged bytecode."""

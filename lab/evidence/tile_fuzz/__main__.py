@@ -1,11 +1,12 @@
 """Fuzz the virtual GPU with damaged bytecode of tile kernels.
 
 ``python -m lab.evidence.tile_fuzz --cases 100000`` runs cases 0 to 99,999 in worker processes and
-writes ``lab/results/tile_fuzz.json`` as it goes; stopped and started again, it tries what failed
-once more and goes on where it was. The bytes are cuTile's own, of ten kernels in four versions of
-the bytecode, with one to four things done to them; what can still be read is launched. A failure is
-an exception that is not one of ``virtualgpu.errors``, an error of the reader that names no offset,
-or a worker that dies or hangs; the command ends with status 1 where there was one.
+writes ``lab/results/tile_fuzz.json`` continually. When it is stopped and started again, it repeats
+the failed cases once and then continues where it was. The bytecode is cuTile's own, for ten
+kernels in four versions of the format, with one to four changes; whatever can still be read is
+launched. Each of these is a failure: an exception that is not one of ``virtualgpu.errors``, an
+error of the reader without an offset, and a worker that dies or hangs. After a failure the exit
+status is 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs cases ``FIRST`` to ``STOP``: ``python -m lab.evidence.tile_fuzz.worker FIRST STOP``."""
+"""Worker that runs some cases: ``python -m lab.evidence.tile_fuzz.worker FIRST STOP``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import virtualgpu
 from virtualgpu.memory.global_memory import GlobalMemory
 
 virtualgpu.activate()
-# The cases are those of the package's tests.
+# The cases come from the package's tests.
 sys.path.append(str(Path(__file__).parents[3] / "packages/virtualgpu/tests/support"))
 
 import device_arrays  # noqa: E402

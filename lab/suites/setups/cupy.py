@@ -1,4 +1,4 @@
-"""Setup of CuPy's own tests: the source's ``cupy.testing``, over the stand-in."""
+"""Setup of CuPy's own tests, which puts the source's ``cupy.testing`` over the stand-in."""
 
 import contextlib
 import importlib.util
@@ -16,7 +16,7 @@ import cupyx  # noqa: E402
 
 
 class Private(types.ModuleType):
-    """A private module whose functions take anything and choose nothing."""
+    """Private module whose functions accept any arguments and have no effect."""
 
     available, _CUB_REDUCE_SIZE_THRESHOLD = False, 1
     PerformanceWarning = type("PerformanceWarning", (Warning,), {})
@@ -48,7 +48,7 @@ cupy._core.__path__ = []
 cupy._core.internal.prod = math.prod
 cupy._core.get_compute_type = cupy._core.set_compute_type = lambda *args: None
 cupyx.scipy.sparse.issparse = lambda x: False
-# Code inside it may not wait for the device; here nothing does.
+# Code inside it must not wait for the device; here nothing waits.
 cupyx.allow_synchronize = contextlib.nullcontext
 folder = os.path.join(os.environ["SUITE_SOURCE"], "cupy", "testing")
 for name in [name for name in sys.modules if name.partition(".testing")[0] == "cupy"]:

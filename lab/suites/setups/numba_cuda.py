@@ -8,7 +8,7 @@ import numba.cuda
 import pytest
 from cuda.pathfinder._dynamic_libs import load_nvidia_dynamic_lib as search
 
-# A child process that looks for CUDA's libraries has ten seconds: too few on busy cores.
+# A child process that looks for CUDA's libraries has ten seconds, which is too few on busy cores.
 for name in ("_loadable_via_canary_subprocess", "_resolve_system_loaded_abs_path_in_subprocess"):
     inspect.unwrap(getattr(search, name)).__kwdefaults__["timeout"] = 300.0
 
@@ -16,13 +16,14 @@ PACKAGE = Path(numba.cuda.__file__).parents[1]
 
 
 class Module(pytest.Module):
-    """A module of the suite by its own name, as its child processes import it."""
+    """Module of the suite under its own name, with which its child processes import it."""
 
     def _getobj(self):
         parts = self.path.relative_to(PACKAGE).with_suffix("").parts
         module = importlib.import_module(".".join(("numba", *parts)))
         if hasattr(module, "FUTURE_TIMEOUT"):
-            # test_ipc gives a spawned Python four seconds to import all: too few on busy cores.
+            # test_ipc gives a spawned Python four seconds for all imports, which is too few on busy
+            # cores.
             module.FUTURE_TIMEOUT = 60
         return module
 
@@ -33,4 +34,4 @@ def pytest_pycollect_makemodule(module_path, parent):
 
 @pytest.fixture(scope="session")
 def initialize_from_pytest_config():
-    """Replace a fixture of the suite's own conftest, which is not in the wheel."""
+    """Replace a fixture of the suite's conftest, which the wheel does not contain."""

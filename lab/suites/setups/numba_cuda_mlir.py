@@ -9,7 +9,7 @@ from numba_cuda_mlir.numba_cuda import testing
 from numba_cuda_mlir.numba_cuda.core import config
 
 config.ENABLE_CUDASIM = False  # the successor has no simulator
-testing.test_data_dir = Path(os.environ["SUITE_SOURCE"]) / "data"  # its wheel has none
+testing.test_data_dir = Path(os.environ["SUITE_SOURCE"]) / "data"  # its wheel has no data
 testing.skip_on_cudasim = lambda reason: lambda test: test
 for name in ("skip_unless_cudasim", "xfail_unless_cudasim"):
     setattr(testing, name, unittest.skip)
@@ -17,4 +17,4 @@ for name in ("skip_unless_cudasim", "xfail_unless_cudasim"):
 
 @pytest.fixture(scope="session")
 def initialize_from_pytest_config():
-    """Replace a fixture of the suite's own conftest, which is not in the wheel."""
+    """Replace a fixture of the suite's conftest, which the wheel does not contain."""
