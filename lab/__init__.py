@@ -1,1 +1,1 @@
-"""Measurements: benchmarks, long checks, other places, a real GPU; ``results/``."""
+"""Measurements: benchmarks, long checks, other environments, a real GPU; see ``results/``."""

@@ -1,9 +1,10 @@
-"""An NVIDIA GPU against the virtual one: recorded launches, lessons, counters, the grader.
+"""Comparison of an NVIDIA GPU with the virtual one: launches, lessons, counters, grader.
 
-A real GPU as a device is :mod:`virtualgpu.devices.real.gpu`, in a process of its own
-:mod:`virtualgpu.devices.real.process`; :mod:`virtualgpu.devices.comparison` compares.
+:mod:`virtualgpu.devices.real.gpu` is a real GPU as a device,
+:mod:`virtualgpu.devices.real.process` one in a separate process, and
+:mod:`virtualgpu.devices.comparison` compares results.
 
-From the ground up; each uses only what stands above it:
+The modules, each of which uses only those above it:
 
 ================  ================================================================================
 ``lesson_run``    a lesson's solution on one device, cell by cell; ``lesson_pair`` compares two
@@ -13,5 +14,5 @@ From the ground up; each uses only what stands above it:
 ``parts`` …       what ``make gpu-check`` does, in which order, and what it writes
 ================  ================================================================================
 
-Nothing here is imported by a lesson.
+No lesson imports this package.
 """

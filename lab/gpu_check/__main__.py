@@ -39,8 +39,8 @@ def main(
 ) -> None:
     """Compare this machine's GPU with the virtual one: instructions, lessons, faults, counts.
 
-    Exit status: 0 everything agrees, 1 something does not, 2 nothing could be done, 3 the time was
-    up before the end (the same command goes on).
+    Exit status: 0 if everything agrees, 1 if something does not, 2 if nothing could be done, and 3
+    if the time was up before the end (the same command then continues).
     """
     raise typer.Exit(
         check(minutes, parts or [], out, "virtual" if rehearse else "gpu", lesson, fresh)

@@ -1,4 +1,4 @@
-"""``make gpu-check``: everything that needs a GPU, in one go, with an end."""
+"""``make gpu-check``: everything that needs a GPU, within a given time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from lab.gpu_check.parts import NO_TIME, PARTS, Check, rows_of
 from lab.gpu_check.rows import DIFFERS, FAILS, NOT_RUN, Row, summary
 from virtualgpu.devices.real.process import GPU, VIRTUAL
 
-#: Where the result belongs, from the root of the checkout.
+#: Path of the result, from the root of the checkout.
 RESULT = Path("lab") / "results" / "gpu_check.json"
 FOLDER = Path("build") / "gpu_check"
-#: Rows that are shown of a part where something is wrong.
+#: Maximum number of rows shown for a part in which something is wrong.
 _SHOWN = 25
 #: Exit codes: everything was done and agrees; something differs or fails; nothing could be done;
-#: what was done agrees, and the time was up before the end.
+#: everything done so far agrees, but the time was up before the end.
 ALL_WELL, SOMETHING_WRONG, NOTHING_DONE, UNFINISHED = range(4)
-#: What two results have in common whose parts may stand side by side.
+#: Facts that two results must share if their parts are to be combined.
 SAME = ("device", "driver", "source", "rehearsal", "lessons")
 
 
@@ -39,10 +39,10 @@ def check(
     fresh: bool = False,
     console: Console | None = None,
 ) -> int:
-    """Run the parts named, by default all, and say how it went: one of the exit codes.
+    """Run the named parts (by default all), report the results and return an exit code.
 
-    A part that is complete in ``out`` already, of the same source and device, is left alone unless
-    ``fresh``; one that is not goes on where it was.
+    A part that is already complete in ``out``, for the same source and device, is skipped unless
+    ``fresh``; an incomplete part continues where it was.
     """
     console = console or Console(highlight=False, soft_wrap=True)
     root = find_root()
@@ -95,7 +95,7 @@ def check(
 
 
 def _refusal(parts: list[str], only: list[str] | None, out: Path | None, root: Path) -> str:
-    """Return why nothing can be done for what was asked, or nothing."""
+    """Return the reason why nothing can be done for this request, or an empty string."""
     if unknown := set(parts) - set(PARTS):
         return f"There is no part {', '.join(sorted(unknown))}; the parts: {', '.join(PARTS)}"
     if unknown := set(only or ()) - set(lessons(root)):
@@ -124,7 +124,7 @@ def _do(run: Check, names: list[str], clock: jobs.Clock, console: Console) -> No
         run.tell(f"{name}: up to {seconds:.0f} s")
         try:
             work(run, seconds)
-        except Exception as error:  # one broken part must not take the others with it
+        except Exception as error:  # a broken part must not prevent the others
             told = f"the check itself failed: {type(error).__name__}: {error}"
             run.save(name, [Row(name, FAILS, told)])
             console.print_exception(max_frames=6)
@@ -147,9 +147,9 @@ def _begin(out: Path, facts: dict, fresh: list[str]) -> dict:
 
 
 def _clear(folder: Path, facts: dict, fresh: list[str]) -> None:
-    """Remove what a run of another device or source has left, and what is to be done afresh."""
+    """Remove results of another device or source, and those that are to be redone."""
     stamp = folder / "stamp.json"
-    # The chosen lessons make no difference here, because each has its own folder.
+    # The selected lessons make no difference here, because each has its own folder.
     now = json.dumps([facts.get(key) for key in SAME if key != "lessons"])
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != now:
         fresh = list(PARTS)

@@ -1,10 +1,10 @@
-"""The class of ``gpucourse demo``, graded without nbgrader, on the GPU or on the virtual one.
+"""The class of ``gpucourse demo``, graded without nbgrader, on the GPU or the virtual GPU.
 
-    python -m lab.gpu_check.grading_run RESULT.jsonl --device gpu
+python -m lab.gpu_check.grading_run RESULT.jsonl --device gpu
 
-Reference solutions, every known-wrong answer and every damaged file of every project; the seed is
-the same on every device, so that hidden inputs are. A row is written for each as it is graded, and
-who has a row already is not graded again.
+It grades the reference solutions, every known-wrong answer and every damaged file of every
+project. The seed is the same on every device, so the hidden inputs are too. A row is written for
+each submission as it is graded, and a submission that already has a row is not graded again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from lab.gpu_check.lesson_run import find_root
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, Row, append, read, write
 from virtualgpu.devices.real.process import GPU, VIRTUAL
 
-#: Nothing secret: two runs are to be compared.
+#: Not secret, because two runs must be comparable.
 SEED = "67707563" * 4
 LAUNCHES = "launches of graded kernels"
 _ENDLESS = "never finishes"
 
 
 def grade_class(result: Path, device: str, workers: int = 0) -> None:
-    """Grade everybody; rows go to ``result`` one by one."""
+    """Grade all submissions; rows are written to ``result`` one by one."""
     from gpucourse.grading.classes.batch import Grader, Job
     from gpucourse.grading.commands.demo import damaged, mismatch, wrong_answers
     from gpucourse.grading.limits import Limits
@@ -57,7 +57,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
                 submitted.append(Job(student, source, ingest_file(path, assignment), seed=SEED))
         record = result.with_suffix("")
         record.mkdir(exist_ok=True)
-        # The fork server of the oracles hands its environment on.
+        # The fork server of the oracles passes its environment on.
         os.environ[checked_device.RECORD] = str(record)
         os.environ.setdefault(checked_device.KIND, GPU)
 
@@ -76,7 +76,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
             row = Row(job.student, FAILS if failed else DIFFERS if bad else AGREES, bad, figures)
             append(result, row)
 
-        # Everybody's work is the course's own: nothing here has to be kept apart.
+        # All submissions are the course's own, so nothing has to be isolated here.
         limits = replace(Limits(), gpu=device != VIRTUAL)
         if submitted:
             with Grader(
@@ -91,7 +91,7 @@ def grade_class(result: Path, device: str, workers: int = 0) -> None:
 
 
 def _launches(lines: list[dict]) -> Row:
-    """Return all launches of the class that ran on the GPU, as one row."""
+    """Return one row for all launches of the class that ran on the GPU."""
     from virtualgpu.devices.comparison import FINE
 
     counts = Counter(line["verdict"] for line in lines)
@@ -104,8 +104,8 @@ def _launches(lines: list[dict]) -> Row:
 def same_reasons(there: list[Row], here: list[Row]) -> list[Row]:
     """Return the GPU run's rows; they differ too if the virtual GPU's score or reason does.
 
-    Of an answer that never finishes any reason is as good as another: whether the processor's time
-    is up first or the clock on the wall, the load of the machine decides.
+    For an answer that never finishes, all reasons count as equal, because the load of the machine
+    decides whether the processor time or the wall time runs out first.
     """
     ours = {row.what: row for row in here}
     found = []

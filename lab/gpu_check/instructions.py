@@ -1,9 +1,9 @@
-"""Every form of instruction that an H200 was asked for: this GPU's bits and the virtual one's.
+"""Comparison of every instruction form: this GPU, an H200's results and the virtual GPU.
 
-    python -m lab.gpu_check.instructions RESULT --device gpu
+python -m lab.gpu_check.instructions RESULT --device gpu
 
-Operands and the H200's results are those of ``packages/virtualgpu/tests/operations/h200``. A row
-for each form, on the disk at once; those that are there are not done again.
+The operands and the H200's results are those of ``packages/virtualgpu/tests/operations/h200``. A
+row for each form is saved at once, and existing rows are not repeated.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from virtualgpu.devices.real.process import GPU, VIRTUAL, open_device
 from virtualgpu.devices.recorded import Piece, RecordedLaunch, play
 from virtualgpu.errors import VirtualGPUError
 
-#: Where the arrays of a launch are said to lie; no operand is an address there.
+#: The addresses of the arrays of a launch; no operand is an address in this range.
 PLACES, APART = 0x5EED_0000_0000, 1 << 32
 
 
 def vectors() -> ModuleType:
-    """Return what an H200 gave, and the kernels that ask the same."""
+    """Return an H200's results, and the kernels that compute the same."""
     sys.path.insert(0, str(find_root() / SUPPORT))
     return importlib.import_module("h200_vectors")
 
 
 def launch_of(text: str, arrays: list[np.ndarray], grid: int, block: int) -> RecordedLaunch:
-    """Return a launch of a kernel ``k`` that takes the arrays' addresses."""
+    """Return a launch of a kernel ``k`` that takes the addresses of the arrays."""
     pieces = [
         Piece(PLACES + APART * number, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
         for number, array in enumerate(arrays)
@@ -57,7 +57,7 @@ def launch_of(text: str, arrays: list[np.ndarray], grid: int, block: int) -> Rec
 
 
 def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) -> Row:
-    """Judge one form: equal, as on an H200, or neither."""
+    """Return the verdict on one form: equal, as on an H200, or neither."""
 
     def differing(other: np.ndarray) -> int:
         return int((there != other).any(axis=0).sum())
@@ -79,7 +79,7 @@ def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) 
 
 
 def compare(known: ModuleType, forms: list[str], device: Device) -> list[Row]:
-    """Return the rows of forms in one kernel. Raises the device's errors."""
+    """Return the rows of the forms in one kernel. The device's errors are passed on."""
     text, arrays, grid, block = known.asked(forms)
     left = play(launch_of(text, arrays, grid, block), device, poison=False)[0]
     there = known.results(forms, left)
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def alone(known: ModuleType, form: str, device: Device) -> list[Row]:
-    """Run a form in a kernel of its own, as a GPU may lack one form and be spoiled by it."""
+    """Run a form in its own kernel, because a GPU that lacks one form may become unusable."""
     try:
         return compare(known, [form], device)
     except VirtualGPUError as error:

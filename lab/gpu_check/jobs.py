@@ -1,4 +1,4 @@
-"""Programs that run beside each other, each with an end."""
+"""Programs that run in parallel, each with a time limit."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ R = TypeVar("R")
 _running: set[subprocess.Popen] = set()
 _stopping = threading.Event()
 
-#: Hides every GPU, so that the virtual one answers.
+#: Hides every GPU, so that the virtual one is used.
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 
 
 @dataclass(frozen=True)
 class Done:
-    """End of a program: ``code`` is None where its time was up; ``output`` is what it printed."""
+    """Result of a program: ``code`` is None if its time was up; ``output`` is what it printed."""
 
     code: int | None
     output: str
@@ -37,13 +37,13 @@ class Done:
 
     @property
     def last(self) -> str:
-        """Its last words: the line in which a traceback names the error."""
+        """The last line of the output, in which a traceback names the error."""
         lines = [line for line in self.output.splitlines() if line.strip()]
         return lines[-1].strip() if lines else ""
 
 
 class Clock:
-    """Time left of the given time."""
+    """Timer for the remaining part of a given time."""
 
     def __init__(self, seconds: float):
         self.began = time.monotonic()
@@ -61,7 +61,7 @@ def run(
     environment: dict[str, str] | None = None,
     folder: Path | None = None,
 ) -> Done:
-    """Run a program to its end, or end it and all that it started after ``seconds``."""
+    """Run a program, and stop it with all its children after ``seconds``."""
     began = time.monotonic()
     if _stopping.is_set():
         return Done(None, "", 0.0)
@@ -77,7 +77,7 @@ def run(
         start_new_session=True,
     )
     _running.add(process)
-    if _stopping.is_set():  # since this began to start it
+    if _stopping.is_set():  # set while the process was starting
         _end(process)
     try:
         output, _ = process.communicate(timeout=max(seconds, 0.1))
@@ -97,9 +97,9 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it is gone, however that ended.
+    """Stop this process when its parent has ended, for whatever reason.
 
-    :func:`run` starts processes in their own session, which no Ctrl-C and no hang-up reaches.
+    :func:`run` starts processes in their own session, which neither Ctrl-C nor a hang-up reaches.
     """
     parent = os.getppid()
 
@@ -134,7 +134,8 @@ def side_by_side(
 ) -> list[R]:
     """Run ``work(item)`` for all items, ``workers`` at a time; call ``done`` after each.
 
-    Results in the order of the items. An exception, Ctrl-C too, ends what runs and goes on up.
+    The results are in the order of the items. After an exception, including Ctrl-C, the running
+    work is stopped and the exception is passed on.
     """
     items = list(items)
     try:

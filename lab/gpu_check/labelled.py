@@ -1,7 +1,7 @@
-"""The labelled fault kernels as recorded launches.
+"""Recorded launches of the labelled fault kernels.
 
-:mod:`.record_labelled` writes one file for each and ``labels.json``: what is wrong with it and at
-which lines, in which memory, and what the virtual GPU finds.
+:mod:`.record_labelled` writes one file for each kernel, and ``labels.json`` with the fault, its
+lines, its memory and the virtual GPU's findings.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ LABELS = "labels.json"
 
 @dataclass
 class Label:
-    """``kind`` as in ``labelled/catalog.py``; ``space`` is ``global``, ``shared``, ``local`` or,
-    where no memory is involved, empty. ``found``: (kind, line) of the virtual GPU's findings.
+    """Label of a kernel.
+
+    ``kind`` is as in ``labelled/catalog.py``. ``space`` is ``global``, ``shared`` or ``local``, or
+    empty if no memory is involved. ``found`` has (kind, line) of each finding of the virtual GPU.
     """
 
     name: str
@@ -29,7 +31,7 @@ class Label:
 
 
 def read(folder: Path) -> list[Label]:
-    """Read the recorder's output; nothing if there is none."""
+    """Read the recorder's output; empty if there is none."""
     try:
         return [Label(**label) for label in json.loads((folder / LABELS).read_text())]
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""A lesson on a GPU and on the virtual GPU: the same errors, checks passed, the same arrays."""
+"""Comparison of a lesson on a GPU and on the virtual GPU: errors, passed checks, arrays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lab.gpu_check.lesson_run import Ran, read
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
 from virtualgpu.devices.comparison import close
 
-_NOTES = 12  # kept of one lesson
+_NOTES = 12  # characters kept of one lesson's output
 
 
 def judge(id: str, there: Path, total: int, last: str = "") -> Row:
-    """Judge whether a lesson runs as its source promises, on whatever device ran it.
+    """Return the verdict whether a lesson runs as its source promises, on any device.
 
-    ``total`` is how many cells it has, ``last`` what its process said at its end.
+    ``total`` is the number of its cells, ``last`` the last output of its process.
     """
     device, cells = read(there)
     if not cells:
@@ -51,11 +51,11 @@ def _mistakes(cells: list[Ran]):
 
 
 def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
-    """Compare arrays of a run on a GPU (``there``) with those of one on the virtual GPU.
+    """Compare the arrays of a run on a GPU (``there``) with those of the virtual GPU.
 
-    ``again`` is a second run on the virtual GPU, in which unwritten memory holds other bytes: an
-    element that differs between these two (a time, a number drawn without a seed, memory that
-    nobody wrote and what is computed from it) is not compared.
+    ``again`` is a second run on the virtual GPU, in which uninitialised memory has other contents.
+    An element that differs between these two runs is not compared: it is a time, a number drawn
+    without a seed, or depends on uninitialised memory.
     """
     device, gpu = read(there)
     _, virtual = read(here)
@@ -96,7 +96,7 @@ def compare(id: str, there: Path, here: Path, again: Path | None = None) -> Row:
 
 
 def _varying(here: Path, one: tuple, again: Path, other: tuple) -> np.ndarray | None:
-    """Return which elements of an array differ between two runs; None where unknown."""
+    """Return the elements of an array that differ between two runs; None if unknown."""
     if tuple(one[:2]) != tuple(other[:2]) or not one[3] or not other[3]:
         return None
     a, b = (
@@ -110,7 +110,7 @@ def _varying(here: Path, one: tuple, again: Path, other: tuple) -> np.ndarray | 
 def _arrays(
     there: Path, one: tuple, here: Path, other: tuple, varying: np.ndarray | None = None
 ) -> tuple[str, float, str]:
-    """Return ``equal``, ``within bounds`` or ``different``, the worst difference, and its place."""
+    """Return ``equal``, ``within bounds`` or ``different``, the worst difference, its place."""
     if tuple(one[:3]) == tuple(other[:3]):
         return "equal", 0.0, ""
     if tuple(one[:2]) != tuple(other[:2]):

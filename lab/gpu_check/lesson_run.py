@@ -1,13 +1,13 @@
-"""A lesson's solution, run cell by cell in this process, with what each cell left.
+"""Run of a lesson's solution, cell by cell in this process, with the results of each cell.
 
-    python -m lab.gpu_check.lesson_run 06_numba_cuda FOLDER --sizes virtual --record
+python -m lab.gpu_check.lesson_run 06_numba_cuda FOLDER --sizes virtual --record
 
-Needs no Jupyter: the notebook is read as the JSON that it is. With IPython the cells run in its
-shell, as in a notebook; without, they are executed one after the other. The machine decides on the
-device, as for a learner: ``CUDA_VISIBLE_DEVICES=""`` hides a GPU.
+It needs no Jupyter, because it reads the notebook as JSON. With IPython the cells run in its
+shell, as in a notebook; otherwise they are executed one after the other. The machine determines
+the device, as for a learner; ``CUDA_VISIBLE_DEVICES=""`` hides a GPU.
 
-Writes ``FOLDER/run.json``, one ``.npy`` for each array that a cell made or changed, and with
-``--record`` every launch of the virtual GPU (:mod:`lab.gpu_check.recorder`).
+The output is ``FOLDER/run.json``, one ``.npy`` file for each array that a cell created or changed,
+and with ``--record`` every launch of the virtual GPU (:mod:`lab.gpu_check.recorder`).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from gpucourse.course.checkout import checkouts
 from lab.gpu_check import jobs
 from virtualgpu.memory import global_memory
 
-#: Arrays above this are compared by their digest alone; below, number by number.
+#: Arrays larger than this are compared only by their digest, others number by number.
 KEPT = 64 << 20
 _MARKER = re.compile(r'^# %% (?!\[)(?:.*? )?id="([\w-]+)"(.*)$', re.MULTILINE)
 
 
 @dataclass
 class Ran:
-    """Result of one cell: its error (``expected`` or not), its checks, its arrays.
+    """Result of one cell: its error (``expected`` or not), its checks and its arrays.
 
-    ``arrays``: by name the dtype, the shape, a digest and the file, if there is one.
+    ``arrays`` has, by name, the dtype, the shape, a digest and the file if there is one.
     """
 
     name: str
@@ -55,20 +55,20 @@ class Ran:
 
 
 def find_root() -> Path:
-    """Find the checkout: around the working directory or around this file."""
+    """Return the checkout that contains the working directory or this file."""
     for folder in checkouts(Path.cwd(), Path(__file__).parent):
         return folder
     raise FileNotFoundError("run this inside the course's checkout: course/course.toml is missing")
 
 
 def source_of(root: Path, id: str) -> Path:
-    """Return the source text of a lesson."""
+    """Return the path of a lesson's source."""
     (path,) = root.glob(f"course/*/{id}/notebook.py")
     return path
 
 
 def lessons(root: Path) -> list[str]:
-    """Return ids of all lessons that have a solution, in the order of the course."""
+    """Return the ids of all lessons with a solution, in the order of the course."""
     from gpucourse.course.registry import load_course
 
     return [
@@ -94,11 +94,11 @@ def cells(root: Path, id: str) -> list[tuple[str, list[str], str]]:
     return found
 
 
-# -- running ------------------------------------------------------------------------------------
+# -- execution ----------------------------------------------------------------------------------
 
 
 class _Plain:
-    """Cells without IPython."""
+    """Executor of cells without IPython."""
 
     def __init__(self):
         self.names: dict[str, Any] = {"__name__": "__main__"}
@@ -118,7 +118,7 @@ class _Plain:
         return None
 
     def _prepare(self) -> None:
-        """Set up what ``%load_ext gpucourse`` does, except for the shell."""
+        """Do the setup of ``%load_ext gpucourse``, except for the shell."""
         from gpucourse.adapters import without_pycuda
         from gpucourse.notebook import extension
         from gpucourse.system.device import device
@@ -134,7 +134,7 @@ class _Plain:
 
 
 class _Shell:
-    """Cells in an IPython shell."""
+    """Executor of cells in an IPython shell."""
 
     def __init__(self):
         from IPython.core.interactiveshell import InteractiveShell
@@ -164,10 +164,10 @@ def run(
     record: bool = False,
     tell=lambda ran: None,
 ) -> list[Ran]:
-    """Run every cell; errors stop nothing.
+    """Run every cell; an error does not stop the run.
 
-    ``sizes="virtual"`` takes the sizes that lessons choose for the virtual GPU on any device, so
-    that two devices compute the same.
+    ``sizes="virtual"`` uses the lessons' sizes for the virtual GPU on every device, so that two
+    devices compute the same.
     """
     from gpucourse.exercises import waiting
     from gpucourse.exercises.outcomes import Outcome
@@ -242,7 +242,7 @@ def read(folder: Path) -> tuple[str, list[Ran]]:
 
 
 def _new_arrays(names: dict, seen: dict[str, str], folder: Path, number: int) -> dict[str, tuple]:
-    """Return what changed among a namespace's arrays since the last cell."""
+    """Return the arrays of a namespace that have changed since the last cell."""
     import numpy as np
 
     found = {}
@@ -251,7 +251,7 @@ def _new_arrays(names: dict, seen: dict[str, str], folder: Path, number: int) ->
             continue
         try:
             parts = host_arrays(value)
-        except Exception as error:  # a spoiled GPU hands nothing over any more
+        except Exception as error:  # a GPU after a fatal error returns no more data
             found[name] = (type(error).__name__, [], "", "")
             continue
         for suffix, array in parts.items():
@@ -270,10 +270,10 @@ def _new_arrays(names: dict, seen: dict[str, str], folder: Path, number: int) ->
 
 
 def host_arrays(value: Any) -> dict[str, Any]:
-    """Return the arrays in a variable's value as NumPy's, by a suffix to its name.
+    """Return the arrays in a variable's value as NumPy arrays, by a suffix to its name.
 
-    NumPy's, Numba's, CuPy's and JAX's arrays, buffers of Awkward Arrays, columns of tables; arrays
-    of two numbers at least.
+    These are NumPy, Numba, CuPy and JAX arrays, buffers of Awkward Arrays and columns of tables,
+    if they have at least two numbers.
     """
     import numpy as np
 

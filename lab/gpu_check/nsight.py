@@ -1,10 +1,10 @@
-"""The virtual GPU's counters beside those of Nsight Compute (``ncu``), launch by launch.
+"""Comparison of the virtual GPU's counters with Nsight Compute (``ncu``), by launch.
 
-Requests, sectors, wavefronts and conflicts are counts of the memory system, which a kernel's own
-instructions decide: they are to agree. Instructions are not: a GPU runs SASS, into which PTX is
-assembled, so their ratio is shown and not judged.
+Requests, sectors, wavefronts and conflicts are counts of the memory system, which depend only on
+the kernel's own instructions, so they must agree. Instruction counts need not agree, because a GPU
+runs SASS, into which PTX is assembled; their ratio is shown and not judged.
 
-A metric whose name a version does not know is left out and named.
+A metric that a version does not know is left out and reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from virtualgpu.errors import VirtualGPUError
 from virtualgpu.watch import nsight
 from virtualgpu.watch.nsight import OF_INSTRUCTIONS
 
-#: Launches of one ``ncu``, which on an H200 left nothing of 150 in 86 s, and its seconds.
+#: Launches in one run of ``ncu`` (on an H200, all 150 were done in 86 s), and its time limit in
+#: seconds.
 BATCH, BATCH_SECONDS = 10, 30.0
 #: Relative difference up to which two counts agree.
 TOLERANCE = 0.01
@@ -38,7 +39,7 @@ TIMED_OUT = "it did not end in time"
 
 @dataclass(frozen=True)
 class Count:
-    """One counter of the virtual GPU and the metrics whose sum it is; judged or only shown."""
+    """Counter of the virtual GPU, with the metrics whose sum it equals; judged or only shown."""
 
     name: str
     metrics: tuple[str, ...]
@@ -66,7 +67,7 @@ _REFUSED = (
 
 @dataclass(frozen=True)
 class Profiled:
-    """One launch as ``ncu`` saw it: metrics by name; ``None`` where it says ``n/a``."""
+    """One launch as measured by ``ncu``: metrics by name; ``None`` where it prints ``n/a``."""
 
     kernel: str
     metrics: dict[str, float | None]
@@ -75,7 +76,7 @@ class Profiled:
 def parse(output: str) -> list[Profiled]:
     """Return the launches in ``ncu --csv`` output, in order.
 
-    ``--page raw`` has a column for every metric, ``--page details`` a line.
+    ``--page raw`` has a column for every metric, ``--page details`` has a line.
     """
     lines = output.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -108,7 +109,7 @@ def _number(text: str) -> float | None:
 def profile(
     program: str, files: Sequence[Path], seconds: float, device: str = "gpu"
 ) -> tuple[dict[str, Profiled], str]:
-    """Profile ``files`` under ``ncu``; return launches by file stem, and its complaints."""
+    """Profile ``files`` with ``ncu``; return the launches by file stem, and its complaints."""
     metrics, dropped = list(METRICS), []
     clock = jobs.Clock(seconds)
     while metrics:
@@ -148,7 +149,7 @@ def profile(
         said = said or done.last
     if dropped:
         said = "; ".join(filter(None, [said, f"unknown to this version: {', '.join(dropped)}"]))
-    # A launch that the driver refused leaves no profile.
+    # A launch refused by the driver leaves no profile.
     done_ones = [path.stem for path in files if f"{WRONG}{path.stem}:" not in done.output]
     return dict(zip(done_ones, found, strict=False)), said
 
@@ -168,7 +169,7 @@ def counted(path: Path) -> dict[str, int]:
 
 
 def row(what: str, ours: dict[str, int], theirs: Profiled | None) -> Row:
-    """Return one launch's row: both counts by name, and if the judged ones agree."""
+    """Return one launch's row: both counts by name, and whether the judged ones agree."""
     if theirs is None:
         return Row(what, FAILS, "ncu reports nothing for it", {"virtual GPU": ours})
     figures, wrong, looked = {}, [], 0
@@ -191,7 +192,7 @@ def row(what: str, ours: dict[str, int], theirs: Profiled | None) -> Row:
 
 
 def choose(folder: Path, most: int) -> list[Path]:
-    """Choose each kernel's largest recorded launch, among clean ones."""
+    """Return each kernel's largest recorded launch without errors."""
     best: dict[tuple, tuple[int, Path]] = {}
     for path in sorted(folder.glob("**/*.npz")):
         launch = RecordedLaunch.load(path)
@@ -212,12 +213,12 @@ def compare(
 ) -> tuple[list[Row], bool]:
     """Return a row for each launch, and True if there was enough time.
 
-    Where ``ncu`` reads nothing, one row gives the reason. ``save`` gets the rows after each batch
+    If ``ncu`` reads nothing, one row gives the reason. ``save`` receives the rows after each batch
     of launches.
     """
     tell(f"the virtual GPU counts {len(files)} launches")
     shares = [files[first::workers] for first in range(workers) if files[first::workers]]
-    # Half of the time at most, since the other half is what this is for.
+    # At most half of the time, since the other half is for ncu.
     ours = {
         name: counts
         for share in jobs.side_by_side(
@@ -226,7 +227,7 @@ def compare(
         for name, counts in share.items()
     }
     found: dict[str, Profiled] = {}
-    said: dict[str, str] = {}  # by launch: what ncu said of its batch
+    said: dict[str, str] = {}  # ncu's output for the batch, by launch
     took: list[float] = []
     words = "no time was left"
 
@@ -272,7 +273,7 @@ def _row_of(
 
 
 def _counted_apart(files: Sequence[Path], seconds: float) -> dict[str, dict[str, int]]:
-    """Run :func:`counted` in a process of its own: threads of one would wait for each other."""
+    """Run :func:`counted` in a separate process, as threads of one would block each other."""
     done = jobs.run(jobs.python("lab.gpu_check.nsight", *files), seconds, environment=jobs.HIDDEN)
     found = {}
     for line in done.output.splitlines():

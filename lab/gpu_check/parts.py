@@ -1,7 +1,7 @@
 """Parts of ``make gpu-check``: one function each, the most valuable first.
 
-A part is given a time, saves its rows whenever it has some, and goes on with what it can: whatever
-a machine lacks becomes a row that says so.
+Each part has a time limit and saves its rows whenever it has new ones. If a machine lacks
+something, a row says so and the part continues.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lab.gpu_check.rows import AGREES, FAILS, NOT_RUN, Row
 from virtualgpu.devices.real.process import GPU, VIRTUAL
 from virtualgpu.processors import usable
 
-#: Seconds for one lesson on one device. On two cores a lesson takes up to one minute; a rehearsal
-#: may be on a machine that has others to serve.
+#: Seconds for one lesson on one device. A lesson takes up to one minute on two cores, and a
+#: rehearsal may run on a machine that also does other work.
 LESSON_SECONDS = {GPU: 240.0, VIRTUAL: 900.0}
-#: Launches whose counters are compared.
+#: Number of launches whose counters are compared.
 MOST_COUNTED = 150
 NO_TIME = "no time was left"
-#: A file in the folder of a run that has ended by itself, with its last words.
+#: A file in the folder of a run that has ended normally, with its last output.
 ENDED = "ended.txt"
 
 
@@ -36,9 +36,9 @@ ENDED = "ended.txt"
 class Check:
     """One run of the check.
 
-    ``folder`` holds what the parts leave for each other and for a run that goes on, ``out`` is the
-    result; ``device`` is ``gpu`` or, in a rehearsal, ``virtual``. ``only``: ids of lessons; by
-    default all.
+    ``folder`` contains intermediate results for later parts and for a continued run, and ``out``
+    is the result. ``device`` is ``gpu`` or, in a rehearsal, ``virtual``. ``only`` has ids of
+    lessons; by default all run.
     """
 
     folder: Path
@@ -51,7 +51,7 @@ class Check:
     result: dict = field(default_factory=dict)
 
     def save(self, part: str, found: list[Row], *, complete: bool = False) -> None:
-        """Write the rows of a part; the file is never half written."""
+        """Write the rows of a part; the file is replaced atomically."""
         self.result.setdefault("parts", {})[part] = {
             "complete": complete,
             "rows": [row.as_dict() for row in found],
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def on_gpu(self) -> dict[str, str]:
-        """The environment of a process that is to have the GPU."""
+        """The environment of a process that is to use the GPU."""
         return jobs.HIDDEN if self.device == VIRTUAL else {}
 
     def lessons(self) -> list[str]:
@@ -69,14 +69,15 @@ class Check:
 
 
 def rows_of(part: dict) -> list[Row]:
-    """Return the rows of a part, as the result has it."""
+    """Return the rows of a part in the result."""
     return [Row(**row) for row in part["rows"]]
 
 
 # -- lessons and their launches -----------------------------------------------------------------
 
-#: Runs of a lesson: its sizes, whether on the GPU, and what else the command gets. In the second
-#: run on the virtual GPU memory that nobody wrote holds other bytes, so what comes of it differs.
+#: Runs of a lesson: its sizes, whether it runs on the GPU, and further arguments. In the second run
+#: on the virtual GPU, uninitialised memory has other contents, so everything that depends on it
+#: differs.
 _RUNS: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "virtual": ("virtual", False, ("--record",)),
     "own": ("own", True, ()),
@@ -109,7 +110,8 @@ def run_lessons(check: Check, seconds: float) -> None:
         return last
 
     jobs.side_by_side(work, tasks, check.workers, done)
-    # Two runs on the virtual GPU tell what is not repeatable, or made of memory nobody wrote.
+    # Two runs on the virtual GPU show which results are not repeatable or depend on uninitialised
+    # memory.
     differing = [
         id
         for id in check.lessons()
@@ -123,7 +125,7 @@ def run_lessons(check: Check, seconds: float) -> None:
 
 
 def _run_lesson(check: Check, clock: jobs.Clock, name: str, id: str) -> str:
-    """Run a lesson in a process of its own, if it has not run; return its last words."""
+    """Run a lesson in a separate process unless it has already run; return its last output."""
     folder = _folder(check, id, name)
     if (folder / ENDED).exists():
         return (folder / ENDED).read_text(encoding="utf-8")
@@ -150,7 +152,7 @@ def _run_lesson(check: Check, clock: jobs.Clock, name: str, id: str) -> str:
 
 
 def _replay(check: Check, clock: jobs.Clock, id: str) -> str:
-    """Replay a lesson's recorded launches on the GPU, except those played before."""
+    """Replay a lesson's recorded launches on the GPU, except those already replayed."""
     launches, result = _launches(check, id)
     if len(rows.read(result)) == len(list(launches.glob("*.npz"))):
         return ""
@@ -166,7 +168,7 @@ def _replay(check: Check, clock: jobs.Clock, id: str) -> str:
 
 
 def _launches(check: Check, id: str) -> tuple[Path, Path]:
-    """Return the folder of a lesson's recorded launches, and the rows on their agreement."""
+    """Return the folder of a lesson's recorded launches, and the rows of their comparison."""
     folder = _folder(check, id, "virtual")
     return folder / "launches", folder / "launches.jsonl"
 
@@ -221,7 +223,7 @@ def _compare(check: Check, id: str) -> Row:
 
 
 def run_instructions(check: Check, seconds: float) -> None:
-    """Run each instruction form alone; compare with an H200's results and the virtual GPU's."""
+    """Run each instruction form in its own kernel; compare with an H200 and the virtual GPU."""
     result = check.folder / "instructions" / "rows.jsonl"
     result.parent.mkdir(parents=True, exist_ok=True)
     ended = jobs.run(
@@ -238,7 +240,7 @@ def run_instructions(check: Check, seconds: float) -> None:
     check.save("instructions", found, complete=ended.code == 0)
 
 
-# -- NVIDIA's own tools -------------------------------------------------------------------------
+# -- NVIDIA's tools -----------------------------------------------------------------------------
 
 
 def run_counters(check: Check, seconds: float) -> None:
@@ -253,7 +255,7 @@ def run_counters(check: Check, seconds: float) -> None:
     folder = check.folder / "counters"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    # Recorded by the lessons, unless those were run on a machine that is gone.
+    # The lessons record them, unless they were run on a machine that no longer exists.
     recorded = jobs.side_by_side(
         lambda id: _run_lesson(check, clock, "virtual", id), check.lessons(), check.workers
     )
@@ -314,7 +316,7 @@ def run_sanitizer(check: Check, seconds: float) -> None:
 
 
 def run_grading(check: Check, seconds: float) -> None:
-    """Grade the class of ``gpucourse demo`` on the GPU, and on the virtual GPU beside it."""
+    """Grade the class of ``gpucourse demo`` on the GPU and, in parallel, on the virtual GPU."""
     if importlib.util.find_spec("nbformat") is None:
         check.save(
             "grading",
@@ -352,7 +354,7 @@ def run_grading(check: Check, seconds: float) -> None:
     check.save("grading", found, complete=whole)
 
 
-#: Name, what it does, and its share of the time that is left when it begins.
+#: Each part's name, function and share of the remaining time when it begins.
 PARTS: dict[str, tuple[Callable[[Check, float], None], float]] = {
     "instructions": (run_instructions, 0.2),
     "lessons": (run_lessons, 0.45),

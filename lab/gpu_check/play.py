@@ -1,10 +1,10 @@
-"""Recorded launches, one after the other, on the GPU of this process: what tools of NVIDIA watch.
+"""Replay of recorded launches on this process's GPU, to be watched by NVIDIA's tools.
 
     compute-sanitizer --tool racecheck python -m lab.gpu_check.play A.npz B.npz
 
-Before each launch its file's name is printed after ``#### ``, and what went wrong after ``!!!! ``,
-so that a tool's report can be told apart launch by launch. Nothing else runs on the GPU. A launch
-that spoils the GPU for this process is the last one.
+Before each launch, its file name is printed after ``#### ``, and an error is printed after ``!!!!
+``, so that a tool's report can be divided by launch. Nothing else runs on the GPU. After a launch
+that makes the GPU unusable for this process, no further launch runs.
 """
 
 from __future__ import annotations

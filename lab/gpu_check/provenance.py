@@ -1,4 +1,4 @@
-"""Provenance of a result: device, driver, versions, tools, date."""
+"""Provenance of a result: device, driver, versions, tools and date."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PACKAGES = (
     "nvidia-cuda-nvcc",
     "nvidia-nvjitlink",
 )
-#: Folders of the checkout, and kinds of files in them, of which the check's verdicts are made.
+#: Folders of the checkout, and the kinds of files in them, on which the check's verdicts depend.
 SOURCE = (
     "packages/virtualgpu/src",
     "packages/gpustandins/src",
@@ -51,7 +51,7 @@ TOOLS = ("ncu", "compute-sanitizer")
 
 
 def describe(device: str) -> dict:
-    """Describe everything that a reader of the result needs; no host's name, no path."""
+    """Return what a reader of the result needs to know, without a host name or path."""
     from gpucourse.system.device import NoGPU, find_gpu
 
     try:
@@ -81,7 +81,7 @@ def describe(device: str) -> dict:
 
 
 def tool(name: str) -> str | None:
-    """Return the path of a toolkit's program, or None."""
+    """Return the path of a toolkit program, or None."""
     if found := shutil.which(name):
         return found
     folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
@@ -96,7 +96,7 @@ def tool(name: str) -> str | None:
 
 
 def tool_version(name: str) -> str:
-    """Return the line of ``NAME --version`` that has a number."""
+    """Return the line of ``NAME --version`` that contains a number."""
     try:
         done = subprocess.run([tool(name), "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, TypeError, subprocess.TimeoutExpired) as error:
@@ -122,7 +122,7 @@ def _commit() -> str | None:
 def source_digest(root: Path, folders: Iterable[str] = SOURCE) -> str:
     """Return a digest of the checked source.
 
-    A copy of a checkout knows no commit, and a checkout may have been changed since its commit.
+    A copied checkout has no commit, and a checkout may have been changed since its commit.
     """
     digest = hashlib.sha256()
     for path in sorted(

@@ -1,6 +1,6 @@
-"""Every labelled kernel's first launch, and its label, for tools that need a real GPU.
+"""Recorder of every labelled kernel's first launch, for tools that need a real GPU.
 
-Into FOLDER:
+The launches and ``labels.json`` are written to FOLDER:
 
     python -m lab.gpu_check.record_labelled FOLDER
 """
@@ -19,12 +19,12 @@ from lab.gpu_check.lesson_run import find_root
 from lab.gpu_check.recorder import RecordingDevice
 from virtualgpu import devices
 
-#: Where the package ``labelled`` is.
+#: The folder with the package ``labelled``.
 SUPPORT = Path("packages/virtualgpu/tests/support")
 
 
 def record(folder: Path) -> list[Label]:
-    """Run every labelled kernel under the checkers and keep its first launch."""
+    """Run every labelled kernel under the checkers and save its first launch."""
     sys.path.insert(0, str(find_root() / SUPPORT))
     cases = importlib.import_module("labelled.everything").CASES
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def record(folder: Path) -> list[Label]:
 
 
 def _space(findings: list, kind: str) -> str:
-    """Return the memory space of the fault, from the words of the finding."""
+    """Return the memory space of the fault, from the text of the finding."""
     for found in findings:
         if found.kind == kind and (
             match := re.search(r"\b(global|shared|local) memory", found.message)

@@ -1,4 +1,4 @@
-"""A virtual GPU that keeps a record of the launches it makes."""
+"""Virtual GPU that records its launches."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from virtualgpu.lanes.schedule import Lockstep
 from virtualgpu.launch.linker import LoadedModule
 from virtualgpu.watch import instruments
 
-#: Launches kept of one kernel, each with another geometry or other sizes than the ones before.
+#: Maximum number of launches saved for one kernel; their geometries or sizes differ.
 EACH = 3
-#: Bytes of one launch's memory, and of all that are kept.
+#: Maximum bytes of memory for one launch, and for all saved launches.
 LARGEST = 64 << 20
 ALL = 512 << 20
 
 
 class RecordingDevice(VirtualDevice):
-    """A virtual GPU whose launches are handed to ``keep``, with memory before and after.
+    """Virtual GPU that passes each launch to ``keep``, with the memory before and after.
 
-    A launch in a random order (:func:`virtualgpu.schedule`) is not kept, nor are more than
-    :data:`EACH` of one kernel. One that an error stops is kept with ``faulty``, without what it
-    leaves.
+    A launch in a random order (:func:`virtualgpu.schedule`) is not saved, nor are more than
+    :data:`EACH` of one kernel. A launch that ends with an error is saved with ``faulty`` set, and
+    without the memory after it.
     """
 
     def __init__(self, keep: Callable[[RecordedLaunch], None], *, faulty: bool = False, **options):
@@ -70,10 +70,10 @@ class RecordingDevice(VirtualDevice):
             self._keep(finish(launch, self))
 
     def _describe(self, what: tuple) -> tuple[tuple, tuple]:
-        """Describe the kernel, and everything but the data that distinguishes its launches."""
+        """Describe the kernel and everything except data that distinguishes its launches."""
         module, entry, grid, block, parameters, shared_bytes, _, cluster = what
         kernel = entry, hash(tuple(module.texts))
-        # Sizes are among the parameters; addresses say nothing.
+        # The parameters include sizes; addresses are not informative.
         sizes = tuple(raw for raw in parameters if len(raw) != 8 or not self._is_address(raw))
         return kernel, (*kernel, tuple(grid), tuple(block), shared_bytes, cluster, sizes)
 

@@ -1,9 +1,9 @@
-"""Recorded launches of the virtual GPU, done again on the GPU and compared.
+"""Replay of the virtual GPU's recorded launches on the GPU, with a comparison.
 
     python -m lab.gpu_check.replay FOLDER RESULT.jsonl
 
-writes one row for each ``.npz`` in the folder, as soon as it is known, and leaves alone what the
-file has rows of already.
+The command writes one row for each ``.npz`` file in the folder, as soon as the row is known.
+Launches that already have a row are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from virtualgpu.devices import comparison
 from virtualgpu.devices.real.process import GPU, VIRTUAL, GPUFault, GPUProcess
 from virtualgpu.devices.recorded import RecordedLaunch
 
-SECONDS = 20.0  # for one launch; on a GPU they take milliseconds
+SECONDS = 20.0  # for one launch, which takes milliseconds on a GPU
 
 
 def replay(path: Path, gpu: GPUProcess) -> Row:
@@ -46,7 +46,7 @@ def main() -> None:
     jobs.end_with_parent()
     known = rows.read(given.result)
     rows.write(given.result, known)
-    # In the order of the files, so the rows that are there are those of the first ones.
+    # Rows are in the order of the files, so the existing rows are those of the first files.
     with GPUProcess(given.device) as gpu:
         for path in sorted(given.folder.glob("*.npz"))[len(known) :]:
             rows.append(given.result, replay(path, gpu))

@@ -1,4 +1,4 @@
-"""The rows of which ``gpu-check`` makes its tables: what was looked at, and the verdict."""
+"""Rows of the tables of ``gpu-check``: the subject and the verdict."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-#: As it should be; not as it should be; it did not get so far; not looked at, and why.
+#: Verdicts: correct, incorrect, failed before a result, and not run, with the reason.
 AGREES, DIFFERS, FAILS, NOT_RUN = "agrees", "differs", "fails", "not run"
 VERDICTS = (AGREES, DIFFERS, FAILS, NOT_RUN)
 
 
 @dataclass
 class Row:
-    """One thing that was looked at.
+    """Verdict on one subject.
 
-    ``detail`` is for a person: the first thing that is wrong, or why it was not run. ``figures``
-    are numbers and short texts by name.
+    ``detail`` is for a reader: the first error, or the reason why it was not run. ``figures`` are
+    numbers and short strings by name.
     """
 
     what: str
@@ -31,14 +31,14 @@ class Row:
 
 
 def summary(rows: list[Row]) -> str:
-    """Return ``12 agree, 1 differs`` …, without verdicts that did not occur."""
+    """Return a text such as ``12 agree, 1 differs``, without verdicts that did not occur."""
     words = {AGREES: "agree", DIFFERS: "differ", FAILS: "fail", NOT_RUN: "not run"}
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
     return ", ".join(f"{count} {words[verdict]}" for verdict, count in counts.items() if count)
 
 
 def read(path: Path) -> list[Row]:
-    """Read rows from a file of JSON lines; a truncated line is left out."""
+    """Read rows from a file of JSON lines; a truncated line is ignored."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -57,6 +57,6 @@ def write(path: Path, rows: Iterable[Row]) -> None:
 
 
 def append(path: Path, row: Row) -> None:
-    """Append one row, flushed to the disk at once."""
+    """Append one row and flush it to the disk."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row.as_dict()) + "\n")

@@ -1,11 +1,11 @@
-"""The labelled fault kernels under NVIDIA's ``compute-sanitizer``, beside what ``check()`` finds.
+"""Labelled fault kernels under NVIDIA's ``compute-sanitizer``, compared with ``check()``.
 
-Each of its tools looks for one thing: ``memcheck`` for bad addresses, ``initcheck`` for reads of
-global memory that was never written, ``racecheck`` for races in *shared* memory, ``synccheck`` for
-barriers that not all threads reach. For a race in global memory there is no tool.
+Each of its tools detects one kind of fault: ``memcheck`` bad addresses, ``initcheck`` reads of
+uninitialised global memory, ``racecheck`` races in *shared* memory, and ``synccheck`` barriers
+that some threads do not reach. No tool detects a race in global memory.
 
-The reports read here are those of the Compute Sanitizer's manual (versions 2022 to 2025), in which
-a place is written ``at kernel(int *)+0x90 in file.cu:13``, and of older ones, ``at 0x90 in
+The format of the reports is that of the Compute Sanitizer manual (versions 2022 to 2025), in which
+a location is ``at kernel(int *)+0x90 in file.cu:13``, or that of older versions, ``at 0x90 in
 file.cu:13:kernel(int *)``.
 """
 
@@ -25,7 +25,7 @@ from lab.gpu_check.play import LAUNCH
 from lab.gpu_check.rows import AGREES, DIFFERS, FAILS, NOT_RUN, Row
 
 TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
-#: What each tool calls a fault, and what it is a fault of.
+#: Each tool's terms for faults, and the kind of each fault.
 _FAULTS = (
     (re.compile(r"Invalid __\w+__ (read|write|atomic)|misaligned|Misaligned"), "memory"),
     (re.compile(r"Uninitialized __\w+__ memory read"), "uninitialised"),
@@ -33,10 +33,10 @@ _FAULTS = (
     (re.compile(r"Barrier error detected"), "barrier"),
 )
 _PLACE = re.compile(r"\bin (?P<file>[^\s:]+\.\w+):(?P<line>\d+)")
-_BATCH = 12  # launches of one process
-_SHORTEST = 5.0  # seconds that are worth a start
+_BATCH = 12  # launches per process
+_SHORTEST = 5.0  # minimum of seconds for which a start is worthwhile
 NO_TIME, NO_START = "no time was left", "the tool did not start"
-# In the order in which they are tried: an option that a version does not know stops it.
+# Tried in this order; an option that a version does not know makes it stop.
 _OPTIONS = (
     (
         "--show-backtrace",
@@ -55,7 +55,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Reported:
-    """One fault in a tool's report. ``line`` is None where it says none."""
+    """Fault in a tool's report. ``line`` is None if the report has no line."""
 
     launch: str
     kind: str
@@ -63,10 +63,10 @@ class Reported:
 
 
 def parse(output: str, names: Sequence[str]) -> list[Reported]:
-    """Return faults by launch, from a report of several launches.
+    """Return the faults by launch, from a report of several launches.
 
-    A report may come late, so a fault belongs to the launch whose source file or kernel it names,
-    and only where it names none to the launch announced last.
+    A report may be delayed, so a fault belongs to the launch whose source file or kernel it names.
+    If it names none, it belongs to the last announced launch.
     """
     found: list[Reported] = []
     current, kind, place = "", "", ""
@@ -85,7 +85,7 @@ def parse(output: str, names: Sequence[str]) -> list[Reported]:
             continue
         text = line.removeprefix("=========").strip()
         started = next((name for pattern, name in _FAULTS if pattern.search(text)), "")
-        # "Address 0x… is misaligned" closes a report of memcheck, and begins none.
+        # In memcheck, "Address 0x… is misaligned" ends a report and does not begin one.
         if started and not text.startswith("Address"):
             close()
             kind, place = started, text
@@ -99,8 +99,8 @@ def _launch_of(place: str, names: Sequence[str]) -> str:
     files = [Path(match["file"]).stem for match in _PLACE.finditer(place)]
     if known := next((file for file in files if file in names), ""):
         return known
-    # A mangled name has the length before the name; a readable one stands by itself. So no name is
-    # taken for part of another.
+    # A mangled name follows its length, and a readable name is a separate word, so a name is never
+    # mistaken for part of another.
     symbols = _PLACE.sub("", place)
     return next(
         (
@@ -113,13 +113,13 @@ def _launch_of(place: str, names: Sequence[str]) -> str:
     )
 
 
-# -- running ------------------------------------------------------------------------------------
+# -- execution ----------------------------------------------------------------------------------
 
 
 def tools_of(label: Label) -> list[str]:
     """Return the tools that apply to a kernel.
 
-    One that may hang gets one alone.
+    A kernel that may hang gets only one tool.
     """
     if label.kind == "deadlock":
         return ["synccheck"]
@@ -128,7 +128,7 @@ def tools_of(label: Label) -> list[str]:
 
 
 def plan(labels: Sequence[Label]) -> list[tuple[str, list[str]]]:
-    """Return (tool, launches of one process), with kernels that may hang last and alone."""
+    """Return (tool, launches of one process); kernels that may hang run last and alone."""
     batches = []
     for tool in TOOLS:
         names = [
@@ -147,9 +147,9 @@ def watch(
     device: str = "gpu",
     clock: jobs.Clock | None = None,
 ) -> tuple[list[Reported], dict[str, str]]:
-    """Return one tool's reports on launches, and, by launch, why it has none.
+    """Return one tool's reports on launches, and reasons for missing reports by launch.
 
-    ``seconds`` are those of one process; one that ends early is followed by another for the rest,
+    ``seconds`` is the limit of one process. If a process ends early, another one handles the rest,
     as long as the ``clock`` has time left.
     """
     found: list[Reported] = []
@@ -169,7 +169,7 @@ def watch(
         if not begun:
             return found, silent | dict.fromkeys(left, f"{NO_START}: {done.last}")
         if done.code is None or (begun != left and len(begun) < len(left)):
-            # Ended inside the launch announced last: go on behind it.
+            # It ended inside the last announced launch, so continue after that one.
             if done.code is None and limit < seconds:
                 return found, silent | dict.fromkeys(left[len(begun) - 1 :], NO_TIME)
             why = "it did not end in time" if done.code is None else f"it ended: {done.last}"
@@ -191,15 +191,15 @@ def _start(
     return done
 
 
-# -- judging ------------------------------------------------------------------------------------
+# -- verdicts -----------------------------------------------------------------------------------
 
 
 def rows(
     labels: Sequence[Label], found: Sequence[Reported], silent: dict[tuple[str, str], str]
 ) -> list[Row]:
-    """Return a row for each kernel: its label beside the tools' findings.
+    """Return a row for each kernel with its label and the tools' findings.
 
-    ``silent`` is by (tool, name).
+    ``silent`` has the reasons for missing reports by (tool, name).
     """
     by_name: dict[str, list[Reported]] = defaultdict(list)
     for report in found:
@@ -208,7 +208,7 @@ def rows(
 
 
 def domain(label: Label) -> str:
-    """Return the tool that looks for a kernel's fault; empty if none does."""
+    """Return the tool that detects a kernel's fault; empty if none does."""
     return {
         ("memory", "global"): "memcheck",
         ("memory", "shared"): "memcheck",
@@ -260,10 +260,10 @@ def compare(
     tell: Callable[[str], None] = lambda text: None,
     save: Callable[[list[Row]], None] = lambda rows: None,
 ) -> bool:
-    """Run every tool over every labelled kernel that it can look at; whether all was done.
+    """Run every tool on every labelled kernel to which it applies; return True if all is done.
 
-    Results of a batch of kernels are kept in the folder and not computed again; ``save`` gets the
-    rows after each.
+    Results of a batch of kernels are saved in the folder and not computed again. ``save`` receives
+    the rows after each batch.
     """
     kept = folder / "reports.jsonl"
     said = _kept(kept)
@@ -299,7 +299,7 @@ def _kept(path: Path) -> dict[tuple[str, ...], tuple[list[Reported], dict[str, s
     said = {}
     with suppress(OSError):
         for text in path.read_text(encoding="utf-8").splitlines():
-            with suppress(ValueError):  # the last line may be cut off
+            with suppress(ValueError):  # the last line may be truncated
                 line = json.loads(text)
                 found = [Reported(**report) for report in line["found"]]
                 said[line["tool"], *line["names"]] = found, line["silent"]

@@ -1,8 +1,8 @@
-"""The result of ``make gpu-check`` as the tables of ``docs/gpu.md``.
+"""Tables of ``docs/gpu.md`` from the result of ``make gpu-check``.
 
     python -m lab.gpu_check.table
 
-writes them between the page's markers; where there is no result yet, a sentence that says so.
+The command writes them between the markers of the page, or a sentence if there is no result yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TITLES = {
     "grading": "the class of `make demo`, graded on the GPU",
     "sanitizer": "labelled kernels under compute-sanitizer",
 }
-_LONGEST = 300  # characters of what is told of one row
+_LONGEST = 300  # maximum number of characters of a row's detail
 _COUNTED = (
     "global_load_sectors",
     "global_store_sectors",
@@ -39,7 +39,7 @@ _COUNTED = (
 
 
 def tables(result: dict | None) -> str:
-    """Return Markdown for ``result`` as the JSON file has it, or for None."""
+    """Return Markdown for ``result`` in the form of the JSON file, or for None."""
     if result is None:
         return NONE
     parts = result["parts"]
@@ -70,7 +70,7 @@ def tables(result: dict | None) -> str:
 
 
 def _grouped(rows: list[Row]) -> list[tuple[str, str, str]]:
-    """Group rows: name, verdict, detail; those not run for one reason are joined at the end."""
+    """Group rows: name, verdict, detail; rows not run for the same reason are joined at the end."""
     found = [(row.what, row.verdict, row.detail) for row in rows if row.verdict != NOT_RUN]
     unrun: dict[str, list[str]] = {}
     for row in rows:
@@ -106,7 +106,7 @@ def _machine(machine: dict) -> str:
 
 
 def _what_each_finds(part: dict | None) -> list[str]:
-    """Count kernels by kind of fault, and those that each of the two names."""
+    """Count the kernels by kind of fault, and those that each of the two reports."""
     rows = [row for row in rows_of(part) if "label" in row.figures] if part else []
     if not rows:
         return []
@@ -132,14 +132,14 @@ def _what_each_finds(part: dict | None) -> list[str]:
 
 
 def _named(row: Row, who: str) -> bool:
-    """Return True if the tool names the fault of a kernel: its kind, or any in a clean one."""
+    """Return True if the tool reports a kernel's fault, or any fault of a clean kernel."""
     told = row.figures[who]
     label = row.figures["label"]
     return bool(told) if label == "clean" else any(one.startswith(label) for one in told)
 
 
 def _counters(part: dict | None) -> list[str]:
-    """Put the two devices' counts side by side: ``virtual GPU / ncu``, equal ones once."""
+    """Return both devices' counts side by side as ``virtual GPU / ncu``; equal ones only once."""
     rows = [row for row in rows_of(part) if set(row.figures) & set(_COUNTED)] if part else []
     if not rows:
         return []
@@ -167,14 +167,14 @@ def _cell(text: str) -> str:
 
 
 def page(text: str, result: dict | None) -> str:
-    """Return the page with its tables brought up to date."""
+    """Return the page with updated tables."""
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{tables(result)}\n{END}{tail}"
 
 
 def read_result(root: Path) -> dict | None:
-    """Read the committed result, or None. SystemExit for one without a GPU."""
+    """Read the committed result, or return None. Raises SystemExit for one without a GPU."""
     try:
         result = json.loads((root / RESULT).read_text(encoding="utf-8"))
     except FileNotFoundError:

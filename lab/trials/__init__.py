@@ -1,1 +1,1 @@
-"""The course in other places, tried here: Binder, Colab, a hub, a room; each one command."""
+"""Trials of the course in other environments: Binder, Colab, a hub, a room; one command each."""

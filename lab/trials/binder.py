@@ -1,13 +1,14 @@
-"""Binder's environment on this machine: its size, and every notebook on one core inside 2 GB.
+"""Trial of Binder's environment on this machine: its size, and every notebook in 2 GB.
 
-    python -m lab.trials.binder                 goes on where it stopped
-    python -m lab.trials.binder 04_ 01_fill     some notebooks again
+    python -m lab.trials.binder                 continues where it stopped python -m
+    lab.trials.binder 04_ 01_fill     some notebooks again
 
-The steps of repo2docker that can be taken without Docker: Python 3.12, what
-``binder/requirements.txt`` pins, ``binder/postBuild`` in a copy of what git tracks, then JupyterLab
-and each kernel by ``binder/start`` on one core. Where this user may make a control group, server
-and kernel share one with 2 GB of memory, and what needs more is killed as on Binder. Each notebook
-runs with its answers in; a project then grades itself in the same kernel.
+The trial does the steps of repo2docker that work without Docker: it installs Python 3.12 and the
+packages of ``binder/requirements.txt``, runs ``binder/postBuild`` in a copy of the tracked files,
+and starts JupyterLab and each kernel with ``binder/start`` on one core. If this user may create a
+control group, server and kernel share one with 2 GB of memory, and a process that needs more is
+killed as on Binder. Each notebook runs with its answers; a project then grades itself in the same
+kernel.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def build() -> None:
-    """Build from a fresh copy of the commit, with the environment unless it is the lock's."""
+    """Build from a fresh copy of the commit; the environment is reused if the lock is unchanged."""
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     subprocess.run(["tar", "-x", "-C", HOME], input=git("archive", "HEAD"), check=True)
@@ -95,7 +96,7 @@ def git(*words: str) -> bytes:
 def environment() -> dict[str, str]:
     """Return an environment as in Binder's image.
 
-    Home is the repository, and the environment's programs come first.
+    The home directory is the repository, and the environment's programs come first.
     """
     kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
     return {**kept, "HOME": str(HOME), "PATH": f"{ENVIRONMENT}/bin:/usr/local/bin:/usr/bin:/bin"}
@@ -127,11 +128,11 @@ def megabytes(folder: Path, pattern: str = "*") -> float:
     return round(sum(seen.values()) / 1e6, 1)
 
 
-# --- the room that Binder gives ---------------------------------------------------------------
+# --- Binder's limits --------------------------------------------------------------------------
 
 
 class Room:
-    """A memory control group of ``LIMIT`` bytes (cgroup v1), or none where it is forbidden."""
+    """Memory control group of ``LIMIT`` bytes (cgroup v1), or none if that is forbidden."""
 
     def __init__(self) -> None:
         try:
@@ -142,13 +143,13 @@ class Room:
             self.limited = False
 
     def command(self, *words: object) -> list[str]:
-        """Return the command ``words`` on one core, by ``binder/start``, in the group."""
+        """Return the command that runs ``words`` on one core with ``binder/start`` in the group."""
         enter = f"echo $$ > {GROUP}/cgroup.procs && " if self.limited else ""
         start = f'{enter}exec taskset -c 0 "$@"'
         return ["sh", "-c", start, "sh", str(HOME / "binder" / "start"), *map(str, words)]
 
     def leave(self) -> None:
-        """Take the group away, once the last process has gone."""
+        """Remove the group after its last process has ended."""
         end = time.monotonic() + 30
         while self.limited:
             try:
@@ -168,7 +169,7 @@ class Room:
 
 @contextmanager
 def server(room: Room) -> Iterator[psutil.Process]:
-    """Run JupyterLab as Binder starts it, after its page has been requested once."""
+    """Run JupyterLab as Binder starts it, and wait until its page has been served once."""
     token = secrets.token_hex()
     options = [
         "--no-browser",
@@ -197,7 +198,7 @@ def server(room: Room) -> Iterator[psutil.Process]:
 
 
 def ask(process: subprocess.Popen, address: str) -> None:
-    end = time.monotonic() + 600  # a machine that does other things beside is slow to start it
+    end = time.monotonic() + 600  # it starts slowly on a machine that also does other work
     while True:
         try:
             with urllib.request.urlopen(address, timeout=30) as answer:
@@ -210,7 +211,7 @@ def ask(process: subprocess.Popen, address: str) -> None:
 
 
 def memory(processes: list[psutil.Process]) -> int:
-    """Return bytes of the processes and their children; shared memory counts once."""
+    """Return the bytes of the processes and their children; shared memory counts once."""
     total = 0
     for process in processes:
         try:
@@ -222,11 +223,11 @@ def memory(processes: list[psutil.Process]) -> int:
 
 
 class Watch(threading.Thread):
-    """Looks five times a second at a server and at a kernel, once there is one.
+    """Monitor that measures a server, and a kernel once there is one, five times a second.
 
-    ``peak`` is the most memory that they and their children held together, in bytes; ``work`` the
-    processor's time of the kernel and its children, in seconds: what a core with nothing else to do
-    would take.
+    ``peak`` is the most memory that they and their children used together, in bytes. ``work`` is
+    the processor time of the kernel and its children in seconds, which is the time that an
+    otherwise idle core would need.
     """
 
     def __init__(self, server: psutil.Process) -> None:
@@ -260,7 +261,7 @@ class Watch(threading.Thread):
 
 
 def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
-    """Run one lesson's solution in a kernel of Binder's, beside the server."""
+    """Run one lesson's solution in one of Binder's kernels, while the server runs."""
     notebook = nbformat.read(HOME / "solutions" / f"{lesson.id}.ipynb", as_version=4)
     grades = isinstance(lesson, Project)
     if grades:
@@ -290,7 +291,7 @@ def run(lesson: Lesson, room: Room, lab: psutil.Process) -> dict:
 
 
 def earlier() -> dict:
-    """Return what an earlier run found for the same lock and the same notebooks."""
+    """Return an earlier run's results for the same lock and the same notebooks."""
     try:
         return json.loads((RESULTS / f"{NAME}.json").read_text())["results"]["notebooks"]
     except (OSError, ValueError, KeyError):

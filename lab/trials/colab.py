@@ -1,12 +1,12 @@
-"""Google Colab's versions of packages on this machine: the copies for Colab, run as Colab would.
+"""Trial of the copies for Colab on this machine, with Google Colab's package versions.
 
-    python -m lab.trials.colab                 goes on where it stopped
-    python -m lab.trials.colab 03_ 01_fill     some notebooks again
+    python -m lab.trials.colab                 continues where it stopped python -m
+    lab.trials.colab 03_ 01_fill     some notebooks again
 
-Makes an environment of Python 3.13 with ``lab/trials/colab_packages.txt``, starts kernels in it
-that have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its answers
-in, the first cell as it stands: it clones what is committed here and installs what is missing.
-This cannot show Colab's own front end, its GPU and its network.
+The trial creates a Python 3.13 environment with ``lab/trials/colab_packages.txt``, starts kernels
+in it that have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its
+answers. The unchanged first cell clones this repository's commit and installs missing packages.
+Colab's front end, GPU and network cannot be tried here.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ PACKAGES = Path(__file__).with_name("colab_packages.txt")
 ROOM = REPOSITORY / "build" / "colab"
 ENVIRONMENT, CONTENT, PROFILE = ROOM / "environment", ROOM / "content", ROOM / "ipython"
 NAME = "colab"
-# As Colab's kernels, which import their package as they start. JAX's debugger, imported with JAX,
-# takes `output` from it.
+# Colab's kernels import this package when they start. JAX's debugger, which is imported with JAX,
+# uses its `output`.
 STARTUP = """\
 import sys, types
 google = sys.modules["google"] = types.ModuleType("google")
@@ -48,7 +48,7 @@ google.colab.output = sys.modules["google.colab.output"] = types.ModuleType("goo
 
 
 def fresh_machine() -> None:
-    """Make a machine with Colab's packages, and nothing of the course."""
+    """Create an environment with Colab's packages and without the course."""
     shutil.rmtree(ROOM, ignore_errors=True)
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "-q", "--python", "3.13", ENVIRONMENT], check=True)
@@ -63,7 +63,7 @@ def fresh_machine() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return a kernel's environment; git replaces the course's address by this repository."""
+    """Return a kernel's environment, in which git uses this repository for the course's address."""
     address = repository_url(REPOSITORY)
     assert address is not None
     kept = {
@@ -87,14 +87,14 @@ def cells(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def answered(path: Path) -> nbformat.NotebookNode:
-    """Write a copy with the solution's answers, and a local folder in place of Colab's."""
+    """Write a copy with the solution's answers, and a local folder instead of Colab's."""
     notebook = nbformat.read(path, as_version=4)
     solutions = REPOSITORY / "solutions"
     solution = solutions / path.name.removeprefix("project_")
     answers = {}
     if solution.is_file():
         answers = {cell.id: cell for cell in cells(solution)}
-    else:  # of several lessons, whose starters are known by their text
+    else:  # for several lessons, whose starters are identified by their text
         for lecture in (REPOSITORY / "lectures").glob("[0-9]*.ipynb"):
             solved = {cell.id: cell for cell in cells(solutions / lecture.name)}
             answers |= {
@@ -147,7 +147,7 @@ def run(path: Path) -> dict:
 
 
 def printed(cell: nbformat.NotebookNode) -> list[str]:
-    """Return the lines of a cell's output, without a terminal's cursor and colour codes."""
+    """Return the lines of a cell's output without cursor and colour codes."""
     text = "".join(output.get("text", "") for output in cell.outputs)
     lines = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text))
     return [line.strip() for line in lines if line.strip()]

@@ -1,15 +1,16 @@
-"""A class on a real JupyterHub: links, edits that survive, an assignment until its feedback.
+"""Trial of a class on a real JupyterHub: links, edits that survive, a graded assignment.
 
     npm install --prefix FOLDER configurable-http-proxy
     python -m lab.trials.hub --proxy FOLDER/node_modules/.bin/configurable-http-proxy
 
-The hub, its proxy and everybody's servers are the real programs; hub/values.yaml and
-hub/grading.yaml are in force as far as they do not need Kubernetes, and each server runs as a user
-number of its own (lab/trials/hub_config.py). It needs Linux, root and requirements/hub.txt.
+The hub, its proxy and all servers are the real programs. The settings of hub/values.yaml and
+hub/grading.yaml apply unless they need Kubernetes, and each server runs with its own user ID
+(lab/trials/hub_config.py). The trial needs Linux, root and requirements/hub.txt.
 
-The walk: a lecture by its link in a browser, an edit, news from upstream, the link again; two
-learners hand in project 1, with all answers and with none; the teacher collects, grades, returns;
-who may not look where. A step that fails ends it.
+The steps are: a browser opens a lecture by its link, the learner edits it, an upstream change
+follows, and the link is opened again; two learners submit project 1, with all answers and with
+none; the teacher collects, grades and returns the work; and access rights are checked. A step that
+fails ends the trial.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def answer(hub: Hub, user: str) -> None:
 
 
 def walk_assignment(walk: Walk, hub: Hub) -> None:
-    """Release, two submissions, grades, feedback."""
+    """Go through an assignment: release, two submissions, grades and feedback."""
     grading = f"{CHECKOUT}/grading"
     with walk.step("release") as seen:
         command(hub, TEACHER, "nbgrader", "generate_assignment", PROJECT, cwd=grading)
@@ -122,7 +123,7 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
             verdict = json.loads(path.read_text())
             seen[user] = verdict["earned"]
             seen["isolation"] = verdict["isolation"]
-        # The rest of the project's points is for words, which a person reads.
+        # The project's remaining points are for text answers, which a person reads.
         expect(seen[RIGHT] == verdict["points"] > 0 == seen[STARTER], seen)
     with walk.step("feedback: generate and release"):
         command(hub, TEACHER, "nbgrader", "generate_feedback", PROJECT, cwd=grading)
@@ -147,7 +148,7 @@ def walk_assignment(walk: Walk, hub: Hub) -> None:
             expect("HIDDEN TESTS" not in text, f"{user}: hidden tests are in the feedback")
 
 
-# --- who may look where -----------------------------------------------------------------------
+# --- access rights ----------------------------------------------------------------------------
 
 
 def walk_rights(walk: Walk, hub: Hub) -> None:
@@ -192,7 +193,7 @@ def walk_rights(walk: Walk, hub: Hub) -> None:
 
 
 def walk_isolation(walk: Walk, hub: Hub) -> None:
-    """Walk through the grader in pods that are more closed."""
+    """Run the grader in pods with stricter isolation."""
     grade = ("gpucourse", "regrade", STARTER)
     grading = f"{CHECKOUT}/grading"
     with walk.step("grading where a pod hides part of /proc, as containers do") as seen:
@@ -212,7 +213,7 @@ def walk_isolation(walk: Walk, hub: Hub) -> None:
 
 
 def walk_class(walk: Walk, hub: Hub) -> None:
-    """Walk through a graded class's hub: what a learner's terminal can read."""
+    """Check what a learner's terminal can read on the hub of a graded class."""
     with walk.step("a class without answers: a learner's first start"):
         hub.start(NEWCOMER)
     with walk.step("no answer can be read in the home or in the image") as seen:
@@ -239,14 +240,14 @@ def walk_class(walk: Walk, hub: Hub) -> None:
         expect(CLASS_ADDRESS in seen["the log says"], seen)
 
 
-# --- all of it --------------------------------------------------------------------------------
+# --- the whole trial --------------------------------------------------------------------------
 
 
 def inside(proxy: Path) -> dict:
     """Run the whole trial inside the namespaces."""
     hub_place.furnish(proxy)
     hub_place.run("sh", hub_place.COURSE / "hub/set_up.sh")
-    # Closed to users of the system, as what lies on a hub's own machine is.
+    # Not accessible to users of the system, like files on a hub's own machine.
     folder = Path(tempfile.mkdtemp(prefix="hub-", dir="/srv"))
     hub_place.build_wheels(folder / "wheels")
     walk = Walk()

@@ -1,8 +1,8 @@
-"""JupyterHub's configuration in lab/trials/hub.py: hub/*.yaml, read as the chart reads them.
+"""JupyterHub's configuration in lab/trials/hub.py, which reads hub/*.yaml like the chart.
 
-A server is a "pod" of bubblewrap: a user number of its own, which /etc/passwd knows as jovyan, a
-folder of its own as /home/jovyan, and the image's variables. Parts that need Kubernetes are left
-out: limits, volumes, profiles, pulling images.
+A server is a "pod" made with bubblewrap: it has its own user ID, whose name in /etc/passwd is
+jovyan, its own folder as /home/jovyan, and the image's variables. Settings that need Kubernetes
+are left out: limits, volumes, profiles and image pulling.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ TRIAL = yaml.safe_load(Path(os.environ["HUB_TRIAL"]).read_text())
 
 
 def merged(one: dict, other: dict) -> dict:
-    """Merge two files of values as Helm does."""
+    """Merge two values files as Helm does."""
     both = dict(one)
     for key, value in other.items():
         deeper = isinstance(value, dict) and isinstance(one.get(key), dict)
@@ -49,7 +49,7 @@ def value(path: str, default: object = None) -> object:
 
 
 class Pod(LocalProcessSpawner):
-    """A server as in a container of hub/Dockerfile's image."""
+    """Spawner of servers as in a container of hub/Dockerfile's image."""
 
     uid = Any(config=True)
     gid = Integer(config=True)
@@ -88,7 +88,7 @@ class Pod(LocalProcessSpawner):
         ]
         self.cmd = [*inside, "jupyterhub-singleuser"]
         address = await super().start()
-        # Kubernetes sends no request to a pod before this has ended, and ends the pod if it fails.
+        # Kubernetes sends no request to a pod before this has ended, and stops the pod if it fails.
         hook = self.lifecycle_hooks["postStart"]["exec"]["command"]
         process = await asyncio.create_subprocess_exec(*inside, *hook, env=self.get_env())
         if await process.wait() != 0:

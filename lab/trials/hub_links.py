@@ -1,4 +1,4 @@
-"""A lecture by its link, in a browser: part of lab/trials/hub.py."""
+"""Trial of a lecture link in a browser, part of lab/trials/hub.py."""
 
 from __future__ import annotations
 

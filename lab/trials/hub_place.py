@@ -1,7 +1,7 @@
-"""The machine that lab/trials/hub.py needs: namespaces of its own, a hub in them, people's servers.
+"""Machine for lab/trials/hub.py: separate namespaces, with a hub and people's servers.
 
-Everything happens in mount and process namespaces: /etc is written to and stays as it is, users are
-lines of a passwd that goes away, and no process outlives the one that asked for them.
+Everything happens in mount and process namespaces. Files written to /etc do not reach the real
+/etc, users are lines of a temporary passwd file, and no process outlives the command.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ import yaml
 from gpucourse.course import projects
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-#: Where the chart's values say that the course is; in the place, git finds it in UPSTREAM.
+#: The course's folder according to the chart's values; in the trial, git clones it from UPSTREAM.
 COURSE, EXCHANGE, HOMES = Path("/srv/course"), Path("/srv/nbgrader/exchange"), Path("/srv/homes")
 UPSTREAM = Path("/srv/upstream.git")
-#: The packages as the image has them, from wheels.
+#: The packages as in the image, installed from wheels.
 PACKAGES = Path("/srv/packages")
-#: A class's repository without answers, and the address by which settings name it.
+#: A class's repository without answers, and its address in the settings.
 CLASS, CLASS_ADDRESS = Path("/srv/class.git"), "https://git.example.org/our-class.git"
 CHECKOUT = "gpu-course"
 TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS = "teacher", "colleague", "ada", "ben", "eve"
-#: In the class without answers alone: a home that no repository has been cloned into.
+#: Only in the class without answers: a home directory into which no repository has been cloned.
 NEWCOMER = "fay"
 USERS = [TEACHER, COLLEAGUE, RIGHT, STARTER, CURIOUS]
 PATIENCE = 300
 
 
 class Walk:
-    """The steps so far: seconds of each, and what it showed."""
+    """Steps so far, with the seconds and the result of each."""
 
     def __init__(self) -> None:
         self.steps: dict[str, dict] = {}
@@ -61,7 +61,7 @@ def expect(held: object, message: object) -> None:
 
 
 def lacking(proxy: str | None) -> list[str]:
-    """Return what this machine lacks for the trial; empty if nothing."""
+    """Return what this machine lacks for the trial; empty if nothing is missing."""
     missing = [] if os.getuid() == 0 else ["root's rights: learners are users of the system here"]
     for program in ("bwrap", "unshare", "setpriv", "git"):
         if shutil.which(program) is None:
@@ -80,7 +80,7 @@ def lacking(proxy: str | None) -> list[str]:
 
 
 def enter(module: str, arguments: list[str]) -> int:
-    """Run this command again in namespaces of its own; returns its exit code."""
+    """Run this command again in separate namespaces; return its exit code."""
     return subprocess.run(
         [
             "unshare",
@@ -107,7 +107,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def furnish(proxy: Path) -> None:
-    """Lay out the image's files: /etc, /srv/course, an empty /home, and the course's repository."""
+    """Create the image's files: /etc, /srv/course, an empty /home, and the course's repository."""
     needed = {Path(sys.base_prefix), Path(sys.prefix), REPOSITORY, proxy.resolve().parents[2]}
     run("mount", "--make-rprivate", "/")
     hold = Path("/mnt")
@@ -123,7 +123,7 @@ def furnish(proxy: Path) -> None:
             run("mount", "--bind", hold / str(number), folder)
     for folder in (Path("/home/jovyan"), COURSE, EXCHANGE, HOMES):
         folder.mkdir(parents=True)
-    # hub/grading.yaml's initContainer.
+    # This is the initContainer of hub/grading.yaml.
     EXCHANGE.chmod(0o777)
     # The files that hub/Dockerfile copies into the image, without lessons.
     for name in ("hub", "binder"):
@@ -145,7 +145,7 @@ def furnish(proxy: Path) -> None:
     run("git", "-C", UPSTREAM, "branch", "-f", "main", "HEAD")
     run("git", "-C", UPSTREAM, "symbolic-ref", "HEAD", "refs/heads/main")
     address = (COURSE / "hub/repository").read_text().strip()
-    # The links stay as learners get them; git goes to the copy. It belongs to root, not to them.
+    # The links are the same as for learners, but git uses the copy, which belongs to root.
     Path("/etc/gitconfig").write_text(
         f'[url "{UPSTREAM}"]\n\tinsteadOf = {address}\n'
         f'[url "{CLASS}"]\n\tinsteadOf = {CLASS_ADDRESS}\n[safe]\n\tdirectory = *\n'
@@ -170,7 +170,7 @@ def build_wheels(folder: Path) -> None:
 
 
 def furnish_class(wheels: Path, folder: Path) -> None:
-    """Make the class's tree and push it to where its address leads."""
+    """Create the class's tree and push it to its address."""
     run(
         sys.executable, "-m", "gpucourse.publish.release.class_tree", wheels, folder, cwd=REPOSITORY
     )
@@ -178,7 +178,7 @@ def furnish_class(wheels: Path, folder: Path) -> None:
 
 
 def without_checkout() -> list[str]:
-    """Return bubblewrap's options that hide this checkout from a server, except its programs."""
+    """Return bubblewrap options that hide this checkout from a server, except its programs."""
     environment = Path(sys.prefix)
     inside = ["--bind", str(environment), str(environment)]
     return ["--tmpfs", str(REPOSITORY), *(inside if REPOSITORY in environment.parents else [])]
@@ -191,7 +191,7 @@ def free_port() -> int:
 
 
 class Hub:
-    """JupyterHub with its proxy, and what an administrator may ask it."""
+    """JupyterHub with its proxy, and the requests of an administrator."""
 
     #: JupyterHub's configuration, beside this file.
     configuration = "hub_config.py"
@@ -245,7 +245,7 @@ class Hub:
             )
 
     def home(self, user: str) -> Path:
-        """Return the user's home folder, as seen from here."""
+        """Return the user's home directory, as seen from this process."""
         return HOMES / user
 
     def student(self, user: str) -> str:
@@ -255,8 +255,10 @@ class Hub:
     def terminal(
         self, user: str, *command: str, cwd: str = ".", within: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess:
-        """Run a command as a terminal of the user's server would, in a folder of the home;
-        ``within`` is put in front of it."""
+        """Run a command like a terminal of the user's server, in a folder of the home directory.
+
+        ``within`` is put before the command.
+        """
         server = server_of(user)
         uid, gid = server.uids().real, server.gids().real
         return subprocess.run(
@@ -287,7 +289,7 @@ class Hub:
         )
 
     def wait_for(self, there: Callable[[], bool]) -> None:
-        """Wait until ``there()`` holds. Raises RuntimeError if it never does or the hub ends."""
+        """Wait until ``there()`` is true. Raises RuntimeError if it never is or the hub ends."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -299,7 +301,7 @@ class Hub:
         raise RuntimeError("the hub does not answer")
 
     def log(self) -> str:
-        """Return the hub's log, without its proxy's."""
+        """Return the hub's log without its proxy's."""
         lines = (self.folder / "hub.log").read_text(errors="replace").splitlines()
         return "\n".join(
             line
@@ -333,7 +335,7 @@ class Hub:
         self.wait_for(lambda: not self.api("GET", f"users/{user}").json()["servers"])
 
     def token_of(self, user: str) -> str:
-        """Return a token for requests as that user."""
+        """Return a token for requests of that user."""
         return self.api("POST", f"users/{user}/tokens", note="trial").json()["token"]
 
     def page(
@@ -370,10 +372,10 @@ def server_of(user: str) -> psutil.Process:
 
 
 def notebook_sources(path: Path) -> str:
-    """Return all cells of a notebook, one after another."""
+    """Return the sources of all cells of a notebook, joined."""
     return "\n".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
 
 
 def memory(user: str) -> float:
-    """Return megabytes of the user's server without kernels, proportional."""
+    """Return the megabytes (PSS) of the user's server without kernels."""
     return round(server_of(user).memory_full_info().pss / 1e6, 1)

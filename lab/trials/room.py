@@ -1,15 +1,16 @@
-"""A room on one machine: how long the first cell takes, and what twenty learners at once need.
+"""Trial of a class on one machine: time to the first cell, and twenty learners at once.
 
-    python -m lab.trials.room                  both
-    python -m lab.trials.room start            from the welcome page to the first cell's output
-    python -m lab.trials.room learners -n 20   memory for each learner, and how long a cell takes
+    python -m lab.trials.room                  both trials python -m lab.trials.room start
+    from the welcome page to the first cell's output python -m lab.trials.room learners -n 20
+    memory for each learner, and how long a cell takes
 
-*start*: a browser opens the welcome page of a JupyterLab that runs, and its first cell is run as
-soon as the kernel is there; server, kernel and browser share one core, then only server and kernel
-do. *learners*: each has a server and a kernel and runs the first cells of project 1 (Numba,
-Awkward, matplotlib, a launch of 50,000 threads). Memory is the proportional share (PSS): what a
-process has alone, and its part of what several have mapped. Then everybody runs one more cell, a
-launch of 50,000 threads: all in the same moment, and one after another as people do.
+*start*: a browser opens the welcome page of a running JupyterLab and runs its first cell as soon
+as the kernel is ready. Server, kernel and browser share one core in the first run, and only server
+and kernel in the second. *learners*: each learner has a server and a kernel and runs the first
+cells of project 1 (Numba, Awkward, matplotlib, a launch of 50,000 threads). Memory is the
+proportional set size (PSS), which is a process's private memory and its share of the memory mapped
+by several. Then every learner runs one more cell, a launch of 50,000 threads: first all at the
+same moment, then at random times as people do.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from lab.benchmarks.support import REPOSITORY
 
 NAME = "room"
 PROJECT = "projects/01_fill_a_histogram/01_fill_a_histogram.ipynb"
-# A cell that everybody runs again and again: it is compiled already, so it only launches.
+# A cell that everybody runs repeatedly: it is already compiled, so it only launches.
 LAUNCH = """total = cuda.to_device(np.zeros(1, np.int32))
 count_hopefully[math.ceil(masses.size / 128), 128](device_masses, total)
 int(total.copy_to_host()[0])"""
-#: Seconds between two cells of one learner, on average: reading, thinking, typing.
+#: Seconds between two cells of one learner, on average, for reading, thinking and typing.
 THINKING = 20.0
 REPEATS = 3
 
@@ -116,12 +117,12 @@ def summary(values: list[float]) -> dict[str, float]:
 
 
 class Learner:
-    """A server, and a connection to the kernel of one notebook."""
+    """Learner with a server and a connection to the kernel of one notebook."""
 
     def __init__(self, folder: Path) -> None:
         from jupyter_lab import Server
 
-        # A home for each, as on a hub; the notebooks are the same.
+        # Each has a separate home directory, as on a hub; the notebooks are the same.
         (folder / "course").mkdir(parents=True)
         for name in ("lectures", "projects", "img"):
             (folder / "course" / name).symlink_to(REPOSITORY / name)
@@ -157,7 +158,7 @@ class Learner:
         )
 
     async def run(self, code: str) -> float:
-        """Run a cell; returns the seconds until its end was known. Raises RuntimeError."""
+        """Run a cell and return the seconds until its end. Raises RuntimeError for an error."""
         number = uuid.uuid4().hex
         sent = {
             "header": {
@@ -188,16 +189,16 @@ class Learner:
                 return time.perf_counter() - begun
 
     def process(self) -> psutil.Process:
-        """Return the server's process, once it has been started."""
+        """Return the server's process after it has been started."""
         assert self.server.process is not None
         return psutil.Process(self.server.process.pid)
 
     def memory_of_server(self) -> float:
-        """Return megabytes, proportional, of the server alone."""
+        """Return the megabytes (PSS) of the server alone."""
         return self.process().memory_full_info().pss / 1e6
 
     def memory(self) -> dict[str, float]:
-        """Return megabytes of the server and of its kernel: proportional, and resident."""
+        """Return the megabytes of the server and of its kernel: PSS and resident."""
         server = self.process()
         kernels = [
             one
@@ -224,7 +225,7 @@ async def together(learners: list[Learner], do: Callable[[Learner], Coroutine]) 
 
 
 async def measure(learners: list[Learner]) -> dict:
-    """Measure memory and times of learners whose servers run already."""
+    """Measure memory and times of learners whose servers already run."""
     alone = [learner.memory_of_server() for learner in learners]
     begun = time.perf_counter()
     await together(learners, Learner.open)
@@ -268,7 +269,7 @@ async def measure(learners: list[Learner]) -> dict:
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """Return seconds: the median, the 90th percentile, the worst."""
+    """Return seconds: the median, the 90th percentile and the maximum."""
     values = sorted(values)
     return {
         "median": round(statistics.median(values), 2),
@@ -278,7 +279,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 
 def room(number: int) -> dict:
-    """Start the servers, measure, and end them."""
+    """Start the servers, measure, and stop them."""
     folder = Path(tempfile.mkdtemp(prefix="room-"))
     learners = [Learner(folder / f"learner-{n:02}") for n in range(number)]
     try:

@@ -1,14 +1,14 @@
-"""A class on The Littlest JupyterHub's configuration: an assignment from release to feedback.
+"""Trial of a class with The Littlest JupyterHub's configuration, from release to feedback.
 
     pip install FOLDER jupyterhub-systemdspawner      (a clone of the-littlest-jupyterhub)
     npm install --prefix FOLDER configurable-http-proxy
     python -m lab.trials.tljh --proxy FOLDER/node_modules/.bin/configurable-http-proxy
 
-What runs is TLJH's own configuration, users of the system that its spawner makes, and hub/tljh.py
-with what hub/tljh_settings.sh sets up. What does not: its installer (conda, packages), its proxy
-(traefik), and systemd: two commands of this file's take the places of systemd-run and systemctl,
-which start a server as the user and say whether it runs. So no limit of memory or processors is in
-force. It needs Linux, root and requirements/hub.txt.
+The trial runs TLJH's own configuration, the system users that its spawner creates, and hub/tljh.py
+with the setup of hub/tljh_settings.sh. It does not run TLJH's installer (conda, packages), its
+proxy (traefik) and systemd. Two commands of this file replace systemd-run and systemctl: they
+start a server as the user and report whether it runs. Limits of memory and processors therefore do
+not apply. The trial needs Linux, root and requirements/hub.txt.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from lab.trials.hub_place import (
 MODULE = "lab.trials.tljh"
 PREFIX, ENVIRONMENT = Path("/opt/tljh"), Path("/opt/gpu-course")
 
-# A spawner's arguments to systemd-run: a unit, a user, a folder, variables, a command.
+# The spawner's arguments for systemd-run: a unit, a user, a folder, variables and a command.
 SYSTEMD_RUN = """\
 import os, shlex, subprocess, sys
 options, words = {}, sys.argv[1:]
@@ -88,7 +88,7 @@ sys.exit(not runs() if verb == "is-active" else verb == "is-failed")
 
 
 class Littlest(Hub):
-    """JupyterHub as TLJH configures it: people are users of the system, with homes in /home."""
+    """JupyterHub as TLJH configures it, where people are system users with homes in /home."""
 
     configuration = "tljh_config.py"
 
@@ -121,7 +121,7 @@ class Littlest(Hub):
 
 
 def furnish(proxy: Path, folder: Path) -> None:
-    """Furnish the machine of :mod:`.hub_place` with the results of TLJH and hub/tljh.sh."""
+    """Add the results of TLJH's installer and hub/tljh.sh to the machine of :mod:`.hub_place`."""
     hub_place.furnish(proxy)
     hub_place.run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/opt")
     hub_place.run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
@@ -140,7 +140,7 @@ def furnish(proxy: Path, folder: Path) -> None:
         hub_place.run("groupadd", "--force", group)
     ENVIRONMENT.mkdir()
     (ENVIRONMENT / "bin").symlink_to(Path(sys.prefix) / "bin")
-    # This Python's own settings, to which those of the course come, stay as they are.
+    # This Python's own settings remain; the course's settings are added to them.
     etc = Path(sys.prefix) / "etc/jupyter"
     (folder / "etc").mkdir()
     hub_place.run("mount", "-t", "tmpfs", "tmpfs", folder / "etc")
@@ -163,7 +163,7 @@ def furnish(proxy: Path, folder: Path) -> None:
 
 
 def walk_view(walk: Walk, hub: Hub) -> None:
-    """Walk through a learner's server and what it shows."""
+    """Check what a learner's server shows."""
     with walk.step("a learner is a user of the system, without sudo"):
         done = hub.terminal(RIGHT, "id", "--name", "--user")
         expect(done.stdout.strip() == f"jupyter-{RIGHT}", done)

@@ -1,5 +1,7 @@
-"""JupyterHub's configuration in lab/trials/tljh.py: The Littlest JupyterHub's own, which reads
-hub/tljh.py; then another proxy and another way to log in."""
+"""Configuration of JupyterHub in lab/trials/tljh.py.
+
+It is The Littlest JupyterHub's own, which reads hub/tljh.py, with another proxy and another login.
+"""
 
 import os
 import secrets
