@@ -68,7 +68,7 @@ def guessed_articles(root: Path) -> Iterator[str]:
                         and RUN_TIME.search(ast.unparse(value.value))
                     ):
                         where = f"{path.relative_to(root)}:{string.lineno}"
-                        yield f"{where}: an article before a word known at run time only"
+                        yield f"{where}: an article before a word that is known only at run time"
 
 
 def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
@@ -120,18 +120,18 @@ def missing_references(root: Path) -> Iterator[str]:
         for role in ROLE.finditer(text):
             if (role[1] or role[2].split(".")[0] in packages) and role[2] not in known:
                 line = text.count("\n", 0, role.start()) + 1
-                yield f"{path.relative_to(root)}:{line}: {role[0]} names nothing"
+                yield f"{path.relative_to(root)}:{line}: {role[0]} does not exist"
         if path.stem == "__init__":
             for name in MODULE.finditer(ast.get_docstring(tree) or ""):
                 if not (path.parent / f"{name[1]}.py").exists():
-                    yield f"{path.relative_to(root)}: {name[1]} is no module"
+                    yield f"{path.relative_to(root)}: {name[1]} is not a module"
 
 
 def narrow_questions(root: Path) -> Iterator[str]:
     """Find ``is_active`` in checks, which is False until Numba is imported, even with CuPy."""
     for path in sorted((root / "course" / "lectures").glob("*/checks.py")):
         if "is_active" in path.read_text(encoding="utf-8"):
-            yield f"{path.relative_to(root)}: ask whether a virtual GPU answers, not is_active()"
+            yield f"{path.relative_to(root)}: test whether a virtual GPU is used, not is_active()"
 
 
 def large_files(root: Path) -> Iterator[str]:
@@ -179,7 +179,7 @@ def architecture(root: Path) -> Iterator[str]:
         for layer in order:
             now, listed = listed[: len(layer)], listed[len(layer) :]
             if set(now) != layer:
-                yield f"ARCHITECTURE.md: {package} has {sorted(layer)} where the page has {now}"
+                yield f"ARCHITECTURE.md: {package} has {sorted(layer)}, but the page has {now}"
                 break
 
 
@@ -190,7 +190,7 @@ def unlisted_modules(root: Path) -> Iterator[str]:
     modules = set().union(*_layers(contracts["virtualgpu"])) - public
     for name in sorted(modules):
         if f"virtualgpu.{name}" not in contracts["api"]["forbidden_modules"]:
-            yield f"pyproject.toml: gpucourse may import virtualgpu.{name}: the contract forgets it"
+            yield f'pyproject.toml: contract "api" does not list virtualgpu.{name}'
 
 
 def hooks_version(root: Path) -> Iterator[str]:
@@ -221,23 +221,23 @@ def decisions(root: Path) -> Iterator[str]:
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
     listed = re.findall(r"\]\((\w+\.md)\)", pages.pop("README.md"))
     if listed != list(pages):
-        yield f"docs/decisions/README.md: lists {listed}"
+        yield f"docs/decisions/README.md: lists {listed} instead of all pages"
     there = [f"/{path.relative_to(root).as_posix()}" for path in _tracked(root)]
     source = root / "packages" / "virtualgpu" / "src" / "virtualgpu"
     for name, text in pages.items():
         for place in re.findall(r"`([\w./-]+\.(?:py|toml|json))`", text):
             if not any(path.endswith(f"/{place}") for path in there):
-                yield f"docs/decisions/{name}: names {place}"
+                yield f"docs/decisions/{name}: {place} does not exist"
         for file, test in re.findall(r"`([\w./]+\.py)::(\w+)`", text):
             found = [path for path in there if path.endswith(f"/tests/{file}")]
             if not any(f"\ndef {test}(" in (root / path[1:]).read_text() for path in found):
-                yield f"docs/decisions/{name}: names {file}::{test}"
+                yield f"docs/decisions/{name}: {file}::{test} does not exist"
         for row in (row for row in text.splitlines() if row.count("|") == 5 and "::" in row):
             for cell in row.split("|")[2:4]:
                 first, *more = re.findall(r"`([\w/]+)`", cell)
                 for module in (first, *(f"{first.rpartition('/')[0]}/{other}" for other in more)):
                     if not (source / f"{module}.py").exists():
-                        yield f"docs/decisions/{name}: names {module}"
+                        yield f"docs/decisions/{name}: {module} does not exist"
 
 
 def missing_rows(root: Path) -> Iterator[str]:
@@ -303,9 +303,9 @@ def stale_photograph(root: Path) -> Iterator[str]:
     now, alt = done.stdout.splitlines()
     told = Image.open(script.with_suffix(".png")).text
     if (told["page"], told["Description"]) != (now, alt):
-        yield "img/report_card.png: shows another card, run python img/report_card.py (Chromium)"
+        yield "img/report_card.png: shows an old card, run python img/report_card.py (Chromium)"
     if f'alt="{alt}"' not in (root / "README.md").read_text(encoding="utf-8"):
-        yield "README.md: describes the report card in other words than img/report_card.py"
+        yield "README.md: describes the report card differently from img/report_card.py"
 
 
 CHECKS = (

@@ -39,19 +39,23 @@ def main(
             help="run every row once, small, on the virtual GPU; no times, nothing written",
         ),
     ] = False,
-    minutes: Annotated[float, typer.Option(help="begin nothing after so many minutes")] = 9.0,
+    minutes: Annotated[
+        float, typer.Option(help="start no further task after this many minutes")
+    ] = 9.0,
     only: Annotated[
-        list[str] | None, typer.Option(help="groups whose names begin like this; with --results")
+        list[str] | None, typer.Option(help="groups whose names begin like this (needs --results)")
     ] = None,
     path: Annotated[Path, typer.Option("--results", help="where to write")] = PATH,
     go_on: Annotated[
         bool,
         typer.Option(
             "--go-on",
-            help="keep what a run of this source on this GPU has done, and do the rest",
+            help="keep the rows of an earlier run of this source on this GPU, and do the rest",
         ),
     ] = False,
-    aims: Annotated[bool, typer.Option("--aims", help="the aims by the recorded run")] = False,
+    aims: Annotated[
+        bool, typer.Option("--aims", help="show the goals that the recorded run meets")
+    ] = False,
 ) -> None:
     """Time the course's kernels against libraries on this machine's GPU."""
     if aims:
@@ -59,19 +63,21 @@ def main(
         return
     groups = [g for g in gpu_worker.GROUPS if not only or g.id.startswith(tuple(only))]
     if not groups:
-        console.print(f"No group begins like this. There are: {', '.join(gpu_worker.ORDER)}")
+        console.print(
+            f"No group's name begins like this. The groups are {', '.join(gpu_worker.ORDER)}"
+        )
         raise typer.Exit(2)
     if not trial:
         refuse_without_gpu()
         if only and path == PATH:
             console.print(
-                "A part must not stand for the whole: give --only another file to write, "
-                "with --results."
+                "With --only, write the rows to another file with --results, so that they do not "
+                "replace a whole run."
             )
             raise typer.Exit(2)
     before = done_before(path) if go_on and not trial else None
     if before is not None and not before["left_out"]:
-        console.print(f"Done before: {path}")
+        console.print(f"Already complete: {path}")
         raise typer.Exit(0)
     document = gpu_run.run(
         gpu_worker.tasks(groups, trial),
@@ -90,7 +96,7 @@ def main(
         )
         tell(results.Results(document), failed)
         console.print(
-            f"Written: {path} and gpu_aims.md beside it, after {document['minutes']:.1f} minutes"
+            f"Wrote {path} and gpu_aims.md beside it after {document['minutes']:.1f} minutes"
         )
     if document["left_out"]:
         console.print(f"Left out, because time ran out: {', '.join(document['left_out'])}")
@@ -104,12 +110,14 @@ def refuse_without_gpu() -> None:
     try:
         found = device()
     except Exception as error:  # the rows will show what happens
-        console.print(f"The driver was not understood ({type(error).__name__}: {error}); going on.")
+        console.print(
+            f"The driver gave an error ({type(error).__name__}: {error}); the run continues."
+        )
         return
     if found.virtual:
         console.print(
             f"Nothing measured: {found.reason}, and the virtual GPU has no times. --try "
-            "runs every row once and checks what comes out."
+            "runs every row once and checks its result."
         )
         raise typer.Exit(2)
 
@@ -128,8 +136,8 @@ def tell_trial(document: dict, failed: list[dict]) -> None:
     for row in untried:
         console.print(f"untried: {row['id']}: {row['untried']}")
     console.print(
-        f"{right} rows right, {len(failed)} failed, {len(untried)} need a GPU; nothing "
-        "timed, nothing written"
+        f"{right} rows are right, {len(failed)} failed, {len(untried)} need a GPU; nothing "
+        "was timed or written"
     )
 
 

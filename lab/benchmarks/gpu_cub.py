@@ -59,7 +59,7 @@ def library() -> ctypes.CDLL:
     """Load the compiled functions, waiting at most a minute for the compiler."""
     needs_gpu("CUB compiled by nvcc")
     if not _compiling:
-        raise RuntimeError("no nvcc here: CUB's own functions are left out")
+        raise RuntimeError("there is no nvcc here, so CUB's own functions are left out")
     if "said" not in _compiling:
         _compiling["said"], _ = _compiling["process"].communicate(timeout=60)
     if _compiling["process"].returncode:

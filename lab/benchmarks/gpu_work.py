@@ -126,7 +126,7 @@ def virtual() -> bool:
 def needs_gpu(what: str) -> None:
     """Raise :class:`Untried` in a trial without a GPU."""
     if virtual():
-        raise Untried(f"{what}: only on a GPU")
+        raise Untried(f"{what} needs a GPU")
 
 
 def jax_ready():

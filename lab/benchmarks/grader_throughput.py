@@ -113,7 +113,7 @@ def scaling(folder: Path, name: str, count: int, assignment: str) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=100, help="submissions of a class")
+    parser.add_argument("--count", type=int, default=100, help="submissions per class")
     parser.add_argument("--only", choices=["trivial", "project", "scaling"])
     options = parser.parse_args()
     results: dict = {}

@@ -166,7 +166,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--write", action="store_true", help="keep the results in the repository")
+    parser.add_argument("--write", action="store_true", help="save the results in the repository")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

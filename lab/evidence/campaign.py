@@ -152,7 +152,7 @@ def run_trials(
         if at < stop:
             if current < at:
                 heard = "".join(iter(lambda: errors.get(timeout=5), None))
-                raise RuntimeError(f"the worker does not start:\n{heard}")
+                raise RuntimeError(f"the worker did not start:\n{heard}")
             why = why or (
                 f"killed by {signal.Signals(-code).name}"
                 if code < 0
@@ -190,13 +190,13 @@ def main(
     )
     parser.add_argument(f"--{what}", type=int, default=trials, dest="trials")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--chunk", type=int, default=chunk, help="of one worker process")
+    parser.add_argument("--chunk", type=int, default=chunk, help="trials per worker process")
     parser.add_argument(
         "--results", type=Path, default=Path(f"lab/results/{command.split('.')[-1]}.json")
     )
     if show:
         parser.add_argument(
-            "--show", type=int, metavar="NUMBER", help="run and print one, and stop"
+            "--show", type=int, metavar="NUMBER", help="run and print one trial, then stop"
         )
     options = parser.parse_args()
     if show and options.show is not None:

@@ -169,7 +169,7 @@ def show(seed: int) -> None:
     native_run.STRICT = True
     pair = Pair(seed)
     print(pair.text)
-    print(pair.width, "threads a block:", *outcome(seed), file=sys.stderr)
+    print(pair.width, "threads per block:", *outcome(seed), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -18,22 +18,22 @@ def main(
         list[str] | None,
         typer.Argument(help="instructions, lessons, sanitizer, grading, counters; default: all"),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="when to have finished")] = 9.0,
+    minutes: Annotated[float, typer.Option(help="time limit of the whole check")] = 9.0,
     out: Annotated[
         Path | None,
         typer.Option(help="where to write the result; default: lab/results/gpu_check.json"),
     ] = None,
     lesson: Annotated[
-        list[str] | None, typer.Option(help="only this lesson, with --out; default: all")
+        list[str] | None, typer.Option(help="only this lesson (needs --out); default: all")
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="do again what an earlier run has done")
+        bool, typer.Option("--fresh", help="repeat what an earlier run has done")
     ] = False,
     rehearse: Annotated[
         bool,
         typer.Option(
             "--rehearse",
-            help="without a GPU: the virtual one plays the part of the real one",
+            help="run without a GPU, with the virtual GPU instead",
         ),
     ] = False,
 ) -> None:

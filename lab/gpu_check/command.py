@@ -52,9 +52,9 @@ def check(
     facts = provenance.describe(device) | {"lessons": sorted(only or ())}
     if device == GPU and facts["device"] is None:
         console.print(
-            f"Nothing was checked: {facts['why']}. This needs an NVIDIA GPU and its "
-            "driver; the course itself runs without one, and --rehearse tries the check "
-            "with the virtual GPU in its place.",
+            f"Nothing was checked: {facts['why']}. The check needs an NVIDIA GPU and its "
+            "driver. The course itself runs without one, and --rehearse runs the check with "
+            "the virtual GPU instead.",
             markup=False,
         )
         return NOTHING_DONE
@@ -86,8 +86,7 @@ def check(
     unfinished = [name for name in names if not _part(run, name).get("complete")]
     if unfinished:
         console.print(
-            f"Not finished: {', '.join(unfinished)}. Give the same command again: it "
-            "goes on where it is.",
+            f"Not finished: {', '.join(unfinished)}. Run the same command again to continue.",
             markup=False,
         )
         return UNFINISHED
@@ -97,15 +96,16 @@ def check(
 def _refusal(parts: list[str], only: list[str] | None, out: Path | None, root: Path) -> str:
     """Return the reason why nothing can be done for this request, or an empty string."""
     if unknown := set(parts) - set(PARTS):
-        return f"There is no part {', '.join(sorted(unknown))}; the parts: {', '.join(PARTS)}"
+        return f"There is no part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}"
     if unknown := set(only or ()) - set(lessons(root)):
         return (
-            f"There is no lesson {', '.join(sorted(unknown))}; the lessons: "
+            f"There is no lesson {', '.join(sorted(unknown))}; the lessons are "
             f"{', '.join(lessons(root))}"
         )
     if only and out is None:
         return (
-            "Some lessons must not stand for all: give --lesson another file to write, with --out."
+            "With --lesson, write the result to another file with --out, so that it does not "
+            "replace the result for all lessons."
         )
     return ""
 
@@ -113,7 +113,7 @@ def _refusal(parts: list[str], only: list[str] | None, out: Path | None, root: P
 def _do(run: Check, names: list[str], clock: jobs.Clock, console: Console) -> None:
     for name in names:
         if _part(run, name).get("complete"):
-            run.tell(f"{name}: done before")
+            run.tell(f"{name}: already complete")
             continue
         work, share = PARTS[name]
         seconds = clock.left * (1.0 if name == names[-1] else share)

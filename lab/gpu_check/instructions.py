@@ -74,8 +74,13 @@ def judge(form: str, there: np.ndarray, here: np.ndarray, recorded: np.ndarray) 
         "than on the virtual GPU"
     )
     if not figures["not as an H200"]:
-        return Row(form, AGREES, f"{told}, and those of an H200", figures)
-    return Row(form, DIFFERS, f"{told}, {figures['not as an H200']} than an H200's", figures)
+        return Row(form, AGREES, f"{told}, but the same as on an H200", figures)
+    return Row(
+        form,
+        DIFFERS,
+        f"{told}, and {figures['not as an H200']} other bits than on an H200",
+        figures,
+    )
 
 
 def compare(known: ModuleType, forms: list[str], device: Device) -> list[Row]:

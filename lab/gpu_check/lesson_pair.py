@@ -21,7 +21,7 @@ def judge(id: str, there: Path, total: int, last: str = "") -> Row:
     """
     device, cells = read(there)
     if not cells:
-        return Row(id, FAILS, f"it never began: {last}")
+        return Row(id, FAILS, f"it did not start: {last}")
     wrong = list(_mistakes(cells))
     if len(cells) < total:
         wrong.insert(

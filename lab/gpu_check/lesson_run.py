@@ -58,7 +58,9 @@ def find_root() -> Path:
     """Return the checkout that contains the working directory or this file."""
     for folder in checkouts(Path.cwd(), Path(__file__).parent):
         return folder
-    raise FileNotFoundError("run this inside the course's checkout: course/course.toml is missing")
+    raise FileNotFoundError(
+        "course/course.toml is missing: run this command inside the course's checkout"
+    )
 
 
 def source_of(root: Path, id: str) -> Path:
@@ -314,7 +316,7 @@ def main() -> None:
         "--poison",
         type=int,
         default=global_memory.POISON,
-        help="the byte in device memory that nobody wrote",
+        help="the byte in uninitialised device memory",
     )
     given = parser.parse_args()
     global_memory.POISON = given.poison

@@ -187,7 +187,7 @@ def row(what: str, ours: dict[str, int], theirs: Profiled | None) -> Row:
             if abs(mine - real) > TOLERANCE * max(mine, real):
                 wrong.append(f"{count.name}: {mine:,} on the virtual GPU, {int(real):,} by ncu")
     if not looked:
-        return Row(what, NOT_RUN, "it has no access to memory that could be compared", figures)
+        return Row(what, NOT_RUN, "it has no memory access that could be compared", figures)
     return Row(what, DIFFERS if wrong else AGREES, "; ".join(wrong), figures)
 
 

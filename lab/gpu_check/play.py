@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--device", choices=(GPU, VIRTUAL), default=GPU)
-    parser.add_argument("--unwritten", action="store_true", help="leave unwritten memory as it is")
+    parser.add_argument("--unwritten", action="store_true", help="do not fill uninitialised memory")
     given = parser.parse_args()
     jobs.end_with_parent()
     device = open_device(given.device)

@@ -233,12 +233,14 @@ def _row(label: Label, found: list[Reported], silent: dict[tuple[str, str], str]
     quiet = [why for (_, name), why in silent.items() if name == label.name]
     if label.kind == "clean":
         if found:
-            return Row(what, DIFFERS, f"a clean kernel is blamed: {', '.join(told)}", figures)
+            return Row(what, DIFFERS, f"a clean kernel is reported: {', '.join(told)}", figures)
         return Row(what, NOT_RUN if quiet else AGREES, quiet[0] if quiet else "", figures)
     if not tool:
         if any(one.kind == label.kind for one in found):
-            return Row(what, AGREES, "found, though the tools promise nothing here", figures)
-        why = "in its memory or of its kind compute-sanitizer looks for nothing"
+            return Row(
+                what, AGREES, "reported, although no tool is documented to detect this", figures
+            )
+        why = "compute-sanitizer has no tool for this kind of fault in this memory"
         return Row(what, NOT_RUN, why, figures)
     mine = [one for one in found if one.kind == label.kind]
     if not mine and (why := silent.get((tool, label.name))):

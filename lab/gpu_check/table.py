@@ -21,9 +21,9 @@ PAGE = Path("docs") / "gpu.md"
 BEGIN, END = "<!-- gpu-check: python -m lab.gpu_check.table -->", "<!-- /gpu-check -->"
 NONE = "**Not yet run on a GPU:** there is no `lab/results/gpu_check.json`."
 TITLES = {
-    "launches": "launches of the lessons, again on the GPU",
+    "launches": "launches of the lessons, repeated on the GPU",
     "lessons": "lessons on the GPU",
-    "counters": "counters beside Nsight Compute's",
+    "counters": "counters compared with Nsight Compute",
     "grading": "the class of `make demo`, graded on the GPU",
     "sanitizer": "labelled kernels under compute-sanitizer",
 }
@@ -43,7 +43,7 @@ def tables(result: dict | None) -> str:
     if result is None:
         return NONE
     parts = result["parts"]
-    lines = [_machine(result["machine"]), "", "| | rows | of these |", "|---|--:|---|"]
+    lines = [_machine(result["machine"]), "", "| | rows | results |", "|---|--:|---|"]
     for name, part in parts.items():
         rows = rows_of(part)
         told = summary(rows) + ("" if part["complete"] else "; not finished")
@@ -53,7 +53,7 @@ def tables(result: dict | None) -> str:
         if wrong:
             lines += [
                 "",
-                f"What does not agree, of {TITLES.get(name, name)}:",
+                f"Rows that do not agree or were not run ({TITLES.get(name, name)}):",
                 "",
                 "| | | |",
                 "|---|---|---|",
@@ -114,16 +114,18 @@ def _what_each_finds(part: dict | None) -> list[str]:
     for row in rows:
         kinds.setdefault((row.figures["label"], row.figures["where"]), []).append(row)
     lines = [
-        "What each finds of the labelled kernels (a clean kernel: blames):",
+        "Labelled kernels that each tool reports (for a clean kernel, a report is wrong):",
         "",
-        "| | kernels | looked at by compute-sanitizer | it finds | `check()` finds |",
+        "| | kernels | run under compute-sanitizer | it reports | `check()` reports |",
         "|---|--:|--:|--:|--:|",
     ]
     for (label, where), some in sorted(kinds.items()):
         looked = [row for row in some if row.detail != NO_TIME]
         theirs = sum(_named(row, "compute-sanitizer") for row in looked)
         ours = sum(_named(row, "virtual GPU") for row in some)
-        name = {"memory": "bad address", "uninitialised": "unwritten memory read"}.get(label, label)
+        name = {"memory": "bad address", "uninitialised": "read of uninitialised memory"}.get(
+            label, label
+        )
         lines.append(
             f"| {name}{f', {where} memory' if where else ''} | {len(some)} | "
             f"{len(looked)} | {theirs} | {ours} |"
@@ -144,7 +146,7 @@ def _counters(part: dict | None) -> list[str]:
     if not rows:
         return []
     lines = [
-        "Counts, the virtual GPU's / Nsight Compute's (one number where they are equal):",
+        "Counts of the virtual GPU and of Nsight Compute (one number if they are equal):",
         "",
         "| launch | " + " | ".join(name.replace("_", " ") for name in _COUNTED) + " |",
         "|---|" + "--:|" * len(_COUNTED),
@@ -180,7 +182,9 @@ def read_result(root: Path) -> dict | None:
     except FileNotFoundError:
         return None
     if "rehearsal" in result["machine"]:
-        raise SystemExit(f"{RESULT} is of a rehearsal, which says nothing of a GPU: delete it")
+        raise SystemExit(
+            f"{RESULT} is the result of a rehearsal, which says nothing about a GPU: delete it"
+        )
     return result
 
 

@@ -370,7 +370,7 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     given = parser.parse_args()
     if wrong := [name for name in given.names if name not in SUITES]:
-        parser.error(f"no suite {', '.join(wrong)}: there are {', '.join(SUITES)}")
+        parser.error(f"there is no suite {', '.join(wrong)}; the suites are {', '.join(SUITES)}")
     # A background process of a shell ignores the signal, and so would pytest.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     bad = 0
@@ -379,7 +379,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as made:
             source = source_of(suite, given.sources, given.python, Path(made))
             if source is None:
-                print(f"{name}: not in --sources. It is https://github.com/{suite.repository}")
+                print(
+                    f"{name}: its source is not in --sources; get it from https://github.com/{suite.repository}"
+                )
                 continue
             one = run(suite, source, given.python, given.only)
         if one["outcomes"] and not given.only:

@@ -341,7 +341,7 @@ def main() -> int:
             and not re.search(r": (\d+) of \1 points", one["graded in its kernel"] or "")
         )
     ]
-    print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
+    print(f"{len(found)} notebooks; with errors: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 
 

@@ -188,7 +188,7 @@ def main() -> int:
         or one["unexpected errors"]
         or not all(re.search(r": (\d+) of \1 points", line) for line in one.get("graded", ()))
     ]
-    print(f"{len(found)} notebooks; not as they should be: {', '.join(wrong) or 'none'}")
+    print(f"{len(found)} notebooks; with errors: {', '.join(wrong) or 'none'}")
     return bool(wrong)
 
 

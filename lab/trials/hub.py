@@ -291,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.trials.hub")
     parser.add_argument(
         "--proxy",
-        help="configurable-http-proxy, where it is not on PATH",
+        help="path of configurable-http-proxy if it is not on PATH",
         default=shutil.which("configurable-http-proxy"),
     )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)

@@ -227,7 +227,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}")
     parser.add_argument(
         "--proxy",
-        help="configurable-http-proxy, where it is not on PATH",
+        help="path of configurable-http-proxy if it is not on PATH",
         default=shutil.which("configurable-http-proxy"),
     )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)

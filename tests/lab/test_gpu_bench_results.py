@@ -65,7 +65,7 @@ def test_ratios_go_by_a_clock_that_both_have(example: Results) -> None:
 
 
 def test_a_row_that_failed_says_so(example: Results) -> None:
-    with pytest.raises(NotMeasured, match="reduction/cub: RuntimeError: no nvcc here"):
+    with pytest.raises(NotMeasured, match="reduction/cub: RuntimeError: there is no nvcc here"):
         example.row("reduction", "cub")
     assert "cub" not in {row.contender for row in example.of("reduction")}
     with pytest.raises(NotMeasured, match=r"no times of 'sampling\.disc'"):

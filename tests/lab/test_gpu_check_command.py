@@ -114,7 +114,7 @@ def test_an_unfinished_part_goes_on_the_next_time(pretended):
     pretended("half", "two")
     code, told = check(pretended)
     assert code == command.UNFINISHED == 3
-    assert "Not finished: half. Give the same command again" in told
+    assert "Not finished: half. Run the same command again" in told
     check(pretended)
     assert pretended.asked == ["half", "two", "half"]
 
@@ -160,11 +160,11 @@ def test_times_are_shared_out_and_the_last_gets_the_rest(pretended, monkeypatch)
     [
         (
             ["nothing"],
-            "There is no part nothing; the parts: instructions, lessons, sanitizer, "
+            "There is no part nothing; the parts are instructions, lessons, sanitizer, "
             "grading, counters",
         ),
-        (["--lesson", "99_x"], "There is no lesson 99_x; the lessons: 01_first_steps"),
-        (["--lesson", "05_cupy"], "Some lessons must not stand for all"),
+        (["--lesson", "99_x"], "There is no lesson 99_x; the lessons are 01_first_steps"),
+        (["--lesson", "05_cupy"], "With --lesson, write the result to another file"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(arguments, said, monkeypatch):

@@ -31,11 +31,11 @@ def test_other_bits_are_an_h200s_or_wrong():
     here, recorded = np.array([[1, 2, 3]], np.uint64), np.array([[1, 2, 4]], np.uint64)
     as_h200 = instructions.judge("form", recorded, here, recorded)
     assert as_h200.verdict == AGREES
-    assert as_h200.detail.endswith("than on the virtual GPU, and those of an H200")
+    assert as_h200.detail.endswith("than on the virtual GPU, but the same as on an H200")
     other = instructions.judge("form", np.array([[1, 9, 4]], np.uint64), here, recorded)
     assert (other.verdict, other.detail) == (
         DIFFERS,
-        "2 of 3 threads have other bits than on the virtual GPU, 1 than an H200's",
+        "2 of 3 threads have other bits than on the virtual GPU, and 1 other bits than on an H200",
     )
 
 

@@ -33,7 +33,7 @@ MISTAKES = {
             "ARCHITECTURE.md": "## `virtualgpu`\n| `low` `mid` | x |\n| `high` | x |\n",
             **{f"{SOURCE}/{name}.py": "" for name in ("high", "mid", "low")},
         },
-        "['high'] where",
+        "['high'], but",
     ),
     lint.unlisted_modules: (
         {"pyproject.toml": CONTRACTS.replace("high", "api")},

@@ -136,7 +136,7 @@ def document() -> dict:
             "title": "Sum",
             "size": 1000,
             "contender": "cub",
-            "error": "RuntimeError: no nvcc here",
+            "error": "RuntimeError: there is no nvcc here",
         }
     )
     return {
