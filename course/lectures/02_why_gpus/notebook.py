@@ -64,7 +64,7 @@ else:
 
 # %% [markdown] id="the-question-stands"
 # The plain Python loop wins by far, so a GPU is not simply "a faster computer". **What is it fast at, then, and how can
-# you tell before porting anything?** If your machine has no GPU, a *virtual* GPU runs the kernels. It counts what they
+# you tell before porting anything?** If your machine has no GPU, a *virtual* GPU runs the kernels and counts what they
 # do, but it has no clock.
 
 # %% [markdown] id="throughput-predict" tags=["predict"]
@@ -134,8 +134,8 @@ check("in-flight", threads_needed)
 # In the kernel below, each thread simulates one pendulum. You launch it with `[2, 32]`, which means 2 blocks of 32
 # threads, and `cuda.to_device` copies an array to the GPU.
 #
-# *Predict:* a kernel for one pendulum executes some number of instructions. How many times as many does it execute for
-# 32 pendulums, and for 33?
+# *Predict:* how many times as many instructions does the GPU issue for 32 pendulums as for one, and how many times as
+# many for 33?
 
 # %% id="warps-guess"
 predict("warps",
@@ -169,9 +169,9 @@ for pendulums in (1, 32, 33, 64):
 
 # %% [markdown] id="warps-why" tags=["why"]
 # Thirty-two pendulums cost hardly more than one, and the 33rd costs as much as all the others together. The few extra
-# instructions are for `sin`, which takes a different branch for larger angles. The hardware doesn't run single threads.
-# It runs *warps* of 32 threads, which execute each instruction together, in 32 *lanes*. A single pendulum uses one lane
-# but costs as much as all 32.
+# instructions are for `sin`, which takes a different branch for larger angles. The hardware doesn't run single threads,
+# but *warps* of 32 threads, which execute each instruction together, in 32 *lanes*. A single pendulum uses one lane but
+# costs as much as all 32.
 
 # %% id="warps-picture"
 numbers = [1, 8, 16, 24, 32, 33, 40, 48, 56, 64]
@@ -190,7 +190,7 @@ Picture(figure, f"Instructions issued against the number of pendulums: a step. {
 
 # %% [markdown] id="divergence-predict" tags=["predict"]
 # If the lanes of a warp take different branches, the warp runs both branches, one after the other, and masks off the
-# lanes that did not take the branch:
+# lanes that did not take the branch that it runs:
 #
 # ![Time runs to the right, eight lanes of a warp lie below each other. Together they reach an if on odd
 # lanes. First the odd lanes run the if side while the even lanes are masked off, then the even lanes run the
@@ -256,8 +256,8 @@ gpucourse.timeline(root_or_zero, 1, 64, mixed)
 #
 # The figures in the picture are for an H100. The **host** is your computer with its CPU, the **device** is the GPU, and
 # each has its own memory. Data for the GPU must be transferred over a link with a fiftieth of the bandwidth of the
-# GPU's own memory. The size of this memory is fixed. When the host runs out of memory, it moves some of the contents to
-# the disk. *Predict:* what happens if you request a terabyte of GPU memory?
+# GPU's own memory. The size of GPU memory is fixed. When the host runs out of its own memory, it moves some of the
+# contents to the disk. *Predict:* what happens if you request a terabyte of GPU memory?
 
 # %% id="too-much-guess"
 predict("too-much",
@@ -404,10 +404,10 @@ check("ferry", relax)
 # long. We compare the model with NumPy, which we measure on one core of this computer.
 #
 # For `n` elements the GPU takes `starts × 4 µs` plus `n` times its cost per element, and the CPU takes `n` times its
-# own cost per element. The next two cells define four jobs with their costs. The first three are jobs at which a GPU
-# loses while they are small. They are a sum, our pendulum, and a hundred iterations of `2x + 1` with a transfer in each
-# iteration. The fourth job does the same iterations but transfers its data only once. In the first job, `1 + 3` starts
-# means one kernel and three copies.
+# own cost per element. The next two cells define four jobs with their costs. A GPU loses at the first three as long as
+# they are small. These are a sum, our pendulum, and a hundred iterations of `2x + 1` with a transfer in each iteration.
+# The fourth job does the same iterations but transfers its data only once. In the first job, `1 + 3` starts means one
+# kernel and three copies.
 
 # %% id="prices"
 @dataclass(frozen=True)
@@ -459,10 +459,10 @@ with virtualgpu.launches() as launched:
 print("20 steps, starts:", len(launched) or 100)
 
 # %% [markdown] id="prices-why"
-# We found these numbers by counting. `2 * x + 1` takes two kernels, and each of them reads `n` numbers of 8 bytes and
-# writes as many. That is 32 bytes per element and iteration. One step of a pendulum takes five kernels, which read and
-# write 12 arrays in all, or 96 bytes per element. The lecture "CuPy: NumPy on the device" shows how to *fuse* the five
-# kernels into one.
+# We counted these starts and bytes by hand. The expression `2 * x + 1` takes two kernels, and each of them reads `n`
+# numbers of 8 bytes and writes as many. That is 32 bytes per element and iteration. One step of a pendulum takes five
+# kernels, which read and write 12 arrays in all, or 96 bytes per element. The lecture "CuPy: NumPy on the device" shows
+# how to *fuse* the five kernels into one.
 
 # %% [markdown] id="crossover-task"
 # ### Exercise: the crossover
@@ -491,8 +491,8 @@ check("crossover", crossover)
 # %% id="lab-guess"
 predict("lab",
         "the first never, and the third soonest",
-        "those that carry data each time may never; soonest the one that carries once",
-        "none: enough elements make each of them pay")
+        "the first and the third may never, and the fourth soonest",
+        "none: enough elements make each of them pay off")
 
 # %% id="lab"
 cpu_each = {job.on_cpu: seconds(job.on_cpu(100_000)) / 100_000 for job in JOBS}  # measured here
@@ -508,11 +508,11 @@ for job in JOBS:
 
 # %% [markdown] id="lab-why" tags=["why"]
 # The columns of the GPUs are the model's lower bounds. The CPU column was measured with 100,000 numbers, which may fit
-# into the CPU's caches. With many more numbers, the CPU would take longer for each. "Never" appears where an element
-# takes longer on the GPU than on your CPU, usually because of the link alone, and then no number of elements helps.
-# Your CPU and the link decide whether this happens to the first and the third job. The last job is the same as the
-# third, but it transfers the data only once. **The computation is the same, and only the number of transfers makes the
-# difference.**
+# into the CPU's caches. With many more numbers, the CPU would take longer for each of them. "Never" appears where an
+# element takes longer on the GPU than on your CPU, usually because of the link alone, and then no number of elements
+# helps. Your CPU and the link decide whether this happens to the first and the third job. The last job is the same as
+# the third, but it transfers the data only once. **The computation is the same, and only the number of transfers makes
+# the difference.**
 
 # %% [markdown] id="lab-then"
 # With a single pendulum, as at the beginning, the GPU loses. The next cell tries larger numbers of pendulums:
@@ -588,10 +588,10 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # | [PyCUDA](https://documen.tician.de/pycuda/) | CUDA C++ in a string | the oldest (2008), all of CUDA's driver; released again in 2026 (2026.1). Lecture "PyCUDA" |
 #
 # Start at the top of the table, because a library call that does what you need is often faster than your own kernel,
-# and costs nothing to maintain. But this depends on the call. For example, `cupy.matmul` takes a seventh of the time of
-# the kernel that you will write, but `cupy.histogram` takes two to six times as long as the kernel of Project 1. Go
-# down the table if no call does what you need. Most of these tools accept each other's arrays without a copy, so you
-# can change your mind later. The lecture "One problem, every tool" compares most of them, and names nine more.
+# and costs nothing to maintain. But this depends on the call, because `cupy.matmul` takes a seventh of the time of the
+# kernel that you will write, but `cupy.histogram` takes two to six times as long as the kernel of Project 1. Go down
+# the table if no call does what you need. Most of these tools accept each other's arrays without a copy, so you can
+# change your mind later. The lecture "One problem, every tool" compares most of them, and names nine more.
 #
 # *Recorded rows: `lesson.product`, `histogram.even`, `histogram.peaks`.*
 
@@ -611,11 +611,13 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 # ## Where to read on
 #
 # - NVIDIA's [CUDA programming guide](https://docs.nvidia.com/cuda/cuda-programming-guide/), especially its first
-#   chapters, and the [best practices](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/) on when to port what.
-# - The same concepts in other systems: AMD's [HIP documentation](https://rocm.docs.amd.com/projects/HIP/en/latest/),
-#   Khronos on [SYCL](https://www.khronos.org/sycl/) and [OpenCL](https://www.khronos.org/opencl/), and [CUDA's terms in
+#   chapters, and the [best practices](https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/) on what to port, and
+#   when.
+# - For the same concepts in other systems, read AMD's [HIP
+#   documentation](https://rocm.docs.amd.com/projects/HIP/en/latest/), Khronos on [SYCL](https://www.khronos.org/sycl/)
+#   and [OpenCL](https://www.khronos.org/opencl/), and [CUDA's terms in
 #   SYCL](https://oneapi-src.github.io/SYCLomatic/dev_guide/reference/term-mapping-quick-ref.html).
-# - The sources of the figures: [H100](https://www.nvidia.com/en-us/data-center/h100/),
+# - The figures come from NVIDIA's pages on the [H100](https://www.nvidia.com/en-us/data-center/h100/) and the
 #   [T4](https://www.nvidia.com/en-us/data-center/tesla-t4/).
 
 # %% [markdown] id="room-plan" tags=["room"]
@@ -634,7 +636,7 @@ recorded(recorded_scaling("scaling.quadratic"), recorded_times("launch"))
 #
 # *Where people get stuck.* In `ferry`, people fetch all of `d_heat` to find its maximum, although `d_heat.max()` finds
 # it on the device. The check also accepts `hottest[step] = d_heat.max()`. There NumPy converts the result to a number,
-# and CuPy transfers this number without the ferry's knowledge, so it is a good moment to say that transfers are easily
+# and CuPy transfers this number without the ferry's knowledge. This is a good moment to say that transfers are easily
 # overlooked. The check doesn't accept `d_heat.get().max()`, which transfers everything. In `crossover`, people round
 # down, or divide by a negative gain.
 #

@@ -44,9 +44,9 @@ print(f"{n:,} particles; the first four hit the wall after", times[:4].round(3),
 # Most of the world's kernels are written in CUDA C++, and [PyCUDA](https://documen.tician.de/pycuda/) runs them from
 # Python. You write the kernel as a string, and `SourceModule` compiles it. As in [the puzzles](01_first_steps.ipynb),
 # each thread runs the kernel with its own number `i`, and the guard `if (i < n)` stops the threads that have no
-# element. Three things are new. Lines end with semicolons, `__global__ void` marks a kernel, and every variable has a
-# type. For example, `const double *a` is an array of 64-bit floats that the kernel only reads. In the launch, `block`
-# gives the number of threads in a block and `grid` the number of blocks, each in up to three dimensions.
+# element. Three things are new: statements end with semicolons, `__global__ void` marks a kernel, and every variable
+# has a type. For example, `const double *a` is an array of 64-bit floats that the kernel only reads. In the launch,
+# `block` gives the number of threads in a block and `grid` the number of blocks, each in up to three dimensions.
 
 # %% id="pycuda"
 import pycuda.autoinit  # picks the GPU
@@ -142,7 +142,7 @@ print(launched)
 
 # %% [markdown] id="elementwise-text"
 # So let us give CuPy the whole formula. You give `cp.ElementwiseKernel` the C++ line for one element, and it generates
-# the index, the guard and the launch. `T` stands for any one type.
+# the index, the guard and the launch. `T` stands for the type of the arguments, whatever it is.
 
 # %% id="elementwise"
 wall_kernel = cp.ElementwiseKernel(
@@ -155,8 +155,8 @@ print("the same times:", bool(cp.allclose(d_by_elementwise, d_times)))
 
 # %% [markdown] id="raw-text"
 # `cp.RawKernel` takes the source of a whole kernel. Here it is the string that PyCUDA ran, with `extern "C"` in front
-# so that the compiler keeps the kernel's name. The launch is `kernel(blocks, threads, arguments)`. On the virtual GPU,
-# `virtualgpu.profile()` counts the bytes that a kernel reads and writes. The cell prints these counts for the two
+# so that the compiler keeps the kernel's name. You launch it with `kernel(blocks, threads, arguments)`. On the virtual
+# GPU, `virtualgpu.profile()` counts the bytes that a kernel reads and writes. The cell prints these counts for the two
 # programs that need only one kernel.
 
 # %% id="raw"
@@ -288,7 +288,7 @@ print(f"derivative of the first time with respect to b: {slower:.4f}, by differe
 # nine kernels take than the `ElementwiseKernel`?
 
 # %% id="times-guess"
-predict("times", "as long", "about six times as long", "about fifty times as long")
+predict("times", "no longer", "about six times as long", "about fifty times as long")
 
 # %% id="times"
 from gpucourse.views.measured import recorded_times
@@ -340,9 +340,9 @@ recorded_times("quadratic.float64")
 # - The lessons on the four tools are [PyCUDA](04_pycuda.ipynb), [CuPy](05_cupy.ipynb), [Numba
 #   CUDA](06_numba_cuda.ipynb) and [JAX](09_jax.ipynb). [One problem, every tool](18_one_problem_every_tool.ipynb)
 #   compares eight programs for a harder problem.
-# - The manuals: [PyCUDA](https://documen.tician.de/pycuda/),
-#   [CuPy's user guide](https://docs.cupy.dev/en/stable/user_guide/index.html),
-#   [Numba-CUDA](https://nvidia.github.io/numba-cuda/), [JAX](https://docs.jax.dev/en/latest/).
+# - The manuals of the four tools are those of [PyCUDA](https://documen.tician.de/pycuda/),
+#   [CuPy](https://docs.cupy.dev/en/stable/user_guide/index.html), [Numba-CUDA](https://nvidia.github.io/numba-cuda/)
+#   and [JAX](https://docs.jax.dev/en/latest/).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 30 minutes

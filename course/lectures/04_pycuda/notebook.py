@@ -2,8 +2,8 @@
 # ## How much C++ do you need?
 #
 # In [the walk](03_the_walk.ipynb#1-pycuda-the-kernel-in-cuda-c) you ran one line of **CUDA C++** from a string. The
-# next kernel has a loop. Forty charged particles fly through a magnetic field, which bends their paths, and each thread
-# follows one particle for ten metres. Run the kernel first and read it afterwards.
+# next kernel also has a loop. In it, forty charged particles fly through a magnetic field, which bends their paths, and
+# each thread follows one particle for ten metres. Run the kernel first and read it afterwards.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -92,7 +92,7 @@ check("first-kernel", radius_source)
 # %% [markdown] id="reading-text"
 # ### Reading the kernel at the top
 #
-# To read that kernel, you need to know only the rest of the C++ in this table:
+# The table lists the rest of the C++ that you need to read that kernel:
 #
 # | C++ | meaning |
 # |---|---|
@@ -150,12 +150,12 @@ __global__ void shift(float *phi, float by, int n)
 """)
 
 # %% [markdown] id="error-why" tags=["why"]
-# You get the error at `SourceModule`, before any kernel runs. It names line 5, although the semicolon is missing in
-# line 4, because the compiler noticed the mistake only when the next word was `if`. The empty line after the opening
+# You get the error at `SourceModule`, before any kernel runs. The error names line 5, although the semicolon is missing
+# in line 4, because the compiler noticed the mistake only at the next word, `if`. The empty line after the opening
 # quotes counts as line 1.
 
 # %% [markdown] id="false-friends-predict" tags=["predict"]
-# You can read a compiler error as follows.
+# Read a compiler error as follows.
 #
 # - Begin **at the top**, because the first error is real, and later ones often follow from it.
 # - **The caret** `^` marks the place where the compiler gave up, so look there *and just before it*.
@@ -269,7 +269,8 @@ scale(drv.InOut(values), np.float32(3), 10, block=(32, 1, 1))
 
 # %% [markdown] id="python-int-why" tags=["why"]
 # You get the error `invalid type on parameter #2 (0-based)`, because a Python `int` has no fixed size, so PyCUDA does
-# not know how many bytes to send. Pass `np.int32(10)` instead. PyCUDA checks nothing else.
+# not know how many bytes to send. Pass `np.int32(10)` instead. This is the only thing about the types that PyCUDA
+# checks.
 
 # %% [markdown] id="silence-predict" tags=["predict"]
 # The next launch passes `np.int32` correctly, but `masses` is created as `float64`, which is NumPy's default.
@@ -314,10 +315,10 @@ Picture(figure, f"By what 41 masses of float64 were multiplied where 3 was meant
 
 # %% [markdown] id="silence-check-text"
 # Half of the results are wrong by thousands, because the second half of a `double` holds its exponent. The other half
-# are unchanged. In the small example above, 5,120 is easy to notice. In the mean of a million masses you would not
-# notice it, and the last two numbers look plausible. Integers are affected too. `np.arange(8)` is `int64`, so a kernel
-# with an `int *` parameter reads 0, 0, 1, 0, 2, 0, 3 and 0. A number that is too wide, such as `np.float64(3)` for
-# `float by`, shifts all arguments that follow it.
+# are unchanged. In the small example above, 5,120 is easy to notice, but the last two numbers look plausible, and in
+# the mean of a million masses you would notice nothing. Integers have the same problem, because `np.arange(8)` is
+# `int64`, and a kernel with an `int *` parameter reads 0, 0, 1, 0, 2, 0, 3 and 0 from it. A number that is too wide,
+# such as `np.float64(3)` for `float by`, shifts all arguments that follow it.
 #
 # **Sooner or later this happens to everyone who launches kernels from strings.** The virtual GPU accepts such a launch,
 # as PyCUDA does, but it reports the mismatch if you run the launch under `virtualgpu.check()`. A real GPU cannot detect
@@ -329,18 +330,18 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="small-index"
-# **An index can also be too small for its array.** An `int` counts only to 2³¹ - 1. Beyond that, the product in
-# `int at = column * rows + row` wraps around and becomes negative, and C++ reports nothing. The kernel is right in
-# every test with a million elements and wrong for a table of 2³² bytes. Write
+# **The type of an index can also be too small for its array.** An `int` counts only to 2³¹ - 1. Beyond that, the
+# product in `int at = column * rows + row` wraps around and becomes negative, and C++ reports nothing. The kernel is
+# right in every test with a million elements and wrong for a table of 2³² bytes. Write
 # `long long at = (long long)column * rows + row;`, with the cast *before* the product. [This
 # page](../docs/large_arrays.md) shows how to test such a kernel without that much memory.
 
 # %% [markdown] id="fitting-types-task"
 # ### Exercise: types that fit
 #
-# Write `scaled(values, by)`, which returns a *new* array of `float32` with every value multiplied by `by`. The kernel
-# `scale` must do the multiplication. `values` has one axis. It may be an array of `float64` or integers, a list, or
-# every second element of an array. PyCUDA copies only contiguous arrays, and `np.ascontiguousarray` makes an array
+# Write `scaled(values, by)`, which returns a *new* array of `float32` with every value multiplied by `by`. Multiply
+# with the kernel `scale`, not with NumPy. `values` has one axis, and may be an array of `float64` or integers, a list,
+# or every second element of an array. PyCUDA copies only contiguous arrays, and `np.ascontiguousarray` makes an array
 # contiguous. `values` is never empty, may be longer than a block, and must not change.
 
 # %% id="fitting-types-exercise" tags=["exercise"]
@@ -360,7 +361,7 @@ check("fitting-types", scaled)
 # ## 4. Who copies, and when
 #
 # In the walk, `drv.In` copied an array to the GPU before the launch, and `drv.Out` copied an array back after it.
-# `drv.InOut` does both. The array on the GPU exists only during this one launch.
+# `drv.InOut` does both, and the array on the GPU exists only during this one launch.
 #
 # Each of these three launches doubles the numbers 1, 2, 3. *Predict:* what is in the array after each of them?
 
@@ -436,8 +437,8 @@ check("copy-once", after_layers)
 #
 # PyCUDA also has arrays that know their type and shape, in `gpuarray`. Each operator on them launches a kernel, and
 # `ElementwiseKernel` makes a single kernel from a whole line, as CuPy's does in [the
-# walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device). Look at the types of the two results. `d_pt` is
-# `float32`, and `d_charge` is `int32`.
+# walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device). When you run the cell, look at the types of the two
+# results. The inputs are `d_pt`, which is `float32`, and `d_charge`, which is `int32`.
 
 # %% id="arrays"
 from pycuda import gpuarray
@@ -595,8 +596,8 @@ print("the same paths:", np.allclose(d_x.get(), x) and np.allclose(d_y.get(), y)
 #   `n` to the kernel, which compares its index with `n`.
 # - The compiler names the line at which it gave up, and the mistake is there or just before. Read the first error
 #   first.
-# - Nothing compares NumPy's types with the kernel's. `float *` needs `float32` and `int` needs `np.int32`. Any other
-#   type of the same kind gives wrong numbers without a message.
+# - Nothing compares NumPy's types with those of the kernel. `float *` needs `float32` and `int` needs `np.int32`, and
+#   any other NumPy type gives wrong numbers without a message.
 # - `In`, `Out` and `InOut` copy for a single launch. If you launch many kernels on the same array, copy it yourself,
 #   once to the device and once back.
 # - Your C++ does not depend on the tool, because the same string runs in PyCUDA, in CuPy and in `cuda.core`.

@@ -3,8 +3,8 @@
 #
 # In [the walk](03_the_walk.ipynb#2-cupy-numpys-names-arrays-on-the-device), the same function `time_to_wall` ran with
 # NumPy and with CuPy, and CuPy launched nine kernels for it. In this lesson you find out where CuPy differs from NumPy,
-# how much memory a formula needs, and which kinds of kernel you can write in CuPy. Run the first cell. It creates the
-# particles of the walk again, this time in a barrel with lids.
+# how much memory a formula needs, and which kinds of kernel you can write in CuPy. Run the first cell, which creates
+# the particles of the walk again, this time in a barrel with lids.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -45,7 +45,8 @@ print(f"NumPy: {times[:4]} ns\nCuPy:  {d_times[:4]} ns\nagree: {np.allclose(time
 # %% [markdown] id="differences-predict" tags=["predict"]
 # ## 1. Nearly NumPy
 #
-# The cell runs five lines with both libraries. *Predict:* which lines differ? One of the differences is dangerous.
+# The cell runs five lines with both libraries. *Predict:* which lines give different results? One of the differences is
+# dangerous.
 
 # %% id="differences-guess"
 predict("differences",
@@ -120,11 +121,12 @@ predict("mixing", "a CuPy array", "a NumPy array", "an error")
 d_a - a
 
 # %% [markdown] id="mixing-why" tags=["why"]
-# It is an error, `Unsupported type <class 'numpy.ndarray'>`. CuPy would have to copy one of the two arrays, so it
-# leaves the decision to you which one is copied, and when.
+# It is an error, `Unsupported type <class 'numpy.ndarray'>`. CuPy would have to copy one of the two arrays, and it lets
+# you decide which one, and when.
 
 # %% [markdown] id="mixing-then"
-# So you write every copy explicitly, but many expressions copy without looking like it.
+# So you write every copy to the device explicitly. Copies to the host are easier to overlook, because many expressions
+# make one.
 
 # %% id="crossings"
 d_few = d_times[:3]
@@ -158,8 +160,8 @@ Picture(figure, f"Histogram of times to the wall from 3 to 13 ns: a sharp rise t
 # %% [markdown] id="pool-predict" tags=["predict"]
 # ## 3. Who holds the memory?
 #
-# It takes long to request memory from the driver, and the host has to wait for the device. So CuPy does it rarely. It
-# keeps the memory of deleted arrays in a **pool**, and takes the memory for new arrays of that size from the pool.
+# Requesting memory from the driver is slow, and makes the host wait for the device, so CuPy rarely does it. It keeps
+# the memory of deleted arrays in a **pool**, and takes the memory for new arrays of the same size from the pool.
 #
 # `time_to_wall` takes three arrays and returns one. *Predict:* how many arrays must fit on the device at once? And is
 # the memory of a deleted array shown as free, for example in `nvidia-smi`, NVIDIA's list of the programs on its GPUs?
@@ -204,10 +206,10 @@ with cp.cuda.using_allocator(pool.malloc):
     time_to_wall(*three)
 
 # %% [markdown] id="out-of-memory-why" tags=["why"]
-# It isn't enough. The message gives three numbers. The first is the size of the request that failed, which is one
-# array. The second is the memory in use at that moment, which is six arrays, and the third is the limit. On a full GPU
-# you get the same error without the limit. To need less memory, first delete the arrays that you no longer use. Then
-# try `float32`, work in chunks, and create fewer intermediate results, as in section 4.
+# It isn't enough. The message gives first the size of the request that failed, which is one array, then the memory that
+# was in use, which is six arrays, and then the limit. On a full GPU you get the same error without the limit. To need
+# less memory, first delete the arrays that you no longer use. Then try `float32`, work in chunks, and create fewer
+# intermediate results, as in section 4.
 
 # %% [markdown] id="in-chunks-task"
 # ### Exercise: in chunks
@@ -235,8 +237,8 @@ check("in-chunks", times_in_chunks)
 #
 # The nine kernels of the formula read and write 22 arrays in total, which is 176 bytes for each particle, although 32
 # bytes are enough. A GPU computes such a formula much faster than it can read the numbers, so the number of bytes
-# determines the time. You already know one remedy, the `ElementwiseKernel`. A shorter one is `cp.fuse`. It calls your
-# function once, with placeholders for the arrays, and makes *one* kernel of it.
+# determines the time. You already know the `ElementwiseKernel`, which needs only 32. A shorter remedy is `cp.fuse`,
+# which calls your function once, with placeholders for the arrays, and makes *one* kernel of it.
 
 # %% id="fused"
 @cp.fuse()
@@ -256,7 +258,7 @@ print(f"counted as it ran: {fused_bytes:.0f} bytes for each particle")
 # %% [markdown] id="fused-why"
 # The fused kernel moves 5.5 times fewer bytes and needs no intermediate arrays. CuPy fuses nothing automatically, so
 # use `cp.fuse` where a chain of operations takes most of the time. It accepts element-wise operations and simple
-# reductions. It runs your function before the numbers are known, so it can't fuse an `if` on an element, but it can
+# reductions, but it runs your function before the numbers are known, so it can't fuse an `if` on an element, but it can
 # fuse `cp.where`.
 
 # %% [markdown] id="elementwise-text"
@@ -295,9 +297,9 @@ predict("mismatch",
 wall_kernel(d_a.astype(np.float32), d_b, d_c)
 
 # %% [markdown] id="mismatch-why" tags=["why"]
-# You can't, because `T` is a single type, and the message names the two types that you passed. Use two letters, as in
-# `"T a, U b"`. You can also fix the type, as in `"float64 a"`, so that CuPy converts the arguments, or convert the
-# array where you create it.
+# You can't, because `T` is a single type, and the message names the two types that you passed. You can use two letters,
+# as in `"T a, U b"`, or fix the type, as in `"float64 a"`, so that CuPy converts the arguments, or convert the array
+# where you create it.
 
 # %% [markdown] id="elementwise-task"
 # ### Exercise: wall or lid?
@@ -336,9 +338,9 @@ check("elementwise", leave)
 
 # %% [markdown] id="reduction-text"
 # A **reduction** computes a single number from many. `cp.ReductionKernel` takes four expressions. The first is applied
-# to each element, and the second combines two results called `a` and `b`. The third computes from `a` the number that
+# to each element, the second combines two results called `a` and `b`, and the third computes from `a` the number that
 # is stored at the end. The fourth is the **identity**, the result for no elements at all. The example computes the
-# length of a vector, the square root of the sum of its squares.
+# length of a vector, which is the square root of the sum of its squares.
 
 # %% id="reduction"
 length_of = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length_of")
@@ -373,7 +375,7 @@ check("reduction", first_at_lid)
 # ## 6. All of it yourself
 #
 # If a thread must read *other* elements, you write the whole kernel for a `cp.RawKernel`, as in the walk.
-# `ElementwiseKernel` checked bounds and types for you. Now you write the guard yourself, pass `np.int32(n)` for
+# `ElementwiseKernel` checked bounds and types for you, but now you write the guard yourself, pass `np.int32(n)` for
 # `int n`, and pass arrays of the types that the kernel declares, because [nothing compares the
 # types](04_pycuda.ipynb#3-two-type-systems-and-no-check-between-them).
 
@@ -431,7 +433,7 @@ gpucourse.memory(begins, 1, 64, in_order, 0.01, cp.zeros(64, np.int8), np.int32(
 # %% [markdown] id="interchange-text" tags=["predict"]
 # ## 7. One array, many libraries
 #
-# In the walk, a Numba kernel accepted CuPy arrays without a copy. The kernel below changes `d_few`. *Predict:* does it
+# In the walk, a Numba kernel accepted CuPy arrays without a copy. *Predict:* the kernel below changes `d_few`. Does it
 # change CuPy's numbers, or those of a copy?
 
 # %% id="interchange-guess"
@@ -472,10 +474,10 @@ for array in (made_by_numba, seen_by_cupy):
 # | PyTorch | `torch.from_dlpack(x)` | `cp.from_dlpack(y)` |
 # | NumPy | `x.get()`, which copies because host memory is separate | `cp.asarray(y)`, which also copies |
 #
-# **DLPack** is the second standard for this. It uses a function call instead of an attribute, and it supports every
-# kind of device. Both standards also name the *stream*, the device's queue, that may still have unfinished work on the
-# array, so that the receiving library can wait for it. Without a GPU, JAX and PyTorch have no device here, so you can't
-# run these two rows of the table.
+# There is a second standard, **DLPack**, which uses a function call instead of an attribute and supports every kind of
+# device. Both standards also name the *stream*, the device's queue, that may still have unfinished work on the array,
+# so that the receiving library can wait for it. Without a GPU, JAX and PyTorch have no device here, so you can't run
+# these two rows of the table.
 
 # %% [markdown] id="measuring-predict" tags=["predict"]
 # ## 8. Which is faster, then?
@@ -515,7 +517,7 @@ for function in (time_to_wall, fused_time):
 # the time of a kernel. `benchmark` shows the host's time as `CPU`, next to the time of the GPU.
 
 # %% [markdown] id="measuring-then"
-# Without a GPU there is no such time, and this course doesn't invent one. But you can count bytes. A kernel that only
+# Without a GPU there is no such time, and this course doesn't invent one, but you can count bytes. A kernel that only
 # reads, adds and writes cannot be faster than the memory allows. According to NVIDIA's data sheet of 2023, an H100 SXM
 # moves at most 3.35 TB per second.
 
@@ -533,10 +535,10 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 # [The walk's table](03_the_walk.ipynb#5-side-by-side) has the times that we recorded on an H200, and one of them does
 # not follow the bytes. The nine kernels took 3.11 ms and the `ElementwiseKernel` 0.48 ms, but the fused kernel took
 # 0.75 ms. So `cp.fuse` takes 1.57 times as long for the same 32 bytes per particle, and *bytes aren't everything.* The
-# machine code explains the difference. `cp.fuse` turns `b**2` into a call of `pow`, whereas the other kernels multiply,
-# so its kernel has 141 float64 instructions where the `ElementwiseKernel` has 52. Write `b * b` if you use `cp.fuse`,
-# although we have not measured on a GPU how much this gains. So try `cp.fuse` first, because it takes one line, and
-# write an `ElementwiseKernel` if that code takes most of the time.
+# machine code explains the difference, because `cp.fuse` turns `b**2` into a call of `pow`, whereas the other kernels
+# multiply, so its kernel has 141 float64 instructions where the `ElementwiseKernel` has 52. Write `b * b` if you use
+# `cp.fuse`, although we have not measured on a GPU how much this gains. Try `cp.fuse` first, because it takes one line,
+# and write an `ElementwiseKernel` if that code takes most of the time.
 #
 # *Recorded rows: `quadratic.float64/cupy-arrays`, `quadratic.float64/cupy-elementwise`, `quadratic.float64/cupy-fuse`.*
 
@@ -562,7 +564,7 @@ for name, bytes_each in (("nine kernels", 176), ("one kernel", fused_bytes)):
 #   kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html), [other
 #   libraries](https://docs.cupy.dev/en/stable/user_guide/interoperability.html) and
 #   [performance](https://docs.cupy.dev/en/stable/user_guide/performance.html).
-# - The functions of NumPy and SciPy that CuPy has: the [comparison
+# - For the functions of NumPy and SciPy that CuPy has, see the [comparison
 #   table](https://docs.cupy.dev/en/stable/reference/comparison.html).
 # - The [CUDA array interface](https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html),
 #   [DLPack](https://dmlc.github.io/dlpack/latest/), and the [array API

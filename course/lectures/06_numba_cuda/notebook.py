@@ -2,11 +2,11 @@
 # ## How much of Python can a GPU run?
 #
 # The Python function below computes the mass of a particle that decayed into two muons. `pt` is a muon's momentum
-# across the beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, gives its direction along
-# the beam. It is 0 at right angles to the beam and ±2.4 at 10° from it.
+# across the beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, measures its direction
+# relative to the beam. It is 0 at right angles to the beam and ±2.4 at 10° from it.
 #
-# Run the next cell. It runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you
-# need no download, and we know the true masses. `gpucourse data fetch` downloads real events, 2.2 GB, from [record
+# Run the next cell, which runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so
+# you need no download, and we know the true masses. `gpucourse data fetch` downloads real events, 2.2 GB, from [record
 # 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).
 
 # %% id="the-question"
@@ -140,10 +140,9 @@ first_mass[1, 32](d_mass)
 # arrays, and `copy_to_host` waits for the kernel and copies them back.
 
 # %% [markdown] id="launch-ways-predict" tags=["predict"]
-# You can choose the size of a launch in three ways. Launch enough blocks for one thread per element. Or launch any
-# number of blocks, if the kernel has a grid-stride loop, as in [puzzle
-# 7](01_first_steps.ipynb#7-fewer-threads-than-elements) and in the next cell. Or let `kernel.forall(n)` choose the size
-# for you.
+# You can choose the size of a launch in three ways. The simplest is to launch enough blocks for one thread per element.
+# If the kernel has a grid-stride loop, as in [puzzle 7](01_first_steps.ipynb#7-fewer-threads-than-elements) and in the
+# next cell, you can launch any number of blocks. You can also let `kernel.forall(n)` choose the size for you.
 #
 # *Predict:* which of the three launches below gives wrong masses?
 
@@ -208,15 +207,15 @@ print(on_host)
 print(*(warning.message for warning in heard), sep="\n")
 
 # %% [markdown] id="copies-why" tags=["why"]
-# It works, with a warning. Numba copied the array to the device, launched the kernel, waited, and copied **every**
-# array argument back, including those that the kernel only read. The kernel worked on a copy, so your array changes
-# only because Numba copies the result back. This is convenient for a first try. But in a loop over launches it
+# It works, but Numba prints a warning. It copied the array to the device, launched the kernel, waited, and copied
+# **every** array argument back, including those that the kernel only read. The kernel worked on a copy, so your array
+# changes only because Numba copies the result back. This is convenient for a first try, but in a loop over launches it
 # transfers the same bytes back and forth each time, so copy once, launch often, and copy back once.
 
 # %% [markdown] id="types-predict" tags=["predict"]
 # ## 3. Types decide
 #
-# In Python, the function `double` has no types, but machine code needs them. So Numba waits for the first launch, looks
+# In Python, `double` is written without types, but machine code needs them. So Numba waits for the first launch, looks
 # at the types of the arguments, and derives the type of every variable from them.
 #
 # The next cell makes four launches. Their arguments are a `float32` array, a `float64` array, a `float64` array of a
@@ -247,7 +246,7 @@ print(*double.signatures, sep="\n")
 # `cuda.synchronize()` before you stop the clock.
 
 # %% [markdown] id="what-does-not-compile-predict" tags=["predict"]
-# The reverse is also true. If Numba cannot find the types of your code, it cannot compile the code.
+# The reverse is also true, because Numba cannot compile code if it cannot find its types.
 #
 # *Predict:* in Python you might collect results in a list. Will Numba compile a kernel that appends to a list?
 
@@ -603,7 +602,7 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV")
 # in the same order.
 
 # %% id="order-guess"
-predict("order", "thread 0, always", "thread 0 often, others too", "each thread equally often")
+predict("order", "thread 0, always", "often thread 0, but not always", "each thread equally often")
 
 # %% id="order"
 @cuda.jit
@@ -720,8 +719,8 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 # the earlier ones.
 #
 # There are two solutions. Each thread can add up its own share in a separate element, which gives one partial sum per
-# thread. Or you use an **atomic**. `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, and no
-# other thread can come between.
+# thread, or you can use an **atomic**. `cuda.atomic.add(total, 0, values[i])` loads, adds and stores in one step, so no
+# other thread can come in between.
 
 # %% [markdown] id="atomic-predict" tags=["predict"]
 # ## 9. Atomics: one step instead of three
@@ -733,7 +732,7 @@ gpucourse.race(add_all, 2, 1, np.array([30.0, 12.0]), np.zeros(1))
 
 # %% id="atomic-guess"
 predict("atomic",
-        "right, but another in each order",
+        "right, but different in each order",
         "right, and the same in each order",
         "wrong in some orders")
 
@@ -758,7 +757,7 @@ for seed in (1, 2, 3):
 # Now use a `float32` for the total, which holds about seven digits. *Predict:* what changes in the result?
 
 # %% id="atomic-float32-guess"
-predict("atomic-float32", "nothing", "updates get lost again", "another sum in each order")
+predict("atomic-float32", "nothing", "updates get lost again", "a different sum in each order")
 
 # %% id="atomic-float32"
 for seed in (1, 2, 3):
@@ -812,8 +811,8 @@ check("check-then-act", hardest)
 #   types or sizes, and names the line.
 # - Copy to the device once, launch often, and copy back once. If you pass a NumPy array, Numba copies it in both
 #   directions at each launch.
-# - A Python `float` in a kernel has 64 bits, and so does every calculation with it. Read the PTX if the precision
-#   matters.
+# - A Python `float` in a kernel has 64 bits, and so does every calculation with it. If the precision matters, read the
+#   PTX.
 # - In two dimensions, x is the column, so that the threads of a warp read neighbours.
 # - Threads run in no fixed order. If two threads access the same address, at least one of them writes, and nothing
 #   orders the accesses, that is a race. The program is then wrong even if its answer is right. `virtualgpu.check()`

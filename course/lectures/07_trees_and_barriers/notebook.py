@@ -2,8 +2,8 @@
 # ## A right sum, in a queue
 #
 # The first cell loads the 71,009 simulated muons of "Numba CUDA" again and repeats the sum that came out right, in
-# which each thread adds its muon's momentum to one total with an atomic. `virtualgpu.profile()` counts the operations
-# of the launch. Run the cell.
+# which each thread adds its muon's momentum to one total with an atomic. Run the cell, in which `virtualgpu.profile()`
+# counts the operations of the launch.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -243,7 +243,7 @@ while n > 1:
 print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 
 # %% [markdown] id="shared-why"
-# This takes three launches instead of 17. Note three things about the kernel.
+# This takes three launches instead of 17. In the kernel, note the following three things.
 #
 # - A *loose thread*, which is a thread without an element, must not return early, because it has to reach the barriers
 #   like all the others. It stores a 0, which doesn't change any sum, and continues.
@@ -257,8 +257,8 @@ print(f"{d_values.copy_to_host()[0]:,.1f} GeV")
 # %% id="barrier-missing-guess"
 predict("barrier-missing",
         "wrong, each time",
-        "right as it comes, wrong in another order",
-        "right, always: each thread fills its place first")
+        "right in the usual order, wrong in a different one",
+        "always right: each thread fills its own element first")
 
 # %% id="barrier-missing"
 @cuda.jit
@@ -343,8 +343,8 @@ print(report)
 # %% id="barrier-in-if-guess" tags=["whole"]
 predict("barrier-in-if",
         "the sum is wrong",
-        "the sum is right, and the program wrong",
-        "the sum is right, and all is well")
+        "the sum is right, but the program is wrong",
+        "the sum is right, and so is the program")
 
 # %% id="barrier-in-if" tags=["whole"]
 @cuda.jit
@@ -445,7 +445,7 @@ print(f"threads: {d_total.copy_to_host()[0]:12,.1f} GeV; no findings: {report.ok
 
 # %% [markdown] id="count-predict" tags=["predict"]
 # We want to know how much better this kernel is. We can't measure it with the clock, because the time that a CPU takes
-# to simulate a GPU says nothing about a GPU. So we count.
+# to simulate a GPU says nothing about a GPU, so we count.
 #
 # *Predict:* how many atomics does each of the three versions take?
 
@@ -471,7 +471,7 @@ for name, run in versions.items():
     print(f"{name:26}{len(profile.launches):9}{counts.global_atomics:9,}{traffic:21,.0f}")
 
 # %% [markdown] id="count-why" tags=["why"]
-# The new kernel makes 32 atomics, one for each block, instead of 71,009, and it takes one launch instead of 17. It
+# The new kernel needs 32 atomics, one for each block, instead of 71,009, and it takes one launch instead of 17. It
 # reads each muon once, which is the minimum for a sum. Such counts often tell you *why* a kernel is slow.
 
 # %% [markdown] id="count-then"
@@ -502,7 +502,7 @@ recorded_times("reduction")
 # - Shared memory belongs to a block, and does not start at zero.
 # - In a reduction of any length, each thread adds up its share, each block folds its sums in shared memory, and one
 #   thread per block adds the result to the total with an atomic.
-# - You can count launches, atomics and bytes. The counts are the same on each run and on any machine.
+# - You can count launches, atomics and bytes, and the counts are the same on each run and on any machine.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

@@ -82,7 +82,7 @@ for seed in same_seed:
 # %% id="same-guess"
 predict("same",
         "4,096: each thread has its own points",
-        "some hundred: many are equal by chance",
+        "some hundreds: many are equal by chance",
         "one")
 
 # %% id="same"
@@ -189,7 +189,7 @@ draw_streams(side_by_side, "seeds 1, 2, 3, …")
 # *Predict:* if you launch the kernel twice, do you get the same hits or different ones?
 
 # %% id="xoroshiro-guess"
-predict("xoroshiro", "the same: the seeds are the same", "others")
+predict("xoroshiro", "the same: the seeds are the same", "different ones")
 
 # %% id="xoroshiro"
 from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float64
@@ -232,7 +232,7 @@ for launch in (1, 2):
 # *Predict:* three launches of different shapes fill an array. Do all three give the same numbers?
 
 # %% id="counter-guess"
-predict("counter", "the same", "others: each shape has other threads")
+predict("counter", "the same", "different ones: each shape has different threads")
 
 # %% id="counter"
 @cuda.jit(device=True)

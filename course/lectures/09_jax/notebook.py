@@ -70,7 +70,7 @@ Picture(figure, f"Distance against the angle of the throw: it rises to {metres[b
 
 # %% id="trace-guess"
 predict("trace",
-        "all of them: each value is another",
+        "all of them: each value is different",
         "30.0, and each array",
         "30.0, the whole number, the first array of 3, the array of 4")
 
@@ -100,7 +100,7 @@ for what, speed in {
 
 # %% [markdown] id="trace-why" tags=["why"]
 # The calls with a *new type or a new shape* do. A new trace means a new compilation, which takes from a tenth of a
-# second to minutes. A new value needs neither.
+# second to minutes. For a new value, JAX needs neither.
 
 # %% [markdown] id="trace-then"
 # So a program whose arrays have a new length each time compiles each time. You can avoid this if you *pad* the arrays,
@@ -192,8 +192,8 @@ print("a list: ", weighted(jnp.ones(2), [0.25, 0.5]))
 
 # %% [markdown] id="static-why" tags=["why"]
 # You get the error `Non-hashable static arguments are not supported`. JAX finds compiled functions by their static
-# values, as in a dictionary, and a list cannot be a key because it might change. Use a tuple. Use static arguments only
-# if they have few different values, because each value means another compilation.
+# values, as in a dictionary, and a list cannot be a key because it might change, so use a tuple. Make an argument
+# static only if it has few different values, because each value means another compilation.
 
 # %% [markdown] id="at-predict" tags=["predict"]
 # ## 2. Arrays that do not change
@@ -209,9 +209,9 @@ landed = jnp.zeros(5)
 landed[2] = 1.0
 
 # %% [markdown] id="immutable-why" tags=["why"]
-# JAX raises an error that tells you what to write instead. `landed = landed.at[2].set(1.0)` makes a *new* array. Inside
-# `jit`, the compiler sees when the old array is no longer needed, and writes the result in place. Besides `set` there
-# are also `add`, `multiply`, `min` and `max`.
+# JAX raises an error that tells you what to write instead, which is `landed = landed.at[2].set(1.0)`. This makes a
+# *new* array. Inside `jit`, the compiler sees when the old array is no longer needed, and writes the result in place.
+# Besides `set` there are also `add`, `multiply`, `min` and `max`.
 
 # %% [markdown] id="at-index-predict" tags=["predict"]
 # *Predict:* if the same index occurs three times, how often is the value added? And what happens with index 100 of an
@@ -232,7 +232,7 @@ print("write beyond the end:", jnp.arange(5.0).at[100].set(-1))
 
 # %% [markdown] id="at-why" tags=["why"]
 # `.at[…].add` adds once for every index, even for one that occurs three times, and on a GPU it uses atomics for this.
-# NumPy's `+=` writes only once. An index out of bounds is **no error**, because compiled code can't raise one. A read
+# NumPy's `+=` adds only once. An index out of bounds is **no error**, because compiled code can't raise one. A read
 # returns the *last* element and a write does nothing, both without a message. To notice such an index, write
 # `.at[i].get(mode="fill", fill_value=jnp.nan)`. Negative indices count from the end, as in NumPy.
 
@@ -279,7 +279,7 @@ Picture(figure, f"How many of the thousand throws of the first cell come down in
 # %% id="loops-guess"
 predict("loops",
         "equally long: both do the same",
-        "100 bodies for Python's, one for fori_loop",
+        "100 bodies for the Python loop, one for fori_loop",
         "one body for both")
 
 # %% id="loops"
@@ -302,10 +302,10 @@ for steps in (1, 10, 100):
     print(f"{steps:4} steps: {lines[0]:6,} lines with a Python loop, {lines[1]} with fori_loop")
 
 # %% [markdown] id="loops-why" tags=["why"]
-# A Python loop is *unrolled*. A hundred steps become a hundred copies of the body, and the compile time grows with
-# their number. Short loops with a fixed number of iterations are fine. For long loops there are three functions. Use
-# `fori_loop` if the number of iterations is known, `scan` if you also want to collect a result of each iteration, and
-# `while_loop` to iterate until a condition is false. `while_loop` has no reverse-mode derivative.
+# A Python loop is *unrolled*, so a hundred steps become a hundred copies of the body, and the compile time grows with
+# their number. Short loops with a fixed number of iterations are fine. For long loops, use `fori_loop` if the number of
+# iterations is known, `scan` if you also want to collect a result of each iteration, and `while_loop` to iterate until
+# a condition is false. Only `while_loop` has no reverse-mode derivative.
 
 # %% [markdown] id="where-trap-predict" tags=["predict"]
 # For a choice you can use `jnp.where`, which computes **both** sides and selects one, or `jax.lax.cond`, which runs one
@@ -329,9 +329,9 @@ for function in (root, root_safely):
     print(f"{function.__name__:12} at 0: value {function(0.0)}, slope {jax.grad(function)(0.0)}")
 
 # %% [markdown] id="where-trap-why" tags=["why"]
-# It is `nan`, although the value is right. Both sides are computed. The derivative of the square root at 0 is infinite,
-# and it is multiplied by 0, because the root was not selected. Infinity times zero is `nan`. So replace bad values
-# *before* the operation, with a second `where`, as `root_safely` does. The function `advance` at the top of this
+# It is `nan`, although the value is right. Both sides are computed, and the derivative of the square root at 0 is
+# infinite. It is multiplied by 0, because the root was not selected, and infinity times zero is `nan`. So replace bad
+# values *before* the operation, with a second `where`, as `root_safely` does. The function `advance` at the top of this
 # lecture does the same for its division.
 
 # %% [markdown] id="vmap-text"
@@ -525,8 +525,8 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # - Arrays do not change, so `.at[…].set` and `.at[…].add` return new ones. An index out of bounds is no error.
 # - Python loops are unrolled, but `fori_loop`, `scan` and `while_loop` are not. `where` computes both sides, and a bad
 #   value on the side that is not selected spoils the derivative.
-# - `vmap` turns a function of one element into a function of many, and `grad` turns a function into its derivative. You
-#   can combine them.
+# - `vmap` turns a function of one element into a function of many, and `grad` turns a function into its derivative, and
+#   you can combine them.
 # - Use each random key only once, donate the arrays that you no longer need, and wait for the result before you stop
 #   the clock.
 
@@ -536,10 +536,10 @@ for function, steps in ((without_jit, 10), (a_call_for_each, 300), (one_call, 30
 # - The JAX manual on [how to think in JAX](https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html), [the sharp
 #   bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html), [control
 #   flow](https://docs.jax.dev/en/latest/control-flow.html), [automatic
-#   vectorisation](https://docs.jax.dev/en/latest/automatic-vectorization.html),
+#   vectorisation](https://docs.jax.dev/en/latest/automatic-vectorization.html) and
 #   [derivatives](https://docs.jax.dev/en/latest/automatic-differentiation.html).
-# - The [derivative of `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where), from
-#   JAX's frequent questions.
+# - JAX's frequent questions on the [derivative of
+#   `where`](https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where).
 # - Libraries built on JAX, such as [Optax](https://optax.readthedocs.io) for optimisers,
 #   [Diffrax](https://docs.kidger.site/diffrax/) for differential equations, and
 #   [Equinox](https://docs.kidger.site/equinox/) for models.

@@ -118,7 +118,7 @@ check("owners", owners)
 # %% id="views-guess" tags=["whole"]
 predict("views",
         "a fiftieth of it, and a third: what is left",
-        "three quarters of it, and more than all",
+        "three quarters of it, and more than all of it",
         "all of it, and a third")
 
 # %% id="views" tags=["whole"]
@@ -163,8 +163,8 @@ for branch in tree.branches:
 # %% id="what-is-read-guess"
 predict("what-is-read",
         "all of it, both times",
-        "one branch; a hundredth of it or less",
-        "one branch; and the same again")
+        "one branch, and a hundredth of it or less",
+        "one branch, and the same bytes again")
 
 # %% id="what-is-read"
 def bytes_read(branches, **limits):
@@ -578,9 +578,9 @@ check("count-pairs", count_pairs)
 
 # %% id="count-pass-guess"
 predict("count-pass",
-        "nothing: it takes the next free place",
+        "nothing: it takes the next free element",
         "how many muons it has itself",
-        "how many those before it have")
+        "how many muons the threads before it have")
 
 # %% id="count-pass"
 @cuda.jit(extensions=[ak.numba.cuda])

@@ -72,8 +72,8 @@ board()
 # ## Keypoints
 #
 # - The same work moves eight times as many bytes if neighbouring threads read elements that are far apart.
-# - Shared memory belongs to a block. Load each number once, wait at a barrier, and use it often. Shared memory contains
-#   garbage at the start.
+# - Shared memory belongs to a block, and contains garbage at the start. Load each number once, wait at a barrier, and
+#   use it often.
 # - A barrier waits for all threads of the block. A loop that reuses a tile needs two barriers.
 # - A tree adds 64 numbers in six rounds. Within a warp, shuffles do the same without shared memory and without a
 #   barrier.

@@ -50,9 +50,9 @@ print("right:", np.allclose(d_sums.copy_to_host(), ak.sum(muons.pt, axis=1), rto
 print(f"of what the lanes were there for, they did {worked:.0%}; of the bytes moved, {used:.0%} were read")
 
 # %% [markdown] id="the-question-stands"
-# The sums are right, but half the work was wasted. Lanes were idle, and bytes were moved that no thread needed. **Which
-# part of the kernel caused this?** Both losses have one cause. Threads don't run alone, but in warps of 32, and the
-# threads of a warp also access memory together.
+# The sums are right, but half the work was wasted. Lanes were idle, and bytes were moved that no thread needed. **Where
+# was it lost?** Both losses have the same cause. Threads don't run alone, but in warps of 32, and the threads of a warp
+# also access memory together.
 
 # %% [markdown] id="divergence-text"
 # ## 1. Divergence: when lanes part
@@ -188,7 +188,7 @@ gpucourse.beside(*(
 # random positions. *Predict:* in how many of the 128 warps do the lanes diverge at this `if`?
 
 # %% id="short-if-guess"
-predict("short-if", "at nearly all", "at half of them", "at none")
+predict("short-if", "in nearly all", "in half of them", "in none")
 
 # %% id="short-if"
 @cuda.jit
@@ -220,7 +220,7 @@ print(*(line.strip() for line in ptx.splitlines() if "setp" in line or "selp" in
 # %% id="sorted-guess"
 predict("sorted",
         "the sums change, and so does the cost",
-        "the sums stay, the cost falls",
+        "the sums stay the same, and the cost falls",
         "neither: it's the same work")
 
 # %% id="sorted"
@@ -248,7 +248,7 @@ draw_lanes(run_events(by_length)[1][26_656:26_720], per="muon", first=26_656)
 # %% id="shares-guess"
 predict("shares",
         "the same: each number is read once",
-        "side by side, twice as many",
+        "the grid-stride loop, twice as many",
         "the shares, eight times as many")
 
 # %% id="shares"
@@ -368,7 +368,7 @@ for name, (worked_so, used_so) in {"at first": (worked, used), "mended": again}.
 # bank conflicts?
 
 # %% id="banks-guess"
-predict("banks", "the far half: its words lie far apart", "the neighbours", "both")
+predict("banks", "the one that adds halves: its words are far apart", "the one that adds neighbours", "both")
 
 # %% id="banks"
 @cuda.jit
