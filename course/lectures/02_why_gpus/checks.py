@@ -29,7 +29,7 @@ START = 4e-6
     ),
 )
 def in_flight(threads_needed):
-    """The number of threads is latency times bandwidth, divided by the bytes of each thread."""
+    """The number is right: latency times bandwidth, divided by the bytes of each thread."""
     random = np.random.default_rng(11)
     for latency, bandwidth, bytes_each in (
         (1e-6, 1.0005e9, 8), (2.5e-7, 3.35e12, 8), (2.5e-7, 3.35e12, 16), (4e-7, 3.3007e11, 8),
@@ -63,16 +63,16 @@ def _where_threads_go_wrong(threads, under_way, bytes_each):
 
 
 class CountingFerry:
-    """As the lecture's Ferry, and it refuses what does not belong on that side.
+    """The lecture's `Ferry`, which also rejects arrays that are on the wrong side.
 
-    What it carries passes through `exchange`, which hears of the device's operations.
+    It passes the transferred arrays through `exchange` and reports the device's operations to it.
     """
 
     def __init__(self, exchange=None, operations=lambda: 0):
         self.bytes = self.there_bytes = self.trips = 0
-        self.past = 0  # bytes that were fetched without it
+        self.past = 0  # bytes that were transferred without the ferry
         self.exchange, self.operations, self.done = exchange or ToTheLastLaunch(), operations, 0
-        self.last = None  # what came back, before the exchange
+        self.last = None  # the array that came back, before the exchange
 
     def there(self, array):
         import cupy as cp
@@ -105,7 +105,7 @@ class CountingFerry:
         return raw.view(fetched.dtype).reshape(fetched.shape)
 
     def tell_operations(self):
-        """Tell the exchange of what the device has done since the last time."""
+        """Report to the exchange the operations of the device since the last call."""
         if self.operations() > self.done:
             self.done = self.operations()
             self.exchange.launched()
@@ -116,7 +116,7 @@ class CountingFerry:
 
     @contextmanager
     def noticing(self):
-        """Count what is fetched without the ferry. Only the stand-in's arrays can tell, not a GPU's."""
+        """Count the bytes copied without the ferry. Only the stand-in's arrays report them."""
         import cupy as cp
 
         if not virtualgpu.answers():
@@ -146,7 +146,7 @@ class CountingFerry:
     ),
 )
 def ferry(relax):
-    """The temperatures are right, and all of them crossed once in each direction."""
+    """The temperatures are right, and they crossed the link only once in each direction."""
     random = np.random.default_rng(12)
     for n, steps in ((100, 7), (1, 3), (2, 2), (33, 1), (31, 0), (1000, 20)):
         heat = random.uniform(0, 100, n)
@@ -178,7 +178,7 @@ def ferry(relax):
             look="find the lines inside the loop that transfer data. All temperatures have to be "
                  "transferred only before the loop and after it",
         )
-        # NumPy may ask for the maximum of a step by itself: `hottest[step] = d_heat.max()`.
+        # NumPy converts the maximum of a step to a number in `hottest[step] = d_heat.max()`.
         require(
             carrier.past <= 8 * steps,
             f"{case}, the answers are right, but {many(carrier.past, 'byte')} were transferred without the ferry",
@@ -197,7 +197,7 @@ def ferry(relax):
 
 
 def _require_carried(relax, random):
-    """Require that the temperatures that come back are of those that the ferry carried there."""
+    """Require answers that are computed from the temperatures that the ferry transferred."""
     heat, others = random.uniform(0, 100, (2, 1009))
     answers, exchange = [], ToTheLastLaunch(room=ROOM)
     for _ in range(2):
@@ -219,7 +219,7 @@ def _require_carried(relax, random):
     for _ in range(9):
         expected = (np.roll(expected, 1) + expected + np.roll(expected, -1)) / 3
     require(
-        # Who fetches the others as they are works with them on the host.
+        # An answer that copies the other temperatures back unchanged computes on the host.
         np.allclose(answers[1][0], expected, rtol=1e-12)
         and not np.array_equal(carrier.last, others),
         f"with 1,009 rods and 9 steps, the answers are right, but {HOST}: the device was given "
@@ -236,7 +236,7 @@ def _require_carried(relax, random):
 
 
 def _hotter(raw):
-    """What the host hears of single temperatures in the second call: another one."""
+    """Return the bytes with 1 added to the number, if they are a single temperature."""
     return (raw.view(np.float64) + 1).view(np.uint8) if raw.nbytes == 8 else raw
 
 
@@ -271,7 +271,7 @@ def _judge_heat(answer, heat, steps, case):
     ),
 )
 def crossover(answer):
-    """The size from which the elements pay for the starts is right, and None where there is no such size."""
+    """The crossover is right, and None is returned where no size helps."""
     random = np.random.default_rng(13)
     for starts, gpu_each, cpu_each in (
         (4, 1.575e-9, 5e-10), (4, 4e-10, 1.13e-9), (400, 1e-9, 1e-9), (103, 7e-9, 4.007e-7),

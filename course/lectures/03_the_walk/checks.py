@@ -27,7 +27,7 @@ from gpucourse.wording import many
     ),
 )
 def entered(source):
-    """Each thread computed the time of its own particle, for every length that was tried."""
+    """Each thread computed the time of its own particle, for all lengths that were tried."""
     random = np.random.default_rng(71)
     for k, n in enumerate((*LENGTHS, int(random.integers(1025, 3000)))):
         a, b, c = _lines(random, n)
@@ -66,7 +66,7 @@ def entered(source):
     ),
 )
 def wall_or_miss(kernel):
-    """Hits, misses and lines that just touch the pipe have the right times."""
+    """The times are right for hits, for misses and for lines that just touch the pipe."""
     random = np.random.default_rng(72)
     for k, n in enumerate(LENGTHS):
         a, b, c = _lines(random, n, outside=True)
@@ -108,7 +108,7 @@ def wall_or_miss(kernel):
 
 
 def _lines(random, n, outside=False):
-    """a, b and c of n straight lines that start near the middle of a pipe, or anywhere around it."""
+    """Return a, b and c of n straight lines that start near the middle of a pipe, or around it."""
     x, y = random.normal(0, 1.5 if outside else 0.05, (2, n))
     vx, vy = random.uniform(0.1, 0.3, (2, n)) * random.choice([-1, 1], (2, n))
     return vx**2 + vy**2, 2 * (x * vx + y * vy), x**2 + y**2 - random.uniform(0.8, 2) ** 2

@@ -39,7 +39,7 @@ wrong("entered", "the work is not shared|your busiest thread", "one thread")(
 wrong("entered", "is there still a loop over all", "the loop stays")(kernel(f"for (i = 0; i < n; i++) {LINE}"))
 wrong("entered", "never written|race: ", "thread in the block only")(kernel(f"i = threadIdx.x; if (i < n) {LINE}"))
 wrong("entered", "never written|illegal address", "the length of an example")(kernel(f"if (i < 129) {LINE}"))
-wrong("entered", "there is no kernel `entered`", "another name")(kernel(f"if (i < n) {LINE}").replace("entered", "past"))
+wrong("entered", "has no kernel `entered`", "another name")(kernel(f"if (i < n) {LINE}").replace("entered", "past"))
 wrong("entered", "not a string", "by NumPy")(lambda a, b, c: (-b - np.sqrt(b * b - 4 * a * c)) / (2 * a))
 wrong("entered", "`c`|changes c", "keeps the root in c")(kernel("""
     if (i < n) { double *under = (double *) c; under[i] = b[i] * b[i] - 4 * a[i] * c[i];

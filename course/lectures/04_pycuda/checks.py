@@ -29,7 +29,7 @@ from gpucourse.wording import many
     ),
 )
 def first_kernel(source):
-    """Each thread has computed the radius of its particle, for every length that was tried."""
+    """Each thread computed the radius of its own particle, for all lengths that were tried."""
     random = np.random.default_rng(21)
     for k, n in enumerate((*LENGTHS, int(random.integers(1025, 3000)))):
         pt, field = random.uniform(3, 60, n).astype(np.float32), np.float32(random.uniform(0.5, 6))
@@ -60,7 +60,7 @@ def first_kernel(source):
     ),
 )
 def mend(source):
-    """It compiles, and a third is a third."""
+    """The kernel compiles, and 1 / 3 is a third."""
     random = np.random.default_rng(22)
     for n in (*LENGTHS, int(random.integers(1025, 3000))):
         radius = random.uniform(0.2, 3, n).astype(np.float32)
@@ -93,7 +93,7 @@ def mend(source):
     ),
 )
 def fitting_types(scaled):
-    """Right for whatever comes in, and what came in is as it was."""
+    """The result is right for every kind of input, and the inputs are unchanged."""
     random = np.random.default_rng(23)
     _callable(scaled)
     launches_on_a_gpu()
@@ -143,7 +143,7 @@ def fitting_types(scaled):
 
 
 def _require_of_others(got, expected, case, look):
-    """Require what the device makes of the values that it was given in place of those known."""
+    """Require the results of the values that the device was given in place of the known ones."""
     require(
         got is None or np.allclose(got, expected, rtol=1e-6, atol=0),
         f"{case}, the answer is right, but {HOST}: the device was given different values, and the "
@@ -163,7 +163,7 @@ def _require_of_others(got, expected, case, look):
     ),
 )
 def copy_once(after_layers):
-    """One copy there, one back, however many layers."""
+    """The array was copied to the device once and back once, for any number of layers."""
     random = np.random.default_rng(24)
     _callable(after_layers)
     launches_on_a_gpu()
@@ -224,7 +224,7 @@ def copy_once(after_layers):
     ),
 )
 def field_table(paths_through, pt, phi, charge):
-    """Each map gives its own paths."""
+    """The paths are right for each map of the field."""
     _callable(paths_through)
     launches_on_a_gpu()
     maps = ([4] * 7, [0.0] * 7, [1, 2, 3, 4, -3, -2, -1], [3.8, 3.8, 3.8, -2, -2, -2, -2])
@@ -243,7 +243,7 @@ def field_table(paths_through, pt, phi, charge):
         expected = _paths(pt, phi, charge, np.array(field, np.float32))
         kept.append((paths, [one.copy() for one in paths]))
         away = np.hypot(paths[0] - expected[0], paths[1] - expected[1]).max(axis=0)
-        # On the edge of a ring the last digit decides, so a few paths may part.
+        # At the edge of a ring, rounding decides which field applies, so a few paths may differ.
         require(
             np.mean(away < 0.01) > 0.9,
             f"with the map {field}, the paths are up to {away.max():.3g} m away from the right ones",
@@ -267,7 +267,7 @@ def field_table(paths_through, pt, phi, charge):
 
 
 def _paths(pt, phi, charge, field):
-    """The kernel's steps with NumPy, in float32."""
+    """Return the kernel's steps, computed with NumPy in float32."""
     step, angle = np.float32(0.05), phi.copy()
     x, y = np.zeros((2, 201, len(pt)), np.float32)
     for k in range(1, 201):
@@ -296,7 +296,7 @@ def _copies() -> Iterator[dict[str, int]]:
     def counting(name, original):
         def call(*arguments, **options):
             nonlocal inside
-            outermost, inside = not inside, True  # a copy of an array may be one of the driver's
+            outermost, inside = not inside, True  # an array's copy may call the driver's
             try:
                 for way in ways[name] if outermost else ():
                     counts[way] += 1
@@ -317,7 +317,7 @@ def _copies() -> Iterator[dict[str, int]]:
 
 @contextmanager
 def _found(case: str) -> Iterator[None]:
-    """Fail for what the checkers of the virtual GPU find; arguments that do not fit come first."""
+    """Fail if the virtual GPU's checkers report something, with mismatched arguments first."""
     error = None
     with virtualgpu.check() as report:
         try:

@@ -71,7 +71,7 @@ wrong("first-kernel", "line 3: expression must have pointer.*opening quotes", "f
 wrong("first-kernel", "illegal address", "one too many")(
     kernel(NUMBER + "if (i <= n) radius[i] = pt[i] / (0.3f * field);")
 )
-wrong("first-kernel", "no kernel `radius_of`.*its kernels: radius", "another name")(
+wrong("first-kernel", "has no kernel `radius_of`.*Kernels in it: radius", "another name")(
     kernel(NUMBER + "if (i < n) radius[i] = pt[i] / (0.3f * field);").replace("_of", "2")
 )
 wrong("first-kernel", "array of float32; the kernel's parameter is double", "double arrays")(

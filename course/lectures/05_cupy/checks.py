@@ -15,7 +15,7 @@ from virtualgpu.errors import VirtualGPUError
 from gpucourse.wording import a_or_an, is_not
 from gpucourse.wording import many
 
-#: What the array of bytes holds before the launch.
+#: The value of the array of bytes before the launch.
 LEFTOVER_BYTE = -99
 
 
@@ -29,7 +29,7 @@ LEFTOVER_BYTE = -99
     ),
 )
 def lookup(offsets_of):
-    """Every layer of the table found, NaN for all others, and nothing left the device."""
+    """Every known layer has its offset, all others have NaN, and no data left the device."""
     import cupy as cp
 
     launches_on_a_gpu()
@@ -93,7 +93,7 @@ def lookup(offsets_of):
     ),
 )
 def in_chunks(times_in_chunks):
-    """The same times for every length, in the room of the result and five chunks."""
+    """The times are right for every length, and the result and five chunks were enough memory."""
     import cupy as cp
 
     launches_on_a_gpu()
@@ -117,7 +117,7 @@ def in_chunks(times_in_chunks):
     n, chunk = 60_000, 4_000
     coefficients, expected = _lines(n)
     on_device = [cp.asarray(one) for one in coefficients]
-    room = cp.cuda.MemoryPool()  # of its own: what else the notebook holds does not count
+    room = cp.cuda.MemoryPool()  # the notebook's other arrays do not count
     room.set_limit(size=8 * (n + 5 * chunk) + 8192)
     try:
         with cp.cuda.using_allocator(room.malloc):
@@ -136,7 +136,7 @@ def in_chunks(times_in_chunks):
     except Exception as error:
         require(False, f"with no particles at all: {error}", look=("handle the case in which there is no chunk"))
     _require_times(got, expected, "with no particles at all")
-    for n, chunk, largest in sizes:  # 0 where kernels of another kind than CuPy's did it
+    for n, chunk, largest in sizes:  # `largest` is 0 if other kernels than CuPy's did the work
         require(
             not largest or min(n, chunk) / 2 <= largest <= chunk,
             f"with {many(n, 'particle')} in chunks of {chunk:,}, the times are right, but the device "
@@ -155,7 +155,7 @@ def in_chunks(times_in_chunks):
     ),
 )
 def elementwise(leave):
-    """By wall or by lid, forwards, backwards and straight out, in both precisions."""
+    """The times are right at the wall and at both lids, in both precisions."""
     import cupy as cp
 
     require(
@@ -176,7 +176,7 @@ def elementwise(leave):
             at_lid = np.where(vz != 0, (np.where(vz > 0, length, -length) - z) / vz, np.inf)
         by_lid = at_lid < wall
         expected = np.where(by_lid, at_lid, wall)
-        bound = 1e-5 if dtype == np.float32 else 1e-12  # a `float` inside would show
+        bound = 1e-5 if dtype == np.float32 else 1e-12  # detects an intermediate `float`
         wrong = ~np.isclose(time.get(), expected, rtol=bound) | (lid.get() != by_lid)
         for k in np.flatnonzero(wrong):
             _blame_leaving(wall[k], z[k], vz[k], length, time.get()[k], lid.get()[k], at_lid[k])
@@ -211,7 +211,7 @@ def _blame_leaving(wall, z, vz, length, time, lid, at_lid):
     ),
 )
 def reduction(first_at_lid):
-    """The smallest of the right ones, infinity where there is none."""
+    """The smallest time at a lid is right, and infinity is returned where there is none."""
     import cupy as cp
 
     require(
@@ -226,7 +226,7 @@ def reduction(first_at_lid):
         for share in (0.5, 0.0, 1.0):
             lid = (random.random(n) < share).astype(np.int8)
             if n and share == 0.5:
-                time[0], lid[0] = 1.0, 0  # the smallest of all leaves by the wall
+                time[0], lid[0] = 1.0, 0  # the smallest time of all is at the wall
             first = float(first_at_lid(cp.asarray(time), cp.asarray(lid)))
             expected = time[lid == 1].min(initial=np.inf)
             require(
@@ -259,17 +259,19 @@ def _where_a_minimum_goes_wrong(first, time, lid):
     ),
 )
 def begins_of_groups(begins):
-    """Every group begins where it should, for every length that was tried."""
+    """Every group begins at the right hit, for arrays of every length that was tried."""
     require(
         type(begins).__name__ == "RawKernel",
         f"this is {a_or_an(type(begins).__name__)}, not a RawKernel",
         look="pass the name to which you assigned cp.RawKernel(…)",
     )
-    # On the virtual GPU also where there is a real one: it names the line of a bad address.
+    # Use the virtual GPU even if there is a real one, because it names the line of an invalid
+    # access.
     module = virtualgpu.Module.from_cuda(begins.code, options=tuple(begins.options or ()))
     random = np.random.default_rng(35)
     for k, n in enumerate(LENGTHS):
-        # Exact in binary, so pauses of just `pause` occur; too large for a float's 24 bits.
+        # Times and pauses are exact in binary, so some gaps are equal to `pause`. They are too
+        # large for a float's 24 bits.
         pause = 0.25 * int(random.integers(1, 4))
         time = 2.0**30 + 0.25 * np.cumsum(random.integers(0, 6, n))
         case = f"with {many(n, 'time')} and a pause of {pause:.3g}"
@@ -304,14 +306,14 @@ def begins_of_groups(begins):
 
 
 def _launch_begins(module, name, blocks, threads, time, pause):
-    """Launch on copies; the times and the marks afterwards."""
+    """Launch the kernel on copies, and return the times and the marks after the launch."""
     time, begin = time.copy(), np.full(time.size, LEFTOVER_BYTE, np.int8)
     module.launch(name, blocks, threads, [time, pause, begin, np.int32(time.size)])
     return [time, begin]
 
 
 def _require_unchanged(on_device, given, names):
-    """Require that arrays of CuPy hold what they were given."""
+    """Require that CuPy arrays still have their original contents."""
     require(
         all(np.array_equal(one.get(), before) for one, before in zip(on_device, given, strict=True)),
         f"the answer is right, but your function has changed its inputs {names}",
@@ -320,7 +322,7 @@ def _require_unchanged(on_device, given, names):
 
 
 def _lines(n):
-    """a, b and c of n straight lines from near the middle to a wall at 1.1 m, and their times."""
+    """Return a, b and c of n straight lines to a wall at 1.1 m, and the times at the wall."""
     random = np.random.default_rng(32)
     x, y = random.normal(0, 0.05, (2, n))
     vx, vy = random.uniform(0.1, 0.3, (2, n))

@@ -28,7 +28,7 @@ from gpucourse.wording import a_or_an, many
     ),
 )
 def loop_to_kernel(kernel):
-    """Each thread computed its own element, and threads without one did nothing."""
+    """Each thread computed its own element, and threads without an element did nothing."""
     random = np.random.default_rng(51)
     for k, n in enumerate(LENGTHS):
         pt, eta = random.uniform(1.0, 60.0, n), random.uniform(-2.5, 2.5, n)
@@ -57,7 +57,7 @@ def loop_to_kernel(kernel):
     ),
 )
 def device_function(delta_phi):
-    """The angle is in range and has the right sign, also where angles wrap."""
+    """The angle is in range and has the right sign, even where angles wrap around."""
     from numba import cuda
 
     require(
@@ -112,7 +112,7 @@ def device_function(delta_phi):
     ),
 )
 def single_precision(kernel):
-    """Right to seven digits, and no double precision in the PTX."""
+    """The result is right to seven digits, and the PTX contains no double precision."""
     random = np.random.default_rng(53)
     for n, threads in ((129, 64), (1, 32), (33, 96)):
         energy = random.uniform(-200.0, 200.0, n).astype(np.float32)
@@ -143,10 +143,10 @@ def single_precision(kernel):
     ),
 )
 def stencil(kernel):
-    """The map is right, around the ring and at the edges, and warps lie along the rows."""
+    """The map is right around the ring and at the edges, and warps lie along the rows."""
     random = np.random.default_rng(54)
     for rows, columns in ((5, 7), (4, 32), (1, 33), (33, 1), (9, 64), (13, 65)):
-        # Multiples of 5/4: sums and means are exact in any order.
+        # Multiples of 5/4, whose sums and means are exact in any order.
         values = 1.25 * random.integers(-400, 400, (rows, columns))
         blocks = (columns // 32 + 1, rows // 4 + 1)
         start = np.full((rows, columns), float(LEFTOVER))
@@ -163,8 +163,8 @@ def stencil(kernel):
         f"{counts.global_store_sectors}, because a warp's threads lie in a column",
         look="cuda.grid(2) gives x first, and x should be the column",
     )
-    # The answer of the lecture makes 6 accesses a cell; a thread at the corner of a tile with a
-    # halo makes 12, and 16 where the map ends there too.
+    # The lecture's solution makes 6 accesses per cell. A thread at the corner of a tile with a halo
+    # makes 12, and 16 if it is also at the edge of the map.
     require_shared(counts, (2, 16), (32, 4), values.size, "let each thread compute one cell", rounds=0,
                    accesses=16)
 
@@ -180,7 +180,7 @@ def _judge_map(out, expected, case):
             look="the launch has its columns along x, and cuda.grid(2) returns x first. Also check that "
             "the guard leaves out no cell",
         )
-    # Who multiplies by 0.2 is off by a bit.
+    # Multiplication by 0.2 instead of division by 5 changes the last bit.
     wrong = np.argwhere(~np.isclose(out, expected, rtol=1e-12, atol=1e-9))
     if not len(wrong):
         return
@@ -197,7 +197,7 @@ def _judge_map(out, expected, case):
 
 
 def _ptx(kernel) -> str:
-    """PTX of the kernel for two contiguous float32 arrays."""
+    """Return the PTX of the kernel for two contiguous float32 arrays."""
     from numba import cuda, float32
 
     ptx, _ = cuda.compile_ptx(kernel.py_func, (float32[::1], float32[::1]), cc=(9, 0))
@@ -205,7 +205,7 @@ def _ptx(kernel) -> str:
 
 
 def _is_double(line: str) -> bool:
-    """Whether a line of PTX is an instruction on 64-bit floats, conversions included."""
+    """Return True if a line of PTX is an instruction on 64-bit floats or a conversion of one."""
     return ".f64" in line and not line.lstrip().startswith((".", "//"))
 
 
@@ -219,7 +219,7 @@ def _is_double(line: str) -> bool:
     ),
 )
 def lost_update(order, possible):
-    """B stored its sum and A overwrote it: this is a race."""
+    """B stored its sum and A overwrote it, which is a race."""
     require(
         isinstance(order, str) and set(order) <= {"A", "B"},
         f"order is {order!r}, but it should be a string of the letters A and B",
@@ -264,7 +264,7 @@ def lost_update(order, possible):
     ),
 )
 def check_then_act(kernel):
-    """The hardest muon is found in every order, without a race."""
+    """The hardest muon was found in every order that was tried, without a race."""
     atomics = counted(kernel, 3, 64, np.ones(129), np.array([-math.inf])).global_atomics
     random = np.random.default_rng(8)
     for n in LENGTHS:
@@ -293,7 +293,7 @@ def _first(indices):
 
 
 def _interleaved(order):
-    """The total after A (adds 1) and B (adds 2) load, add and store in this order, from 10."""
+    """Return the total after A (adds 1) and B (adds 2) take their steps in this order, from 10."""
     total, adds, seen, steps = 10, {"A": 1, "B": 2}, {}, {"A": 0, "B": 0}
     for thread in order:
         if steps[thread] == 0:

@@ -28,15 +28,15 @@ from gpucourse.wording import many
     ),
 )
 def fold(kernel):
-    """The closest value is the result, for every length that was tried."""
+    """The result is the closest value, for arrays of every length that was tried."""
     random = np.random.default_rng(9)
     for length in filter(None, LENGTHS):
         for winner in sorted({0, length // 2, length - 1}):
-            # On both sides of any target, also of a negative one.
+            # Values on both sides of the target, which may be negative.
             target = random.uniform(-99.0, 99.0)
             values = target + random.choice([-1.0, 1.0], length) * random.uniform(2.0, 80.0, length)
             values[winner] = target + random.choice([-1.0, 1.0]) * random.uniform(0.5, 1.0)
-            # Beyond the end lies a perfect value, which must not get in.
+            # A value that is exactly the target lies beyond the end and must not be used.
             memory = np.append(values, target)
             n, level = length, 1
             while n > 1:
@@ -50,7 +50,8 @@ def fold(kernel):
                 f"with {many(length, 'value')}, the closest one is element {winner}, but the result is a different one",
                 look="let all of the first n values take part",
             )
-    # Two rounds beside its pair, so that one block of the sixteen cannot do it all.
+    # Two more rounds than one pair needs, so that a single block of the sixteen cannot do all the
+    # work.
     require_parallel(kernel, 16, 64, np.ones(1009), 1009, 91.1876, items=1009, rounds=2,
                      look="let each thread compare one pair")
 
@@ -75,7 +76,7 @@ def _judge_level(folded, before, n, target, case, kernel):
         i = wrong[0]
         pair = (f"{lower[i]:.4g} or {upper[i]:.4g}, whichever is closer to the target," if i + half < n
                 else f"{lower[i]:.4g}, which has no partner,")
-        # As far on the other side of all values: whatever was closer is now the other one.
+        # Targets far away on either side reverse the comparison if the kernel uses `target`.
         elsewhere, *_ = launched(kernel, len(before) // 64 + 1, 64, before, n, target + 1000.0, seeds=())
         opposite, *_ = launched(kernel, len(before) // 64 + 1, 64, before, n, target - 1000.0, seeds=())
         require(
@@ -102,7 +103,7 @@ def _judge_level(folded, before, n, target, case, kernel):
     ),
 )
 def block_max(kernel):
-    """The largest value of every block is right, by a fold, without a race in the orders that were tried."""
+    """The largest value of every block was found by a fold, and no race was found."""
     counters = counted(kernel, 2, 128, np.ones(256), np.zeros(2))
     random = np.random.default_rng(10)
     for threads, high in ((128, -10.0), (96, -10.0), (33, -10.0), (1, -10.0), (64, 90.0)):
@@ -147,7 +148,8 @@ def block_max(kernel):
         look="let each thread store its value in its element, and let the block fold the elements",
     )
     require(
-        # Two blocks: more than the one barrier after filling, or shuffles within the warps.
+        # With two blocks, a fold has more than the one barrier after filling, or shuffles within
+        # warps.
         counters.barriers > 2 or counters.warp_instructions_by_class.get("warp", 0),
         "the answers are right, but there is no fold: one thread reads all the elements",
         look="fold in seven levels, which are enough for 128 elements if all threads take part",

@@ -21,7 +21,7 @@ from gpucourse.wording import is_not, many, number
     ),
 )
 def estimate(estimate):
-    """π is right, and its error falls with the square root of the number of threads."""
+    """π and its error are right: the error falls with the square root of the number of threads."""
     random = np.random.default_rng(71)
     for threads, points in ((2, 10), (129, 64), (4096, 64), (1009, 200)):
         hits = random.binomial(points, math.pi / 4, threads)
@@ -60,7 +60,7 @@ def estimate(estimate):
     ),
 )
 def counter(kernel):
-    """Every launch gives the same points, and no number occurs twice."""
+    """Every launch gives the same points, and no number is used twice."""
     key = np.uint64(99)
     shapes = ((2, 64), (1, 32), (3, 33), (9, 128))
     for n in LENGTHS:
@@ -123,7 +123,7 @@ def _require_once(x, y):
 
 
 def _require_drawn(name, values, key, case):
-    """Each value is what the lecture's `random(key, …)` gives for some counter, with this key."""
+    """Require that the lecture's `random(key, …)` returns each value for some counter."""
     strange = np.flatnonzero(~_drawn(values, key))
     if not len(strange):
         return
@@ -144,16 +144,17 @@ def _require_drawn(name, values, key, case):
     )
 
 
-#: What `random` in the lecture multiplies by (SplitMix64), and how far it shifts.
+#: The multipliers of the lecture's `random` (SplitMix64), and its shifts.
 _GOLDEN = 0x9E3779B97F4A7C15
 _ROUNDS = ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, _GOLDEN))
 
 
 def _drawn(values, key):
-    """Whether the lecture's `random(key, …)` gives each value, for a counter below 2**40 or so.
+    """Return True for each value that `random(key, …)` returns for a counter below about 2**40.
 
-    Every round of SplitMix64 can be taken back. Its last 11 bits are lost in a float64, so 2048
-    counters come into question; of 2**64, only 2**-12 are as near to a multiple of 2**62 as this.
+    Every round of SplitMix64 can be inverted. A float64 loses the last 11 bits, so 2048 counters
+    are possible. Of all 2**64 counters, only a fraction of 2**-12 is as close to a multiple of
+    2**62.
     """
     bits = values * 2.0**53
     whole = bits == np.floor(bits)
@@ -180,7 +181,7 @@ def _drawn(values, key):
     ),
 )
 def chi_square(chi_square_z):
-    """z is near zero for good numbers, large for bad ones, and negative for numbers that are too even."""
+    """z is near zero for good numbers, large for bad ones, and negative if counts are too even."""
     random = np.random.default_rng(72)
     cases = {
         "uniform numbers": random.random(1009),

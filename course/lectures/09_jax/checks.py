@@ -24,7 +24,7 @@ from gpucourse.wording import many
     ),
 )
 def pad(mean):
-    """The mean is right for every n, whatever follows the n values, from one compilation."""
+    """The mean is right for every n and any garbage, with one compilation for each length."""
     import jax
 
     traced, compiled = _counting(mean)
@@ -37,7 +37,8 @@ def pad(mean):
             case = f"with n = {n} of {length} elements"
             require(got.shape == (), f"{case}, the result has the shape {got.shape}")
             right = np.float32(values[:n].mean(dtype=np.float64))
-            # XLA may make a choice of a product with a mask, and so hide the mistake: also without.
+            # XLA may turn a product with a mask into a selection and so hide the mistake, so also
+            # run without it.
             with jax.disable_jit():
                 plain = np.asarray(mean(jax.numpy.asarray(values), n))
             require(
@@ -70,12 +71,12 @@ def pad(mean):
     ),
 )
 def at_add(landing_counts):
-    """Every value is in its bin, and no value outside was counted."""
+    """Every value is in its bin, and no value outside all bins was counted."""
     import jax
     import jax.numpy as jnp
 
     require(callable(landing_counts), f"this is {a_or_an(type(landing_counts).__name__)}, not a function")
-    compiled = jax.jit(landing_counts, static_argnums=1)  # also if the decorator is gone
+    compiled = jax.jit(landing_counts, static_argnums=1)  # even without the decorator
     random = np.random.default_rng(82)
     for bins in (7, 1, 40):
         for n in (129, 0, 1, 33):
@@ -119,7 +120,7 @@ def at_add(landing_counts):
     ),
 )
 def vmap(table, distance):
-    """Rows are angles, columns are speeds, and `distance` was traced once."""
+    """Rows are angles and columns are speeds, and the table was computed without a loop."""
     import jax
     import jax.numpy as jnp
 
@@ -175,7 +176,7 @@ def vmap(table, distance):
     ),
 )
 def aim(aim, distance):
-    """Every target is hit to a millimetre or two, with the flatter of the two throws."""
+    """Every target is hit to within a centimetre, with the flatter of the two possible throws."""
     import jax
     import jax.numpy as jnp
 
@@ -212,7 +213,7 @@ def aim(aim, distance):
 
 @contextmanager
 def _asked_for_slopes(aim, distance):
-    """A list that grows when a derivative of `distance` is taken, by its name in the notebook."""
+    """Yield a list that grows when a derivative of `distance` is taken by its notebook name."""
     import jax
 
     slopes = []
@@ -225,14 +226,14 @@ def _asked_for_slopes(aim, distance):
 
     scope = getattr(getattr(aim, "__wrapped__", aim), "__globals__", {})
     known = [name for name, value in scope.items() if value is distance]
-    if not known:  # it is not called by name: nothing can be noted
+    if not known:  # then no derivative can be observed
         slopes.append(True)
     with mock.patch.dict(scope, dict.fromkeys(known, noting)):
         yield slopes
 
 
 def _counting(function):
-    """A list that grows each time JAX traces the function, and the compiled function."""
+    """Return a list that grows each time JAX traces the function, and the compiled function."""
     import jax
 
     traced = []

@@ -11,11 +11,12 @@ from gpucourse.data.generator import jagged_muons
 from gpucourse.exercises.trials import LEFTOVER, counted, launched, require_parallel
 from gpucourse.wording import many
 
-#: 512 events of three muons each, for counting who does the work.
+#: 512 events of three muons each, for counting which threads do the work.
 EVEN = [[(30.0, 0.0, 1), (25.0, 0.0, -1), (10.0, 0.0, 1)]] * 512
-#: Accesses that a thread may make for such an event; the lecture's kernels make 6 to 15.
+#: Accesses that a thread may make for such an event. The lecture's kernels make 6 to 15.
 ACCESSES = 30
-#: Numbers of muons in events: none at the ends and in a row, one, and more than a warp has lanes.
+#: Numbers of muons per event: empty events at the ends and in a row, one event, and an event with
+#: more muons than a warp has lanes.
 COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2, 0, 0))
 
 
@@ -29,7 +30,7 @@ COUNTS = ((2, 0, 1, 3, 0, 0, 2), (0, 0, 3), (1,), (), (0,), (5, 40, 0, 1), (0, 2
     ),
 )
 def owners(function):
-    """Every muon has its event, also after empty events and in slices."""
+    """Every muon is assigned to its event, even after empty events and in slices."""
     for counts in (*COUNTS, *np.random.default_rng(101).integers(0, 4, (3, 50))):
         for start in (0, 1460):
             offsets = start + np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -70,7 +71,7 @@ def owners(function):
     ),
 )
 def clean_pairs(function):
-    """Every event that is kept has exactly two good muons, of opposite charge."""
+    """Every event that is kept has exactly two good muons of opposite charge."""
     plus, minus, soft, outside = (30.0, 0.5, 1), (25.0, -2.0, -1), (20.0, 0.1, -1), (40.0, -2.3, 1)
     cases = {
         "two good muons": ([plus, minus], True),
@@ -83,7 +84,7 @@ def clean_pairs(function):
         "a good muon and one at eta = -2.3": ([minus, outside], False),
         "no muon": ([], False),
     }
-    # Each case has momenta of its own, by which its event is found again; 20 GeV stays 20 GeV.
+    # Each case has different momenta, which identify its event. Exactly 20 GeV stays 20 GeV.
     events = events_of(
         [
             [(pt + k if pt > 20 else pt, eta, charge) for pt, eta, charge in muons]
@@ -155,7 +156,7 @@ def _clue(event: list, found: list) -> str:
     ),
 )
 def count_pairs(kernel):
-    """The number of opposite pairs is right for every event and every grid."""
+    """The number of pairs of opposite charge is right for every event and every grid."""
     charges = [[1, -1], [], [1, 1], [-1], [1, -1, 1], [-1, -1, -1], [1, -1, 1, -1, -1]]
     cases = [charges, [[]], [[1] * 20 + [-1] * 21, [], [-1, 1]], []]
     cases.append(_sample(500, 103).charge.to_list())
@@ -200,7 +201,7 @@ def count_pairs(kernel):
     ),
 )
 def fill_hard(kernel):
-    """Every kept muon is in its place, in order, without an atomic and without a gap."""
+    """Every muon that is kept is in its place and in order, without an atomic and without a gap."""
     random = np.random.default_rng(104)
     for counts in (*COUNTS, random.integers(0, 5, 300)):
         momenta = [random.choice([5.0, 12.0, 20.0, 35.0, 50.0], n).tolist() for n in counts]
@@ -244,7 +245,7 @@ def fill_hard(kernel):
 
 
 def events_of(events: list) -> ak.Array:
-    """Events of muons, each given as (pt, eta, charge), in the layout of the course's files."""
+    """Return events of muons, given as (pt, eta, charge), in the layout of the course's files."""
     offsets = np.concatenate([[0], np.cumsum([len(event) for event in events], dtype=np.int64)])
     muons = [muon for event in events for muon in event]
     pt, eta, charge = np.array(muons, np.float64).reshape(-1, 3).T

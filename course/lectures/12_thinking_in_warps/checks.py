@@ -29,7 +29,7 @@ from gpucourse.wording import many
     ),
 )
 def lane_turns(count):
-    """Both counts are right: their difference is what divergence costs."""
+    """Both counts are right. Their difference is the cost of divergence."""
     random = np.random.default_rng(11)
     for n in LENGTHS:
         work = random.poisson(1.4, n)
@@ -66,7 +66,7 @@ def lane_turns(count):
     ),
 )
 def turn(kernel):
-    """The table is transposed for every size, with reads and writes side by side and without a bank conflict."""
+    """Tables of every size are transposed with coalesced accesses and without bank conflicts."""
     random = np.random.default_rng(12)
     for rows, columns in ((40, 64), (32, 32), (1, 1), (31, 33), (33, 31), (1, 65), (65, 1)):
         table = random.uniform(1.0, 99.0, (rows, columns)).astype(np.float32)
@@ -86,7 +86,7 @@ def turn(kernel):
                 look="work out which element this thread reads and which it writes, and guard each "
                 "of the two accesses separately",
             )
-    # Whole tiles, so many of them that no kernel is made for their number.
+    # Whole tiles in random numbers, so that a kernel for fixed numbers of tiles fails.
     down, across = np.random.default_rng().permutation([2, 3, 4, 5]).tolist()[:2]
     ones = np.ones((32 * down, 32 * across), np.float32)
     counts = counted(kernel, (across, down), (32, 32), ones, np.ascontiguousarray(ones.T))
@@ -121,14 +121,14 @@ def turn(kernel):
     ),
 )
 def warp_max(kernel):
-    """The largest value of every warp is right for every length, by shuffles alone."""
+    """The largest value of every warp is right for every length, and only shuffles were used."""
     random = np.random.default_rng(13)
     for threads, high, scale in (
         (64, -10.0, 1.0), (32, -10.0, 1.0), (128, -10.0, 1.0), (64, -10.0, 1e306), (64, 90.0, 1.0),
     ):
         for n in LENGTHS:
-            # What a lane gets from one that does not take part is about -5e303 on the virtual GPU:
-            # it loses against -90, and wins against -90e306.
+            # On the virtual GPU, a lane gets about -5e303 from one that does not take part. This is
+            # smaller than -90, and larger than -90e306.
             values = random.uniform(-90.0, high, n) * scale
             blocks = n // threads + 1
             padded = np.full(blocks * threads, -math.inf)
@@ -234,10 +234,10 @@ def occupancy(resident_warps):
     ),
 )
 def tiled_matmul(kernel):
-    """Right for every shape that was tried, through shared memory, and no race was found."""
+    """The product is right for every shape that was tried, and no race was found."""
     random = np.random.default_rng(55)
     for rows, inner, columns in ((17, 33, 31), (16, 16, 16), (1, 1, 1), (5, 40, 20), (40, 3, 7)):
-        # Small numbers of halves: products are exact in any order.
+        # Small multiples of one half, whose products are exact in any order.
         a = random.integers(-9, 10, (rows, inner)).astype(np.float32) / 2
         b = random.integers(-9, 10, (inner, columns)).astype(np.float32) / 2
         start = np.full((rows, columns), LEFTOVER, np.float32)
@@ -253,14 +253,17 @@ def tiled_matmul(kernel):
         f"memory where {3 * a.size * 2:,} are enough",
         look="let each thread load one number of each tile, so that the block shares them",
     )
-    # The answer of the lecture makes 115 accesses an element; a sum kept in `product` adds 96.
+    # The lecture's solution makes 115 accesses per element, and a sum kept in `product` adds 96.
     require_shared(counts, (3, 3), (16, 16), a.size,
                    "let each thread load its number of each tile, and compute one element", rounds=0,
                    accesses=240)
 
 
 def _resident_warps(threads, registers, shared):
-    """Warps on a multiprocessor of compute capability 9.0, by counting blocks in until one fails."""
+    """Return the warps that fit on a multiprocessor of compute capability 9.0.
+
+    Blocks are added one by one until one does not fit.
+    """
     block = threads // 32
     blocks = 0
     per_part = 16_384 // (-(-32 * registers // 256) * 256)
@@ -274,6 +277,6 @@ def _resident_warps(threads, registers, shared):
 
 
 def _without_padding(work):
-    """What is paid if a last, short warp paid only for its own lanes."""
+    """Return the number of paid iterations if a last, short warp paid only for its own lanes."""
     warps = [work[start : start + 32] for start in range(0, len(work), 32)]
     return sum(len(warp) * int(warp.max()) for warp in warps)
