@@ -43,10 +43,10 @@ LAUNCH = 100  # processor seconds for a launch
 BAD = ("failed", "ended the process")
 #: Causes of failures, in the words of the page.
 CAUSES = {
-    "package": "the package's own",
+    "package": "a problem of the package itself",
     "fault": "a fault of its kernel",
     "gpu": "needs a real GPU",
-    "limit": "a stated limit",
+    "limit": "a documented limit",
     "ours": "ours",
     "unknown": "unknown",
 }
