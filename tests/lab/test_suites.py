@@ -141,11 +141,11 @@ def test_imports_are_the_successors():
             "    size = kind.dtype.bitwidth // 8\n           ^^^^\n"
             "E   AttributeError: 'Boolean' object has no attribute 'bitwidth'",
             "ours",
-            "an error of its own code",
+            "our own code",
         ),
         ("test_x", "Call to cuMemAllocManaged: CUDA_ERROR_NOT_SUPPORTED", "limit", "managed"),
         ("test_x", "E   NotImplementedError: not implemented", "package", "not implemented"),
-        ("test_x", "E   AssertionError: 'cvt.rni' not found in '//", "package", "other words"),
+        ("test_x", "E   AssertionError: 'cvt.rni' not found in '//", "package", "messages, PTX"),
         ("test_x", "E   AssertionError: np.int64(-3) != -2", "unknown", "unknown"),
         ("test_round_f4", "E   AssertionError: np.int64(-3) != -2", "package", "halves"),
         ("test_round_f4x", "E   AssertionError: np.int64(-3) != -2", "unknown", "unknown"),
