@@ -122,7 +122,9 @@ def test_a_kernel_killed_for_memory(tab: Tab, server: Server):
     expect(answer).to_contain_text("answer = 42")
     tab.run(first)
     said = first.locator(".jp-OutputArea")
-    expect(said).to_contain_text("The last kernel of this notebook was killed: memory ran out")
+    expect(said).to_contain_text(
+        "The last kernel of this notebook was killed because memory ran out"
+    )
     expect(said).to_contain_text("(`answer = 42`)")
     tab.picture("killed-2-first-cell-says-why")
     tab.save()
@@ -242,7 +244,7 @@ def test_a_full_disk(browser: Browser, tmp_path: Path):
         assert "answer = 'before'" in server.get("api/contents/work.ipynb").decode()
         tab.run(tab.cell("%load_ext"))
         expect(tab.cell("%load_ext").locator(".jp-OutputArea")).to_contain_text(
-            "This disk is full: what you write may not be saved"
+            "This disk is full, so your work may not be saved"
         )
         tab.picture("full-2-first-cell-says-so")
         tab.write(last, "import os; os.remove('filler')")

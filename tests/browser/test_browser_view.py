@@ -277,11 +277,11 @@ def test_a_dial_is_turned_by_mouse_and_by_keys(tab: Tab) -> None:
     output = ran(tab, "dial")
     shown = output.locator("img:visible")
     expect(shown).to_have_count(1)
-    expect(shown).to_have_attribute("alt", re.compile(" 32 are paid for"))
+    expect(shown).to_have_attribute("alt", re.compile(" 32 are executed"))
     output.get_by_text("4", exact=True).click()
-    expect(shown).to_have_attribute("alt", re.compile(" 96 are paid for"))
+    expect(shown).to_have_attribute("alt", re.compile(" 96 are executed"))
     tab.page.keyboard.press("ArrowRight")
-    expect(shown).to_have_attribute("alt", re.compile(" 224 are paid for"))
+    expect(shown).to_have_attribute("alt", re.compile(" 224 are executed"))
     expect(output.get_by_role("radio", checked=True)).to_have_accessible_name(
         "numbers of iterations: 8"
     )

@@ -161,7 +161,7 @@ def test_lanes_of_the_kernel_part(shown):
             np.int32(32),
         )
     )
-    assert re.search(r"[1-9]\d? % of the lanes paid for did nothing", told)
+    assert re.search(r"[1-9]\d? % of the executed lanes did nothing", told)
 
 
 def test_compiling_takes_time_and_lines_are_counted(shown):

@@ -118,26 +118,26 @@ def test_without_a_run_there_are_words_and_no_plot(draw, nothing: None) -> None:
 def test_a_row_that_the_run_lacks_is_told(example: Results) -> None:
     view = measured.recorded_times("sampling.disc")
     assert view.text == (
-        "Nothing to draw: the recorded run has no times of 'sampling.disc': make "
-        "bench-gpu measures it."
+        "There is nothing to draw, because the recorded run has no times of 'sampling.disc'. "
+        "`make bench-gpu` measures it."
     )
-    assert "Nothing to draw" in measured.recorded_scaling("scaling.reduction").text
+    assert "There is nothing to draw" in measured.recorded_scaling("scaling.reduction").text
 
 
 def test_bars_tell_times_shares_and_the_order(example: Results) -> None:
     picture = measured.recorded_times("histogram.peaks")
-    assert "Medians of the time on the GPU, by CUDA events" in picture.alt
+    assert "Medians of the time on the GPU, measured with CUDA events" in picture.alt
     order = ("CUDA C++ twin", "cupy.histogram", "one for each thread")
     assert [picture.alt.index(name) for name in order] == sorted(map(picture.alt.index, order))
     row = example.row("histogram.peaks", "shared")
     share = row.bandwidth("device") / example.copy_bandwidth()
-    assert f"{share:.0%} of a copy's bandwidth" in picture.alt
+    assert f"{share:.0%} of the copy bandwidth" in picture.alt
     assert "by the host's clock" in measured.recorded_times("quadratic.float64").alt, "JAX's clock"
 
 
 def test_a_scan_tells_where_the_gpu_wins(example: Results) -> None:
     alt = measured.recorded_scaling("scaling.quadratic").alt
-    assert "Numba kernel is faster than the CPU from 65,536 on" in alt
+    assert "Numba kernel is faster than the CPU from 65,536 upwards" in alt
     assert "from 256 to 1,048,576 particles" in alt
 
 

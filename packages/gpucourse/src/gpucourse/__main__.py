@@ -7,8 +7,9 @@ if __name__ == "__main__":
     if not (3, 11) <= sys.version_info < (3, 14):
         here = ".".join(map(str, sys.version_info[:2]))
         sys.exit(
-            f"The course needs Python 3.11, 3.12 or 3.13, and this is {here} "
-            f"({sys.executable}). `make setup` takes one that is here, or fetches one."
+            f"The course needs Python 3.11, 3.12 or 3.13, and this is Python {here} "
+            f"({sys.executable}). Run `make setup`, which uses an installed Python or "
+            "downloads one."
         )
     from gpucourse.cli import app
 

@@ -56,14 +56,16 @@ def progress() -> None:
 
 @app.command()
 def room(
-    folder: Annotated[Path, typer.Argument(help="that the whole room can write to")],
+    folder: Annotated[
+        Path, typer.Argument(help="a folder that everybody in the room can write to")
+    ],
     join: Annotated[
         bool,
         typer.Option(
-            "--join", help="as a learner: share your guesses from now on, without your name"
+            "--join", help="for learners: share your guesses from now on, without your name"
         ),
     ] = False,
-    leave: Annotated[bool, typer.Option("--leave", help="share nothing more")] = False,
+    leave: Annotated[bool, typer.Option("--leave", help="for learners: stop sharing")] = False,
 ) -> None:
     """Count what a room guessed, question by question; or join it, so that yours count too."""
     from gpucourse.learner import room
@@ -75,7 +77,7 @@ def room(
         found = room.counts(folder)
         typer.echo(
             "\n\n".join(map(str, found))
-            or f"Nobody has answered yet. Learners join with: gpucourse room {folder} --join"
+            or f"Nobody has answered yet. To join, learners run: gpucourse room {folder} --join"
         )
 
 
@@ -83,7 +85,7 @@ def room(
 def save(
     to: Annotated[
         Path | None,
-        typer.Argument(help="a folder, or the file's name; default: the course's folder"),
+        typer.Argument(help="a folder or a file name; default: the course's folder"),
     ] = None,
 ) -> None:
     """Put your work and progress into one file, to download and keep."""
@@ -99,7 +101,7 @@ def restore(
     bundle: Annotated[
         Path | None,
         typer.Argument(
-            help="what `gpucourse save` wrote; default: the newest in the course's folder"
+            help="a file that `gpucourse save` wrote; default: the newest in the course's folder"
         ),
     ] = None,
 ) -> None:
@@ -120,11 +122,17 @@ def grade(
         ),
     ] = Path("."),
     assignment: Annotated[
-        list[str] | None, typer.Option(help="of the class; default: all that have a submission")
+        list[str] | None,
+        typer.Option(help="an assignment of the class; default: all with a submission"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="submissions at a time; 0: one for each core")] = 0,
+    workers: Annotated[
+        int, typer.Option(help="submissions graded at the same time; 0: one per core")
+    ] = 0,
     scheduler: Annotated[
-        str, typer.Option(help="address of a Dask cluster that does the work, as tcp://head:8786")
+        str,
+        typer.Option(
+            help="address of a Dask cluster that does the work, for example tcp://head:8786"
+        ),
     ] = "",
     unsafe: Annotated[
         bool,
@@ -133,7 +141,7 @@ def grade(
     similar: Annotated[
         bool,
         typer.Option(
-            "--similar", help="name on the class's page the submissions that resemble each other"
+            "--similar", help="list submissions that resemble each other on the class's page"
         ),
     ] = False,
 ) -> None:
@@ -168,11 +176,13 @@ def grade(
 
 @app.command()
 def collect(
-    archive: Annotated[Path, typer.Argument(help="the platform's zip of all submissions")],
-    assignment: Annotated[str, typer.Argument(help="whose they are, as 01_fill_a_histogram")],
+    archive: Annotated[Path, typer.Argument(help="the platform's zip file of all submissions")],
+    assignment: Annotated[
+        str, typer.Argument(help="the assignment, for example 01_fill_a_histogram")
+    ],
     lms: Annotated[str, typer.Option(help="moodle or canvas")],
     update: Annotated[
-        bool, typer.Option("--update", help="put them in the place of what is there already")
+        bool, typer.Option("--update", help="replace submissions that are there already")
     ] = False,
     course: Annotated[Path, typer.Option(help="nbgrader's course directory")] = Path("."),
 ) -> None:
@@ -185,9 +195,13 @@ def collect(
 @app.command()
 def export(
     table: Annotated[Path, typer.Argument(help="the platform's table of grades, a CSV file")],
-    assignment: Annotated[str, typer.Argument(help="whose marks, as 01_fill_a_histogram")],
+    assignment: Annotated[
+        str, typer.Argument(help="the assignment, for example 01_fill_a_histogram")
+    ],
     lms: Annotated[str, typer.Option(help="moodle or canvas")],
-    column: Annotated[str, typer.Option(help="where the marks go; default: the platform's")] = "",
+    column: Annotated[
+        str, typer.Option(help="the column for the marks; default: the platform's")
+    ] = "",
     match: Annotated[
         str,
         typer.Option(
@@ -210,9 +224,7 @@ def regrade(
     explain: Annotated[
         str,
         typer.Option(
-            help=(
-                "write nothing: show why this student's work came out as it did, with hidden values"
-            ),
+            help=("write nothing, but explain the result of this student, with the hidden values"),
         ),
     ] = "",
     assignment: Annotated[str, typer.Option(help="default: all")] = "",
@@ -220,7 +232,9 @@ def regrade(
     new_seed: Annotated[
         bool, typer.Option("--new-seed", help="draw new hidden inputs instead of those on file")
     ] = False,
-    workers: Annotated[int, typer.Option(help="submissions at a time; 0: one for each core")] = 0,
+    workers: Annotated[
+        int, typer.Option(help="submissions graded at the same time; 0: one per core")
+    ] = 0,
     unsafe: Annotated[
         bool,
         typer.Option("--unsafe", help="grade others' work although this machine cannot isolate it"),
@@ -247,11 +261,11 @@ def regrade(
 
 @app.command()
 def versions(
-    notebook: Annotated[Path, typer.Argument(help="as it is called now")],
+    notebook: Annotated[Path, typer.Argument(help="its present path")],
     take: Annotated[
         int,
         typer.Option(
-            metavar="NUMBER", help="write this one beside the notebook, which stays as it is"
+            metavar="NUMBER", help="write this version beside the notebook, which is not changed"
         ),
     ] = 0,
 ) -> None:
@@ -282,7 +296,10 @@ def build(
         bool, typer.Option("--force", help="Overwrite notebooks that have been run.")
     ] = False,
     language: Annotated[
-        str, typer.Option(help="make those of another language, as de, into languages/de/")
+        str,
+        typer.Option(
+            help="make the notebooks of another language, for example de, in languages/de/"
+        ),
     ] = "",
 ) -> None:
     """Make the notebooks from course/."""
@@ -295,9 +312,9 @@ def build(
 
 @app.command()
 def translate(
-    language: Annotated[str, typer.Argument(help="two or three letters, as de")],
+    language: Annotated[str, typer.Argument(help="two or three letters, for example de")],
     lessons: Annotated[
-        list[str] | None, typer.Argument(help="ids as in course.toml; default: fixed words alone")
+        list[str] | None, typer.Argument(help="ids from course.toml; default: only the fixed words")
     ] = None,
 ) -> None:
     """Write or update the catalogues of another language (docs/translating.md)."""
@@ -309,15 +326,15 @@ def translate(
 @app.command()
 def check(
     lessons: Annotated[
-        list[str] | None, typer.Argument(help="ids as in course.toml; default: all")
+        list[str] | None, typer.Argument(help="ids from course.toml; default: all")
     ] = None,
     language: Annotated[
-        str, typer.Option(help="run the lessons named in another language, as de")
+        str, typer.Option(help="run the named lessons in another language, for example de")
     ] = "",
     successor: Annotated[
         bool,
         typer.Option(
-            "--successor", help="run on numba-cuda-mlir those that course/successor.toml lists"
+            "--successor", help="run the lessons in course/successor.toml on numba-cuda-mlir"
         ),
     ] = False,
 ) -> None:

@@ -87,7 +87,7 @@ def test_a_missing_compiler_is_told_and_no_kernel_is_tried(
     monkeypatch.setattr(device, "device", lambda: device.DeviceInfo("a GPU", False, (9, 0)))
     findings = {f.name: f for f in doctor.device_and_compilers()}
     assert findings[missing].status == FAIL
-    assert findings[missing].found.startswith("not found: ")
+    assert findings[missing].found.startswith("not found, ")
     assert findings[missing].mend.startswith(install("--upgrade"))
     assert "'cuda-toolkit[cccl,cudart,nvcc,nvjitlink,nvrtc,nvvm]>=" in findings[missing].mend
     assert findings["a kernel"].status == FAIL
@@ -98,7 +98,7 @@ def test_a_missing_compiler_is_told_and_no_kernel_is_tried(
 def test_the_compilers_of_this_environment_are_found_and_a_kernel_runs():
     findings = list(doctor.device_and_compilers())
     assert [f.status for f in findings] == [OK] * len(findings), findings
-    assert findings[-1].found == "compiled, launched, right answer"
+    assert findings[-1].found == "compiled and launched, with the right result"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_kernel_that_starts_another_python_is_told(monkeypatch: pytest.MonkeyP
         shutil.rmtree(folder)
     assert kernel.status == FAIL
     assert kernel.found.startswith("python3 starts /opt/other/bin/python, not ")
-    assert kernel.mend == f"jupyter kernelspec remove python3, then: {install}"
+    assert kernel.mend == f"jupyter kernelspec remove python3, then {install}"
     assert finding(doctor.jupyter, "kernel").status == OK
     monkeypatch.setattr(probes, "kernel", lambda: None)
     assert finding(doctor.jupyter, "kernel").mend == install
@@ -283,7 +283,9 @@ def test_bubblewrap_missing_or_refused_is_told(monkeypatch: pytest.MonkeyPatch, 
     program.chmod(0o755)
     refused = finding(doctor.sandbox, "bubblewrap")
     assert refused.status == WARN
-    assert refused.found == "installed, but refused: bwrap: No permissions to create namespace"
+    assert (
+        refused.found == "installed, but it cannot start: bwrap: No permissions to create namespace"
+    )
     assert "user namespaces" in refused.mend
     program.write_text("#!/bin/sh\nexit 0\n")
     assert finding(doctor.sandbox, "bubblewrap").status == OK
@@ -320,7 +322,7 @@ def test_stale_and_broken_course_files_are_told(monkeypatch: pytest.MonkeyPatch,
     assert "cd into" in finding(doctor.course_files, "notebooks").mend
     write_course(tmp_path)
     missing = finding(doctor.course_files, "notebooks")
-    assert (missing.status, missing.found) == (FAIL, "6 of them missing")
+    assert (missing.status, missing.found) == (FAIL, "6 of them are missing")
     assert missing.mend == "make build"
     outputs.write(outputs.plan(tmp_path))
     assert finding(doctor.course_files, "notebooks").status == OK
@@ -357,7 +359,7 @@ def test_the_report_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]):
     assert doctor.report([fine, odd]) == 0
     said = capsys.readouterr().out
     assert "→ apt install [bubblewrap]" in said
-    assert "1 to know about" in said
+    assert "1 warning" in said
     assert doctor.report([fine, odd, bad]) == 1
     said = capsys.readouterr().out
     assert "→ pip install cuda-toolkit[nvvm]" in said

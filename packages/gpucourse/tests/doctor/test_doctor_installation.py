@@ -94,7 +94,7 @@ def test_another_python_is_told_before_anything_is_imported(version: tuple[int, 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith(
-        f"The course needs Python 3.11, 3.12 or 3.13, and this is 3.{version[1]}"
+        f"The course needs Python 3.11, 3.12 or 3.13, and this is Python 3.{version[1]}"
     )
 
 
@@ -109,7 +109,9 @@ def test_two_versions_over_each_other_are_told(monkeypatch: pytest.MonkeyPatch, 
     distribution(tmp_path, "some-package", "2.0")
     (found,) = doctor.installers()
     assert (found.status, found.name) == (FAIL, "some-package")
-    assert found.found == f"1.0 and 2.0 are both installed in {tmp_path}, one over the other"
+    assert (
+        found.found == f"versions 1.0 and 2.0 are both installed in {tmp_path}, one over the other"
+    )
     assert found.mend.startswith(f"repeat {uninstall('some-package')} until nothing is left")
 
 
@@ -238,7 +240,7 @@ def test_compilers_of_two_versions_of_cuda_are_told(
     old = f"{site}/cuda_nvcc/nvvm/lib64/libnvvm.so.4"
     found = compilers(monkeypatch, **{**wheels, "nvvm": old})["toolkit"]
     assert found.status == FAIL
-    assert found.found.startswith("nvvm of CUDA 12, nvrtc of CUDA 13, cudart of CUDA 13: ")
+    assert found.found.startswith("nvvm of CUDA 12, nvrtc of CUDA 13, cudart of CUDA 13. ")
     assert found.mend == install("--upgrade", TOOLKIT)
 
 

@@ -155,7 +155,7 @@ def test_a_driver_older_than_the_compilers_is_told(
     assert found.status == status
     if status == FAIL:
         assert found.found == (
-            "550.54.15 supports CUDA up to 12.4 and refuses kernels of the compilers here, "
+            "550.54.15 supports CUDA up to 12.4 and rejects kernels from the installed compilers, "
             "which are CUDA 13.4"
         )
         assert "580 or newer" in found.mend and "gpu12.txt" in found.mend
@@ -200,7 +200,7 @@ def test_libraries_that_do_not_use_the_gpu_are_told(monkeypatch: pytest.MonkeyPa
         "CuPy": WARN,
         "cuDF": WARN,
     }
-    assert "computes on the CPU, although there is a GPU" in libraries["JAX"].found
+    assert "computes on the CPU although there is a GPU" in libraries["JAX"].found
     assert all("requirements/gpu.txt" in f.mend for f in libraries.values())
     versions(
         monkeypatch,
@@ -257,7 +257,7 @@ def test_a_disk_that_refuses_is_told(
     assert found.status == FAIL
     assert found.found == f"{Path.cwd()} {says}"
     assert helps in found.mend
-    assert "HOME" in finding(doctor.disk, "home folder").mend or number in (
+    assert "HOME" in finding(doctor.disk, "home directory").mend or number in (
         errno.ENOSPC,
         errno.EDQUOT,
     )
@@ -290,7 +290,7 @@ def test_a_disk_that_is_full_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_progress_that_cannot_be_kept_is_told(monkeypatch: pytest.MonkeyPatch):
     assert finding(doctor.progress, "progress").status == OK
-    monkeypatch.setattr(records, "trouble", lambda: "your progress cannot be kept in x: y")
+    monkeypatch.setattr(records, "trouble", lambda: "your progress cannot be recorded in x: y")
     found = finding(doctor.progress, "progress")
     assert found.status == WARN and "checks still work" in found.mend
 
@@ -305,7 +305,7 @@ def test_a_port_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch):
         number = other.getsockname()[1]
         monkeypatch.setattr(doctor.notebooks, "_PORT", number)
         (found,) = doctor.port()
-        assert (found.status, found.found) == (WARN, "another program uses it")
+        assert (found.status, found.found) == (WARN, "in use by another program")
         runtime = Path(os.environ["JUPYTER_RUNTIME_DIR"])
         runtime.mkdir(parents=True, exist_ok=True)
         file = runtime / f"jpserver-{os.getpid()}.json"
@@ -314,7 +314,7 @@ def test_a_port_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch):
             (found,) = doctor.port()
         finally:
             file.unlink(missing_ok=True)
-        assert found.found == "a Jupyter server for /elsewhere uses it"
+        assert found.found == "in use by a Jupyter server for /elsewhere"
         assert f"jupyter server stop {number}" in found.mend
     (found,) = doctor.port()
     assert found.status == OK

@@ -162,10 +162,10 @@ def test_the_command_lists_and_brings_back(path: Path):
     notebook_versions.keep(path, notebook("b = 2"))
     write(path, "b = 2")
     listed = said()
-    assert "   1  " in listed and "1 cell that the notebook has otherwise" in listed
+    assert "   1  " in listed and "1 cell changed or missing in the notebook" in listed
     assert "a = 1" in listed and "'" in listed.splitlines()[-1], "the name is quoted for a shell"
-    assert "they are 1 to 1" in said("--take", "2", code=1)
-    assert "stays as it is" in said("--take", "1")
+    assert "versions are 1 to 1" in said("--take", "2", code=1)
+    assert "has not changed" in said("--take", "1")
     assert len(list(path.parent.glob("my work of *.ipynb"))) == 1
     (version,) = notebook_versions.versions(path)
     version.path.write_bytes(b"damaged")

@@ -118,7 +118,7 @@ def test_a_disk_that_refuses_breaks_nothing_and_is_told(
     monkeypatch.setattr(records, "place", lambda: full_disk)
     records.note(**DONE)
     assert shown(course)[-1] == (
-        "! your progress cannot be kept in /dev/full: No space left on device"
+        "! your progress cannot be recorded in /dev/full: No space left on device"
     )
     in_the_way = file.parent.with_name("a file")
     in_the_way.touch()
@@ -129,7 +129,7 @@ def test_a_disk_that_refuses_breaks_nothing_and_is_told(
     monkeypatch.setattr(records, "place", homeless)
     records.note(**DONE)
     assert records.lines() == []
-    assert records.trouble().startswith("your progress cannot be kept in your home")
+    assert records.trouble().startswith("your progress cannot be recorded in your home directory")
 
 
 def homeless() -> Path:
@@ -231,8 +231,9 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
     ]
     records.note(lesson=PROJECT, points=3, of=5)
     assert shown(course)[1:] == [
-        "◐ Count them   0 of 2 tests, 3 of 5 points by `gpucourse grade`",
-        f"Go on with: First steps (lectures/{LECTURE}.ipynb) (Count them needs it), next: Why two?",
+        "◐ Count them   0 of 2 tests, 3 of 5 points from `gpucourse grade`",
+        f"Go on with: First steps (lectures/{LECTURE}.ipynb) (“Count them” needs it), "
+        "next: Why two?",
         "In all: 0 of 2 exercises, 0 of 2 tests",
     ]
     records.note(lesson=PROJECT, points=5, of=5)
@@ -241,8 +242,8 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
     records.note(lesson=LECTURE, done="an exercise of long ago")
     assert shown(course) == [
         "✓ First steps  2 of 2 exercises",
-        "✓ Count them   0 of 2 tests, 5 of 5 points by `gpucourse grade`",
-        "Everything is done.",
+        "✓ Count them   0 of 2 tests, 5 of 5 points from `gpucourse grade`",
+        "You have finished every lesson.",
         "In all: 2 of 2 exercises, 0 of 2 tests",
     ]
 
@@ -250,7 +251,7 @@ def test_the_map_shows_signs_counts_and_what_comes_next(course: Path):
 def test_to_a_newcomer_the_map_shows_where_to_begin_and_folds_the_rest(course: Path):
     new = course_map.progress().html()
     assert new.index("Go on with:") < new.index(
-        "<summary>All 2 lessons, nothing done yet</summary>"
+        "<summary>All 2 lessons; you have not begun any yet</summary>"
     )
     records.note(**DONE)
     begun = course_map.progress().html()
@@ -286,14 +287,14 @@ def test_a_lesson_is_finished_without_its_optional_part(whole: Path):
     records.note(lesson="01_first_steps", done="roll")  # below "More puzzles"
     begun = course_map.progress().lessons[0]
     assert (begun.sign, begun.done) == ("◐", 0)
-    assert f", 1 of {puzzles.optional} optional ones" in str(begun)
+    assert f", 1 of {puzzles.optional} optional" in str(begun)
     for name in every - course_map._named(
         course_map._further(course_map._cells(whole / puzzles.path)), every
     ):
         records.note(lesson="01_first_steps", done=name)
     found = course_map.progress()
     assert found.lessons[0].sign == "✓" and found.next.id == "02_why_gpus"
-    assert "optional ones" in found.html()
+    assert "optional" in found.html()
 
 
 def test_a_lesson_begun_without_its_needs_waits_for_them(whole: Path):
@@ -303,7 +304,7 @@ def test_a_lesson_begun_without_its_needs_waits_for_them(whole: Path):
     found = course_map.progress()
     assert found.next.id == "06_numba_cuda"
     project = next(one for one in found.lessons if one.id == "01_fill_a_histogram")
-    assert f"({project.title} needs it)" in str(found)
+    assert f"(“{project.title}” needs it)" in str(found)
     records.note(lesson="06_numba_cuda", done=next(iter(course_map._exercises("06_numba_cuda"))))
     assert course_map.progress().next.id == "06_numba_cuda"
 

@@ -287,7 +287,7 @@ def test_what_was_imported_in_another_version_asks_for_a_restart(
     colab.set_up()
     told = capsys.readouterr().out.split("\n")
     assert told[1].startswith(
-        "numba-cuda had been imported before in another version: Runtime › Restart session"
+        "Another version of numba-cuda was imported before. Choose Runtime › Restart session"
     )
 
 
@@ -301,7 +301,7 @@ def test_anywhere_else_nothing_is_done(machine: SimpleNamespace, capsys, monkeyp
     monkeypatch.delitem(sys.modules, "google.colab")
     colab.set_up()
     assert machine.calls == []
-    assert capsys.readouterr().out == "This is not Google Colab: nothing to set up.\n"
+    assert capsys.readouterr().out == "This is not Google Colab, so there is nothing to set up.\n"
 
 
 def test_the_lock_pins_everything_that_colab_may_lack(repository: Path):

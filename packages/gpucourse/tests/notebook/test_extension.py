@@ -54,7 +54,7 @@ def test_loading_is_quick_and_says_one_line():
 
 
 def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch):
-    for free, said in ((3_000_000, "full but for 3 MB"), (0, "disk is full: what"), (10**9, None)):
+    for free, said in ((3_000_000, "full except for 3 MB"), (0, "disk is full, so"), (10**9, None)):
         monkeypatch.setattr(
             extension.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free)
         )
@@ -280,7 +280,7 @@ def test_a_test_cell_whose_expectations_hold_gets_a_tick():
         "expect(True, 'no')\nexpect(1 + 1 == 3, 'adds wrongly')",
     )
     texts = [output.data["text/plain"] for output in passing]
-    assert texts == ["✓ passed: all 2 things that this cell expects hold"]
+    assert texts == ["✓ passed: your answer meets all 2 conditions of this test"]
     assert all("✓" not in str(output) for output in (*imports, *plain, *failing))
     assert "adds wrongly" in str(failing)
 
@@ -315,7 +315,7 @@ def test_a_test_cell_below_an_answer_that_failed_says_that_it_tried_the_older(br
     _, _, first, _, second, _, third = in_ipython(code)["result"]
     assert "✓ passed" in first
     assert "✓" not in second
-    assert f"✗ passed, but not your last answer: cell In[4] ended with {error}" in second
+    assert f"✗ passed, but not with your last answer: cell In[4] ended with {error}" in second
     assert "✓ passed" in third
 
 

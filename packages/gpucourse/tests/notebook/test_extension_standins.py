@@ -64,8 +64,8 @@ def test_a_notebook_that_imported_cupy_first_has_the_stand_in(installed_cupy: Pa
         False,
         True,
         False,
-        "cupy, imported before this, cannot work here and is replaced by a stand-in; "
-        "run cells with `from cupy import ...` again",
+        "cupy, imported before this cell, cannot work without a GPU and is replaced by a stand-in. "
+        "Run cells with `from cupy import ...` again",
     ]
 
 

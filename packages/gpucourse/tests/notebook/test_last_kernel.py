@@ -68,7 +68,7 @@ def test_only_a_kill_for_memory_is_told(notebook):
     end(first, signal.SIGKILL)
     second = kernel(4, **notebook)
     news = told(second)
-    assert "killed: memory ran out" in news and "`# mass`" in news
+    assert "killed because memory ran out" in news and "`# mass`" in news
     assert time.strftime("%H:", time.localtime()) in news
     end(second)  # in the ordinary way: it takes its note away
     third = kernel(5, **notebook)

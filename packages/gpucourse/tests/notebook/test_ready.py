@@ -55,7 +55,9 @@ def test_the_first_cell_finds_the_virtual_gpu_and_errors_that_teach():
         for outputs in devices
     )
     assert smi.splitlines()[1:] == loaded[0].text.splitlines()
-    assert jax == "[CpuDevice(id=0): JAX itself runs on the CPU; kernels on the Virtual GPU (CPU)]"
+    assert (
+        jax == "[CpuDevice(id=0): JAX itself runs on the CPU, kernels run on the Virtual GPU (CPU)]"
+    )
     assert all("Virtual GPU (CPU)" in text for text in others)
 
 

@@ -117,7 +117,7 @@ def test_without_a_launch_it_says_how_one_is_written(outputs):
 
 def test_launches_that_are_alike_share_a_card_and_the_rest_is_named(outputs):
     (view,) = words(outputs["many"])
-    assert "9 such launches in this cell, alike in every count" in view
+    assert "9 launches in this cell have exactly these counts" in view
     assert view.count("scale in cell In[2]") == 6
     assert "3 further launches of this cell are left out: scale ×3." in view
 

@@ -96,7 +96,10 @@ def test_the_board_has_a_column_of_times_only_where_one_was_measured(monkeypatch
     assert json.loads(path.read_text())["l/add"]["shortest"] is None
     board.enter("l/add", Entry("y", 20_000, 1.5, "A GPU"), path)
     timed = board.view("l", [PUZZLE])
-    assert "1.5 ms, A GPU  two kernels: why?" in timed.text and timed.markup.count("<th>") == 4
+    assert (
+        "1.5 ms, A GPU  why are these two kernels?" in timed.text
+        and timed.markup.count("<th>") == 4
+    )
 
 
 def test_the_solution_s_bytes_stay_where_a_check_does_not_count_them(monkeypatch, path: Path):

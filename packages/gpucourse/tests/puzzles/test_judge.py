@@ -107,7 +107,7 @@ def test_a_case_is_told_in_words():
 def test_numpys_line_written_into_the_kernel_is_told_from_an_element():
     said = refused(kernel("i = cuda.grid(1)\nif i < a.size:\n    out = factor * a[i] + b[i]"))
     assert_tells(said, "129 elements", "3 blocks of 64 threads", "out[0] is never written")
-    assert "`out[i] = …` writes into the array" in said
+    assert "To write into the array, use `out[i] = …`" in said
     with pytest.raises(TypingError) as caught:
         judge.judge(PUZZLE, kernel("out = factor * a + b"))
     said, _ = describe_error(caught.value)
@@ -180,7 +180,7 @@ def test_a_block_size_that_is_built_in_is_refused():
 
 def test_another_number_of_arguments_is_said_before_the_compiler_speaks():
     other = judge.compiled("@cuda.jit\ndef axpy(a, out):\n    out[0] = a[0]", "axpy")
-    assert_tells(refused(other), "takes a, out", "given a, b, factor, out")
+    assert_tells(refused(other), "takes a, out", "passes a, b, factor, out")
 
 
 def test_a_budget_says_how_many_are_enough():
@@ -214,7 +214,7 @@ def test_a_kernel_that_knows_the_counted_numbers_is_refused():
         "            out[i] = factor * a[i] + b[i]",
         "axpy",
     )
-    assert "for the counted numbers" in refused(knows)
+    assert "for the counted inputs" in refused(knows)
 
 
 def test_a_kernel_that_leaves_work_out_where_it_is_timed_is_refused(monkeypatch):
@@ -307,7 +307,11 @@ BY_VALUE = (
 @pytest.mark.parametrize(
     ("puzzle", "body", "said"),
     [
-        (POLYNOMIAL, BY_VALUE, r"line 7 .* reads `b\[i\]` again in each round of its loop: 20,480"),
+        (
+            POLYNOMIAL,
+            BY_VALUE,
+            r"line 7 .* reads `b\[i\]` again in each iteration of its loop, which makes 20,480",
+        ),
         (
             POLYNOMIAL,
             BY_VALUE.replace("value * b[i]", "value * x").replace(
@@ -326,7 +330,7 @@ BY_VALUE = (
             "i = cuda.grid(1)\nn = a.size\nwide = 64\nif n % wide == 0:\n"
             "    i = i % (n // wide) * wide + i // (n // wide)\n"
             "if i < n:\n    out[i] = factor * a[i] + b[i]",
-            r"line 9 .* touches 12,288 sectors, and its numbers would fill 1,536: let the threads",
+            r"line 9 .* touches 12,288 sectors, but its numbers would fill only 1,536",
         ),
     ],
 )

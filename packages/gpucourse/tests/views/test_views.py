@@ -75,10 +75,10 @@ def test_a_dial_shows_a_picture_for_each_setting_and_says_them_all_in_words():
         (f"most &lt;turns&gt;: {n}", checked) for n, checked in ((2, " checked"), (4, ""), (8, ""))
     ]
     for n, frame in zip((2, 4, 8), turned.markup.split('<div class="f f')[1:], strict=True):
-        assert f"{32 * n} are paid for" in frame
+        assert f"{32 * n} are executed" in frame
     told = turned.text.splitlines()
     for n, line in zip((2, 4, 8), told, strict=True):
-        assert line.startswith(f"most <turns>: {n}. Bars") and f"{32 * n} are paid for" in line
+        assert line.startswith(f"most <turns>: {n}. Bars") and f"{32 * n} are executed" in line
 
 
 def test_lanes_counts_useful_and_paid_turns():
@@ -87,8 +87,8 @@ def test_lanes_counts_useful_and_paid_turns():
     work[39] = 3
     picture = draw_lanes(work)
     assert "need 11 iterations" in picture.alt
-    assert f"{32 * 5 + 32 * 3} are paid for" in picture.alt
-    assert draw_lanes(np.zeros(32, int)).alt.endswith("0 are paid for.")
+    assert f"{32 * 5 + 32 * 3} are executed" in picture.alt
+    assert draw_lanes(np.zeros(32, int)).alt.endswith("0 are executed.")
 
 
 def test_lanes_numbers_the_warps_from_the_first_thread():
@@ -101,7 +101,7 @@ def test_levels_draws_every_value_and_marks_what_is_left_out():
     whole = draw_levels([np.array([3, 1, 2]), np.array([5, 1]), np.array([6])])
     texts = [text.get_text() for text in whole.figure.axes[0].texts]
     assert sorted(t for t in texts if t.isdigit()) == ["1", "1", "2", "3", "5", "6"]
-    assert "left out" not in whole.alt and whole.alt.endswith("at the end stands 6.")
+    assert "left out" not in whole.alt and whole.alt.endswith("the last value is 6.")
     short = draw_levels([np.array([3, 1, 7]), np.array([4])])
     assert "1 value is left out on the way: 7" in short.alt
 

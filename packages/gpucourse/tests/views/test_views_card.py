@@ -81,7 +81,7 @@ def test_plain_words_say_what_would_do():
     assert re.search(r"✓ global stores .* 4 sectors of 32 bytes", text)
     assert_tells(told(LAUNCHES[3]), "32 wavefronts", "1 would do", "992 extra")
     lanes = told(LAUNCHES[4])
-    assert_tells(lanes, "blocks of 48 threads", "last warp", "parted a warp")
+    assert_tells(lanes, "blocks of 48 threads", "last warp", "diverged within a warp")
 
 
 def test_hottest_line_is_shaded_most():
@@ -231,13 +231,13 @@ def test_lines_of_device_functions_stand_below():
     [
         ((kernels.copy[1, 32], X, X), "already has its brackets"),
         ((None, 1, 32), "not kernel\\[grid, block\\]"),
-        ((lambda x: x, 1, 32, X), "put @cuda.jit above its def"),
+        ((lambda x: x, 1, 32, X), "Write @cuda.jit above its def"),
         ((42, 1, 32, X), "an? int, not a kernel"),
-        ((kernels.copy, X, X), "the grid is .* not an array of shape \\(1024,\\)"),
-        ((kernels.copy, 1000 / 32, 32, X, X), "/ gives a float, // an int"),
-        ((kernels.copy, 4, X, X), "the block is .* not an array"),
-        ((kernels.copy,), "the grid is .* not None: after the kernel come"),
-        ((kernels.copy, (1, 2, 3, 4), 32, X, X), "one to three whole numbers"),
+        ((kernels.copy, X, X), "the grid must be .* not an array of shape \\(1024,\\)"),
+        ((kernels.copy, 1000 / 32, 32, X, X), "Use // instead of /"),
+        ((kernels.copy, 4, X, X), "the block must be .* not an array"),
+        ((kernels.copy,), "the grid must be .* not None. The arguments are the kernel"),
+        ((kernels.copy, (1, 2, 3, 4), 32, X, X), "one to three integers"),
     ],
 )
 def test_forgotten_brackets_and_other_slips_are_told(arguments, message):
@@ -267,7 +267,7 @@ def test_a_long_kernel_is_cut(monkeypatch):
     )
     exec(compile(source, "long_kernel.py", "exec"), space)
     text = str(report(space["long_kernel"], 1, 32, np.zeros(32)))
-    assert "left out" in text
+    assert "are not shown" in text
     assert text.count("x[cuda.grid(1)] +=") <= listing.MOST_LINES
 
 

@@ -38,8 +38,8 @@ def test_times_where_time_is_real_and_counts_where_it_is_virtual():
     assert kernel.seconds is None and kernel.launches == 1
     assert kernel.counters.atomics == 16
     assert all(result.agrees for result in view.results)
-    assert "No times of a GPU are recorded" in view.text
-    assert "Times are of this machine's processor: NumPy." in view.text
+    assert "No GPU times are recorded" in view.text
+    assert "Times are from this machine's processor: NumPy." in view.text
     assert view.markup.count('role="img"') == 1 and "all agree" in view.markup
 
 
@@ -104,10 +104,10 @@ def test_recorded_times_are_shown_with_their_machine(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([np.sum], "give a dict of functions"),
-        ({}, "give a dict"),
+        ([np.sum], "takes a dict of functions"),
+        ({}, "takes a dict"),
         ({"k": kernels.copy}, "'k' is a kernel, which needs brackets"),
-        ({"k": 3}, "'k' is an int: give a function"),
+        ({"k": 3}, "'k' is an int. Pass a function"),
     ],
 )
 def test_what_is_no_implementation_is_told(given, message):

@@ -51,7 +51,7 @@ def test_timeline_says_line_and_threads_of_each_step():
     odd = next(t for t in titles if "(16 of 32 lanes)" in t)
     assert "step " in odd and "line " in odd
     assert "threads 1, 3, 5, 7, 9, 11, …" in odd or "threads 0, 2, 4, 6, 8, 10, …" in odd
-    assert "the lanes part here" in "".join(titles)
+    assert "the lanes diverge here" in "".join(titles)
     assert 'aria-label="odd_and_even: 1 warp' in view.markup
 
 
@@ -140,8 +140,8 @@ def test_turns_drawn_are_those_counted(kernel, block, arguments):
 def test_memory_tells_coalesced_from_strided():
     good = memory(kernels.copy, 2, 32, X, np.zeros(64, np.float32))
     bad = memory(kernels.strided, 2, 32, X, np.zeros(64, np.float32), title="strided")
-    assert_tells(good.text, "4 sectors", "128 bytes moved", "128 bytes wanted")
-    assert_tells(bad.text, "32 sectors", "1,024 bytes moved", "128 bytes wanted", "4 would do")
+    assert_tells(good.text, "4 sectors", "128 bytes moved", "128 requested bytes")
+    assert_tells(bad.text, "32 sectors", "1,024 bytes moved", "128 requested bytes", "4 would do")
     assert bad.text.startswith("strided\n") and good.text.startswith("copy: x\n")
     assert "threads 0-31 at elements 0, 32, 64" in bad.text
     assert good.markup.count('type="radio"') == 2
@@ -153,7 +153,7 @@ def test_memory_finds_arrays_by_name_and_number():
     named = memory(kernels.copy, 2, 32, *arguments, array="out")
     assert "writes, 32 threads" in named.text and "0 reads" not in named.text
     assert memory(kernels.copy, 2, 32, *arguments, array=1).text == named.text
-    with pytest.raises(ValueError, match='give one of "x", "out", or "shared"'):
+    with pytest.raises(ValueError, match='Pass array= one of "x", "out", or "shared"'):
         memory(kernels.copy, 2, 32, *arguments, array="y")
 
 
@@ -197,7 +197,7 @@ def test_a_sum_by_one_thread_is_a_chain():
 
 def test_trees_that_cannot_be_drawn():
     assert "there is no level to draw" in tree(kernels.copy, 1, 32, X, X[:32]).text
-    with pytest.raises(ValueError, match="at most 64: launch blocks of 64"):
+    with pytest.raises(ValueError, match=r"64 is the most\. Launch blocks of at most 64"):
         tree(add_in_turn, 1, 32, np.arange(100), array="x")
 
 
@@ -257,7 +257,9 @@ def test_of_one_order_is_told_what_no_barrier_makes_so(monkeypatch):
     """The first write comes before the first read by the barrier; the next write by chance."""
     monkeypatch.setattr(replays, "SEEDS", range(1, 2))
     text = race(again, 1, 64, X[:128], np.zeros(128, np.float32)).text
-    said = re.search(r"thread (\d+) reads \S+ before thread (\d+) writes it. Nothing makes", text)
+    said = re.search(
+        r"thread (\d+) reads \S+ before thread (\d+) writes it. Nothing enforces", text
+    )
     assert said and said[1] != said[2], text
 
 
@@ -269,7 +271,7 @@ def two_to_one_place(values, out):
 
 def test_two_values_that_meet_are_not_called_updates_of_what_was_read():
     view = race(two_to_one_place, 1, 8, X[:8], np.zeros(4, np.float32))
-    assert "nothing says whose value stays" in view.text and "same old value" not in view.text
+    assert "the value that remains is undefined" in view.text and "same old value" not in view.text
     assert "one value is lost" in view.text
     # The recording holds what stays; that the other thread wrote the same would be untrue.
     assert "  writes  " in view.text and not re.search(r"writes -?\d", view.text)

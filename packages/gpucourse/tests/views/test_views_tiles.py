@@ -75,14 +75,14 @@ def test_report_launches_on_copies(products, monkeypatch):
     given = (cp.ones((24, 32), np.float16), np.ones((32, 16), np.float16), out)
     assert str(report(tile_products.product, 2, 1, *given)) == shown(products[0]).text
     assert not out.get().any()
-    with pytest.raises(TypeError, match="the block of a kernel over tiles is 1"):
+    with pytest.raises(TypeError, match="the block of a kernel over tiles must be 1"):
         report(tile_products.product, 2, 32, *given)
     monkeypatch.setattr(virtualgpu, "answers", lambda: False)  # a real GPU
-    assert "on the virtual GPU alone" in str(report(tile_products.product, 2, 1, *given))
+    assert "only on the virtual GPU" in str(report(tile_products.product, 2, 1, *given))
 
 
 def test_launches_that_are_alike_share_a_card(products):
-    assert "2 such launches in this cell" in shown(*products).text
+    assert "2 launches in this cell" in shown(*products).text
 
 
 def test_narrow_tiles_are_costly():

@@ -1,1 +1,1 @@
-"""Awkward Arrays on their way to the grader's worker, PyCUDA's stand-in on a GPU."""
+"""Adapters for optional libraries: Awkward Arrays in the grader, CUDA C++ text, PyCUDA."""

@@ -1,11 +1,11 @@
-"""Awkward Arrays between the oracle and the worker: arguments of kernels and of calls.
+"""Awkward Arrays between oracle and worker, as arguments of kernels and calls.
 
-The worker is told a kernel's type as an Awkward *form*, which is JSON and says how an array is laid
-out, without a number of its content. The oracle puts the buffers on its device and builds the
-kernel's parameters itself (:mod:`virtualgpu.awkward.kernels`). A host function gets the form and
-the buffers, and an array on the CPU.
+The worker receives a kernel argument's type as an Awkward *form*, which is JSON that describes the
+layout of an array without its contents. The oracle copies the buffers to its device and builds the
+kernel's parameters itself (:mod:`virtualgpu.awkward.kernels`). A host function receives the form
+and the buffers, and builds an array on the CPU.
 
-Awkward is imported when the first such array is met: most projects have none.
+Awkward is imported only when the first such array appears, because most projects have none.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def describe_form(array: Any) -> dict:
 
 
 def numba_type(form: dict) -> Any:
-    """Return Numba's type of an array with the form that :func:`describe_form` returned."""
+    """Return Numba's type of an array, given the form from :func:`describe_form`."""
     import awkward as ak
 
     return ak.Array(ak.forms.from_dict(form).length_zero_array(highlevel=False)).numba_type
 
 
 def take_apart(array: Any) -> tuple[dict, dict[str, np.ndarray]]:
-    """Split `array` for the wire: its form and length as JSON, and its buffers by name."""
+    """Split `array` for transfer: its form and length as JSON, and its buffers by name."""
     import awkward as ak
 
     form, length, buffers = ak.to_buffers(ak.to_packed(array))
@@ -43,9 +43,9 @@ def take_apart(array: Any) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 def put_together(described: dict, buffers: dict[str, np.ndarray]) -> Any:
-    """Rebuild the array that :func:`take_apart` took apart.
+    """Rebuild the array that :func:`take_apart` split.
 
-    For the worker alone: buffers are trusted.
+    Only the worker may call this, because the buffers are trusted.
     """
     import awkward as ak
 

@@ -1,4 +1,4 @@
-"""CUDA C++ text as a function on NumPy arrays, on whichever device answers."""
+"""CUDA C++ text as a function on NumPy arrays, for a real or a virtual GPU."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import numpy as np
 import virtualgpu
 from virtualgpu.api import compile_to_ptx
 
-#: ``launch(grid, block, arrays)``: a pointer for each array; those that can be written are updated.
+#: Type of ``launch(grid, block, arrays)``, which passes a pointer to each array and updates
+#: writable ones.
 Launch = Callable[[tuple, tuple, Sequence[np.ndarray]], None]
 
 
 def loaded(source: str, kernel: str) -> Launch:
-    """Compile CUDA C++ and find its `kernel`, which is declared ``extern "C" __global__``.
+    """Compile CUDA C++ and return its `kernel`, declared as ``extern "C" __global__``.
 
-    On the virtual GPU, which may be in another process, or through CuPy on a GPU. Mistakes in the
-    source raise that compiler's own error, with its message.
+    It runs on the virtual GPU, which may be in another process, or on a GPU through CuPy. For a
+    mistake in the source, the compiler's own error is raised.
     """
     if virtualgpu.answers():
-        # From the PTX: of a source the module asks the compiler a second time, for types.
+        # The module is loaded from PTX, because from source it would call the compiler again for
+        # types.
         module = virtualgpu.Module.from_ptx(compile_to_ptx(source)[0])
         module.function(kernel)
         return lambda grid, block, arrays: module.launch(kernel, grid, block, arrays)

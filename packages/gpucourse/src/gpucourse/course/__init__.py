@@ -1,1 +1,1 @@
-"""Contents of the course: its lessons, the marked regions of a cell, its locks."""
+"""Contents of the course: its lessons, marked regions of cells, and lock files."""

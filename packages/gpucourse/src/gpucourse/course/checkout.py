@@ -1,10 +1,10 @@
-"""Location of the course.
+"""Location of the course's folder and of its files.
 
-It is the checkout around a place, the one that this package is imported from, and what an
-installation carries of it.
+It is the checkout that contains a path, the checkout that this package is imported from, or the
+copy of the lessons in an installation.
 
-A checkout is a folder with ``course/course.toml``. A learner's folder may be a handout, which has
-``welcome.ipynb`` and ``lectures/`` and no sources.
+A checkout is a folder that contains ``course/course.toml``. A learner may have a handout instead,
+which contains ``welcome.ipynb`` and ``lectures/`` but no sources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpucourse.course.registry import (
 )
 from gpucourse.system.errors import CourseError
 
-#: This package; ``lessons`` and ``recorded`` in it are copies that a wheel brings along.
+#: This package. A wheel includes copies in its folders ``lessons`` and ``recorded``.
 PACKAGE = Path(__file__).resolve().parents[1]
 REGISTRY = Path("course/course.toml")
 
@@ -34,8 +34,8 @@ class NotInTheCourse(CourseError, LookupError):
 
 
 def own_checkout() -> Path | None:
-    """Return the checkout of this package; None where it was installed from a wheel."""
-    # A package may lie near the top of the file system, where nothing is so far above it.
+    """Return the checkout of this package, or None if it was installed from a wheel."""
+    # The package may be so near the root of the file system that this parent does not exist.
     above = PACKAGE.parents[3:4]
     return next((root for root in above if (root / REGISTRY).is_file()), None)
 
@@ -55,9 +55,8 @@ def checkouts(*starts: Path) -> list[Path]:
 def course_folder(start: Path | None = None) -> Path:
     """Return the folder with ``welcome.ipynb`` and ``lectures/``.
 
-    It is at or above ``start`` (default: here).
-
-    Raises :class:`NotInTheCourse`.
+    It is ``start`` (by default the working directory) or a folder above it. Raises
+    :class:`NotInTheCourse`.
     """
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
@@ -79,7 +78,7 @@ def registry(root: Path) -> Course:
 
 
 def check_files(id: str) -> Iterator[Path]:
-    """Yield the places where a lesson's checks may be, the likeliest first."""
+    """Yield the paths where a lesson's checks may be, the likeliest first."""
     for folder in checkouts(Path.cwd()):
         for kind in ("lectures", "projects"):
             yield folder / "course" / kind / id / CHECKS
@@ -87,22 +86,22 @@ def check_files(id: str) -> Iterator[Path]:
 
 
 def prediction_files(id: str) -> Iterator[Path]:
-    """Yield the places where a lesson's predictions may be: beside its checks."""
+    """Yield the paths where a lesson's predictions may be, beside its checks."""
     for path in check_files(id):
         yield path.with_name(PREDICTIONS)
 
 
 def result_files(name: str) -> Iterator[Path]:
-    """Yield the places where a recorded result may be, the likeliest first."""
+    """Yield the paths where a recorded result may be, the likeliest first."""
     for folder in checkouts(Path.cwd()):
         yield folder / "lab" / "results" / name
     yield PACKAGE / "recorded" / name
 
 
 def solution_path(id: str) -> Path | None:
-    """Return the path of a lesson's answers, relative to the course's folder.
+    """Return the path of a lesson's solution, relative to the course's folder.
 
-    None where there are none, as in a handout.
+    It is None if there is none, as in a handout.
     """
     path = Path("solutions") / f"{id}.ipynb"
     with suppress(NotInTheCourse):
@@ -113,8 +112,8 @@ def solution_path(id: str) -> Path | None:
 def work_meant(given: Path) -> Path:
     """Return the project notebook, or nbgrader's course directory, meant by ``given``.
 
-    A name without ``.ipynb``, a project's folder and a project's id mean its notebook. Raises
-    :class:`NotInTheCourse` with what was looked for, and the nearest project.
+    ``given`` may be a name without ``.ipynb``, a project's folder or a project's id. Raises
+    :class:`NotInTheCourse` with the path that was looked for and the nearest project.
     """
     if given.is_file() or (given / "source").is_dir():
         return given

@@ -11,8 +11,8 @@ from gpucourse.course.regions import SOLUTION, unwrap_regions
 def edits_beside(file: str) -> Callable[..., dict[str, str]]:
     """Return ``changed(cell, old, new, …)`` for the project in whose folder `file` is.
 
-    It returns the solution of a cell, by the cell's name, with each old text replaced by the new
-    one that follows it. Each old text must occur once: else it raises ValueError.
+    The function returns the solution of the named cell, with each old text replaced by the new
+    text that follows it. It raises ValueError unless each old text occurs exactly once.
     """
     source = Path(file).with_name("notebook.py")
 

@@ -1,6 +1,6 @@
-"""The lock files in ``requirements/``: the platform of each, and a reader.
+"""Lock files in ``requirements/``: their platforms, their options, and a reader.
 
-Name and uv's options of each, as `make lock` reads them:
+This command prints the name and the uv options of each file for `make lock`::
 
     python -m gpucourse.course.locks
 """
@@ -17,14 +17,14 @@ from packaging.utils import canonicalize_name
 from gpucourse.course.projects import COURSE, VIRTUALGPU, Projects
 
 _COURSE = str(COURSE)
-# The options of `uv pip compile` that make each file in requirements/.
+# Options of `uv pip compile` for each file in requirements/.
 LOCKS: dict[str, tuple[str, ...]] = {
     "base": (_COURSE, "--group=test", "--group=dev"),
     "virtualgpu": (str(VIRTUALGPU), "--extra=numba-cuda"),
     "gpu": (_COURSE, "--extra=gpu"),
     "gpu12": (_COURSE, "--extra=gpu12"),
     "pycuda": ("--group=pycuda", "--constraints=requirements/base.txt"),
-    # The group alone, without the package; what base pins too has base's version.
+    # Only the group, without the package; packages that are also in base have base's version.
     "site": ("--group=site", "--constraints=requirements/base.txt"),
     "hub": ("--group=hub", "--constraints=requirements/base.txt"),
     "build": ("--group=build", "--constraints=requirements/base.txt"),
@@ -59,7 +59,7 @@ def read_lock(text: str) -> list[Pin]:
 
 
 def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
-    """Return the names that ``roots`` need, directly or through other pins."""
+    """Return the names that ``roots`` require, directly or through other pins."""
     needs: dict[str, set[str]] = {}
     for pin in pins:
         for parent in pin.wanted_by:
@@ -75,21 +75,22 @@ def reachable(roots: Iterable[str], pins: Iterable[Pin]) -> set[str]:
 
 
 def course_lock(project: Projects, lock: str) -> str:
-    """Return the lock without tests and linters, which learners install on any machine."""
+    """Return the lock for learners on any machine, without tests and linters."""
     pins = course_pins(project, lock)
     return "\n".join(locked(pin, marker=True) for pin in pins) + "\n"
 
 
 def course_pins(project: Projects, lock: str) -> list[Pin]:
     """Return the pins of the lock that the packages need."""
-    # An extra that the lock flattened keeps its parent's name, so names alone lead the way.
+    # The lock lists a flattened extra under its parent's name, so names are enough to follow
+    # requirements.
     pins = read_lock(lock)
     wanted = reachable((Requirement(root).name for root in project.dependencies), pins)
     return [pin for pin in pins if pin.name in wanted]
 
 
 def locked(pin: Pin, marker: bool) -> str:
-    """Return a pin as a line of a requirements file, with its hashes."""
+    """Format a pin as an entry of a requirements file, with its hashes."""
     condition = f" ; {pin.requirement.marker}" if marker and pin.requirement.marker else ""
     hashes = "".join(f" \\\n    --hash={value}" for value in pin.hashes)
     extras = ",".join(sorted(pin.requirement.extras))

@@ -1,7 +1,7 @@
-"""A lesson's predictions: the choices of each, and the reason why each wrong one tempts.
+"""Predictions of a lesson: the choices, and why each wrong choice is tempting.
 
-They stand beside the lesson's text, in ``predictions.toml``, each under the id of the cell
-that is to be predicted::
+They are in ``predictions.toml`` beside the lesson's text, each under the id of the cell whose
+output is predicted::
 
     [who-am-i]
     right = "8"
@@ -26,7 +26,7 @@ from gpucourse.course.puzzles import puzzle_folder, read_puzzle
 from gpucourse.system.language import catalogue
 from gpucourse.wording import many
 
-#: Fewer choices are no question, more are no choice.
+#: With fewer choices there is no question, with more nobody can weigh them.
 FEWEST, MOST = 2, 4
 #: A shorter reason says no more than "no".
 _REASON_LETTERS = 30
@@ -34,10 +34,10 @@ _REASON_LETTERS = 30
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """``right`` is one of the choices; ``wrong`` says of each other why it tempts and fails.
+    """Answers of one prediction: the ``right`` choice, and the reason against each ``wrong`` one.
 
-    ``shown`` has by its English words each choice that a learner reads in another language;
-    records keep the English.
+    ``shown`` maps the English words of a choice to its translation, if the learner reads another
+    language. Records contain the English words.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Prediction:
     shown: dict[str, str] = field(default_factory=dict)
 
     def worded(self, say: Callable[[str], str]) -> Prediction:
-        """Translate the prediction by ``say``."""
+        """Translate the prediction with ``say``."""
         shown = {choice: say(choice) for choice in (self.right, *self.wrong)}
         wrong = {shown[choice]: say(reason) for choice, reason in self.wrong.items()}
         return Prediction(self.name, shown[self.right], wrong, shown)
@@ -57,11 +57,11 @@ class Prediction:
 
     @property
     def choices(self) -> frozenset[str]:
-        """Return everything that may be answered, in no order."""
+        """Return all possible answers, in no particular order."""
         return frozenset({self.right, *self.wrong})
 
     def mistakes(self, choices: Collection[str]) -> Iterator[str]:
-        """Yield the faults of a cell's ``choices``; nothing if all is well."""
+        """Yield the faults of a cell's ``choices``, or nothing if there are none."""
         if set(choices) != self.choices or len(choices) != len(self.choices):
             yield (
                 f"offers {', '.join(map(repr, choices))}, and the reasons are for "
@@ -79,9 +79,8 @@ class Prediction:
 def read_predictions(path: Path) -> dict[str, Prediction]:
     """Return a lesson's predictions by name, those of its puzzles first.
 
-    They are in the learner's language; none where there is no file.
-
-    Raises :class:`ValueError` naming the file and the entry that has another form.
+    They are in the learner's language. Without a file there are none. Raises :class:`ValueError`,
+    which names the file and the entry, for an invalid entry.
     """
     puzzles = map(read_puzzle, sorted(puzzle_folder(path).glob("*.toml")))
     found = {
@@ -104,7 +103,7 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
 
 
 def find_predictions(id: str) -> dict[str, Prediction]:
-    """Return the predictions of the lesson ``id``, found beside its checks; none without."""
+    """Return the predictions of the lesson ``id`` from the file beside its checks."""
     path = next(
         (path for path in prediction_files(id) if path.is_file() or puzzle_folder(path).is_dir()),
         None,

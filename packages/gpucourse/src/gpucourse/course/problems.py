@@ -1,4 +1,4 @@
-"""Problems in the course's source, with enough detail to fix them at once."""
+"""Problems in the course's source, with the place and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: the file, the line (None where the whole file is meant), what to do."""
+    """One mistake: the file, the line (or None for the whole file), and the remedy."""
 
     path: Path
     line: int | None
@@ -20,7 +20,7 @@ class Problem:
 
 
 class CourseError(Exception):
-    """The course's source breaks its own rules; ``problems`` lists every break found."""
+    """The course's source violates its rules; ``problems`` lists every violation."""
 
     def __init__(self, problems: list[Problem]):
         self.problems = problems

@@ -1,4 +1,4 @@
-"""Declarations of the workspace's ``pyproject.toml`` files, read as one."""
+"""Settings in the ``pyproject.toml`` files of the workspace, combined."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ WORKSPACE = Path("pyproject.toml")
 COURSE = Path("packages/gpucourse/pyproject.toml")
 VIRTUALGPU = Path("packages/virtualgpu/pyproject.toml")
 STANDINS = Path("packages/gpustandins/pyproject.toml")
-#: What a learner installs, each after those that it needs.
+#: Packages that a learner installs, each after the packages that it needs.
 PACKAGES = (VIRTUALGPU.parent, STANDINS.parent, COURSE.parent)
 
 
 @dataclass(frozen=True, slots=True)
 class Projects:
-    """The requirements of the packages that a learner installs.
+    """Requirements of the packages that a learner installs.
 
-    ``dependencies`` has what the course needs, with what its virtual GPU and its stand-ins need;
-    ``extras`` those of the course; ``groups`` what tests, linters and builds need. ``url`` is the
-    repository's address, ``python`` the versions that are supported.
+    ``dependencies`` are those of the course, its virtual GPU and its stand-ins. ``extras`` are
+    those of the course, and ``groups`` those of tests, linters and builds. ``url`` is the address
+    of the repository and ``python`` the supported versions.
     """
 
     dependencies: list[str]
@@ -34,7 +34,7 @@ class Projects:
 
 
 def read_projects(root: Path) -> Projects:
-    """Read the checkout at ``root``. Raises FileNotFoundError where it is none."""
+    """Read the checkout at ``root``; raise FileNotFoundError if it is not a checkout."""
     projects = {path.name: _table(root / path / "pyproject.toml")["project"] for path in PACKAGES}
     course = projects[COURSE.parent.name]
     dependencies = []
@@ -58,10 +58,7 @@ def read_projects(root: Path) -> Projects:
 
 
 def repository_url(root: Path) -> str | None:
-    """Return the repository's address.
-
-    None where ``pyproject.toml`` is missing or has none.
-    """
+    """Return the repository's address, or None if ``pyproject.toml`` does not contain it."""
     try:
         return _table(root / COURSE)["project"]["urls"]["Repository"]
     except (FileNotFoundError, KeyError):

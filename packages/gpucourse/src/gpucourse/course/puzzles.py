@@ -1,6 +1,6 @@
-"""Puzzles: one small TOML file for each, and the cells of a notebook that are made of it.
+"""Puzzles: one small TOML file for each, from which a notebook's cells are made.
 
-They lie in their lesson's folder, in ``puzzles/``, a file each::
+The files are in ``puzzles/`` in the lesson's folder::
 
     title = "Add ten"
     text = "Thread `i` takes `a[i]`, adds 10 and writes `out[i]`."
@@ -20,9 +20,9 @@ They lie in their lesson's folder, in ``puzzles/``, a file each::
     edit = ["+ 10", "+ 1"]                    # a plausible mistake, as an edit of the solution
     says = "element 0 is"                     # what the check must say of it
 
-What else may stand there, the fields of :class:`Puzzle` say. A lesson's text has the line
-``# %% puzzle="add-ten"`` where the puzzle's cells belong; its name is that of its file, without
-the number in front.
+:class:`Puzzle` describes the other fields. The line ``# %% puzzle="add-ten"`` in a lesson's text
+marks the place of the puzzle's cells. A puzzle's name is its file name without the number at the
+beginning.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from typing import Any
 from gpucourse.course.regions import SOLUTION, replace_regions, unwrap_regions
 from gpucourse.system.language import _, catalogue
 
-#: Letters of a code line that a notebook shows without scrolling.
+#: Length of a code line that a notebook shows without scrolling.
 _WIDEST = 88
 _MARKER = re.compile(r'# %% puzzle="([a-z0-9-]+)"\s*$')
 
 
 class PuzzleError(ValueError):
-    """A puzzle's file that has another form; the message names it."""
+    """A puzzle's file is invalid; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """Answer to a puzzle: the solution with ``edit``s, or its own ``kernel``.
 
-    It is a plausible mistake with a pattern for what the check ``says`` of it, or a right answer in
-    another style.
+    It is either a plausible mistake with a pattern for the check's message (``says``), or a
+    correct answer in another style.
     """
 
     says: str = ""
@@ -61,7 +61,7 @@ class Answer:
     kernel: str = ""
 
     def text(self, solution: str) -> str:
-        """Return the kernel. Raises :class:`PuzzleError` if an edit changes nothing."""
+        """Return the kernel; raise :class:`PuzzleError` if an edit changes nothing."""
         text = self.kernel or solution
         for old, new in zip(self.edit[::2], self.edit[1::2], strict=True):
             if old not in text:
@@ -82,14 +82,14 @@ class Puzzle:
         The kernel's arguments that are not its outputs: expressions in the sizes, in what was drawn
         before, and in the functions of :mod:`gpucourse.puzzles.inputs`.
     start : dict of str to str
-        What an output holds before the launch, where it is not anything at all.
+        Initial value of an output whose initial value matters.
     scratch : dict of str to str
-        Arrays that the kernel may use as it likes, and what they hold before the launch.
+        Scratch arrays of the kernel, with their initial values.
     after : dict of str to str, or to (str, words)
-        What some of the scratch has to hold after the launch, and where to look if it does not.
+        Required values of scratch arrays after the launch, and where to look if they differ.
     resumed : dict of str to str
-        What scratch holds in one more launch, which has a block fewer: the first block's work is
-        done. For kernels in which a block's place must come from the scratch.
+        Scratch values for one more launch with one block fewer, in which the first block's work is
+        already done. This is for kernels whose blocks must take their positions from the scratch.
     sizes : tuple of tuples
         Lengths ``n``, or ``rows, cols``, or ``rows, inner, cols``, that the check tries.
     threads : tuple of int
@@ -102,29 +102,29 @@ class Puzzle:
         The picture's own ``launch``, where small arrays need small blocks to be cut into tiles. A
         ``TILE`` in the kernel is then as wide as its blocks.
     clock : tuple of int
-        The sizes, then ``T``, of the launch that is timed where there is a GPU.
+        The sizes, then ``T``, of the launch that is timed on a GPU.
     share : dict of str to str
-        What may be asked of the sharing of work: the parameters of
+        Requirements on the sharing of work, as parameters of
         :func:`gpucourse.judging.parallel.uneven`; ``items`` are ``n`` or ``rows * cols``.
     budget : tuple of (counter, most, words)
         Counts that the measured launch may not exceed, and what to look at if it does.
     needs : tuple of (counter, least, words)
         Counts that it must reach.
     wrong, also : tuple of Answer
-        Mistakes that the check must refuse, and right answers in other styles than ours.
+        Mistakes that the check must reject, and correct answers in other styles than ours.
     library : str
-        CuPy's lines for the same: to be beaten in bytes or in time.
+        CuPy's lines for the same task, which the kernel must beat in bytes or in time.
     tolerance : float
-        How far an answer may be off, relative to it: 0 where all numbers are whole.
+        Relative tolerance of the answer, 0 if all numbers are integers.
     question, choices, right, reasons, why
         The prediction.
     broken : str
-        A wrong kernel that is shown, launched as the picture is, and replayed before the learner
-        mends it.
+        A wrong kernel that is shown, launched with the picture's arguments, and replayed before
+        the learner fixes it.
     raises : str
         The error in which the broken kernel ends.
     last : str
-        The last question: what to ask where bytes and time part.
+        The last question, for learners whose kernel with the fewest bytes is not the fastest.
     """
 
     name: str
@@ -163,16 +163,16 @@ class Puzzle:
 
     @cached_property
     def solution(self) -> str:
-        """The kernel's text with its answer."""
+        """Return the kernel with its solution."""
         return unwrap_regions(self.kernel, SOLUTION)
 
     @property
     def heading(self) -> str:
-        """Return its name in the notebook and on the board."""
+        """Return the title in the notebook and on the board."""
         return _("Broken: {title}").format(title=self.title) if self.broken else self.title
 
     def worded(self, say: Callable[[str], str]) -> Puzzle:
-        """Translate the puzzle's texts by ``say``; code stays as it is."""
+        """Translate the puzzle's texts with ``say``; code stays as it is."""
 
         def says(bounds: tuple) -> tuple:
             return tuple((counter, bound, say(words)) for counter, bound, words in bounds)
@@ -194,7 +194,7 @@ class Puzzle:
 
     @property
     def solved(self) -> bool:
-        """Return True if the file holds the solution; a wheel's copy does not."""
+        """Return True if the file contains the solution, which a wheel's copy does not."""
         return self.solution != unwrap_regions(
             replace_regions(self.kernel, SOLUTION, ["pass"]), SOLUTION
         )
@@ -208,17 +208,17 @@ class Puzzle:
 
     @property
     def function(self) -> str:
-        """The kernel's name."""
+        """Return the kernel's name."""
         return self._definition.name
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The kernel's parameters, in order."""
+        """Return the kernel's parameters in order."""
         return tuple(argument.arg for argument in self._definition.args.args)
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Return the names that the spec's line assigns to."""
+        """Return the names that the spec's line assigns."""
         return tuple(
             node.id
             for node in ast.walk(ast.parse(self.spec))
@@ -229,16 +229,15 @@ class Puzzle:
 
 
 def puzzle_folder(checks: Path) -> Path:
-    """Return the folder of a lesson's puzzles: beside its checks, or its predictions."""
+    """Return the folder of a lesson's puzzles, beside its checks or predictions."""
     return checks.with_name("puzzles")
 
 
 def read_puzzles(where: Path) -> dict[str, Puzzle]:
     """Return the puzzles of a folder by name, in order, in the learner's language.
 
-    Empty where there is no folder.
-
-    Raises :class:`PuzzleError` naming the file that has another form.
+    Without a folder there are none. Raises :class:`PuzzleError`, which names the file, for an
+    invalid file.
     """
     words = catalogue(where.parent)
     return {
@@ -248,7 +247,7 @@ def read_puzzles(where: Path) -> dict[str, Puzzle]:
 
 
 def read_puzzle(path: Path) -> Puzzle:
-    """Read one puzzle. Raises :class:`PuzzleError`."""
+    """Read one puzzle; raise :class:`PuzzleError` if it is invalid."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         asked = table.pop("predict")
@@ -297,14 +296,14 @@ def _frozen(value: Any) -> Any:
 
 
 def is_marker(line: str) -> bool:
-    """Return True if a line of a lesson's text is the place of a puzzle."""
+    """Return True if a line of a lesson's text marks the place of a puzzle."""
     return _MARKER.match(line) is not None
 
 
 def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int]]:
     """Return a lesson's lines with its puzzles' cells inserted, and each line's origin.
 
-    Raises :class:`PuzzleError` for a puzzle that is placed twice, never, or that is not there.
+    Raises :class:`PuzzleError` for a puzzle that does not exist, is placed twice or is not placed.
     """
     lines: list[str] = []
     origins: list[int] = []
@@ -329,7 +328,7 @@ def expanded(text: str, puzzles: dict[str, Puzzle]) -> tuple[list[str], list[int
 
 
 def cells(puzzle: Puzzle, number: int) -> str:
-    """Return the cells of a puzzle in the form of a lesson's source."""
+    """Return the cells of a puzzle in the format of a lesson's source."""
     return "\n".join(_broken(puzzle, number) if puzzle.broken else _whole(puzzle, number))
 
 
@@ -368,7 +367,7 @@ def _broken(puzzle: Puzzle, number: int) -> Iterator[str]:
 
 
 def _asked(puzzle: Puzzle) -> Iterator[str]:
-    """Yield the call that asks, in one line where it fits."""
+    """Yield the call that asks the prediction, on one line if it fits."""
     name, *choices = map(_quoted, (puzzle.name, *puzzle.choices))
     line = f"predict({', '.join((name, *choices))})"
     if len(line) <= _WIDEST:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: nbgrader's own stub, ClearSolutions.code_stub["python"] in nbgrader 0.9.
+#: nbgrader's own placeholder, ClearSolutions.code_stub["python"] in nbgrader 0.9.
 NBGRADER_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
-#: The same for a written answer, ClearSolutions.text_stub.
+#: Placeholder for a written answer, ClearSolutions.text_stub.
 NBGRADER_TEXT_STUB = ("YOUR ANSWER HERE",)
 
 SOLUTION = "SOLUTION"
@@ -26,7 +26,7 @@ _MARKER = re.compile(r"\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Lines ``begin`` to ``end`` (indices of the two marker lines) of a cell's source."""
+    """Lines ``begin`` to ``end`` of a cell's source; both are indices of marker lines."""
 
     kind: str
     begin: int
@@ -43,7 +43,7 @@ class MarkerError(ValueError):
 
 
 def find_regions(source: str) -> list[Region]:
-    """Find every marked region of a cell's source, in order. Raises :class:`MarkerError`."""
+    """Find every marked region of a cell's source in order; raise :class:`MarkerError`."""
     found: list[Region] = []
     opened: tuple[str, int, str] | None = None
     for number, line in enumerate(source.split("\n")):
@@ -79,14 +79,14 @@ def find_regions(source: str) -> list[Region]:
 
 
 def replace_regions(source: str, kind: str, stub: Sequence[str]) -> str:
-    """Put the lines of ``stub``, indented like the marker, in place of each region."""
+    """Replace each region by the lines of ``stub``, indented like the marker."""
     return _rewrite(source, kind, lambda region, body: [region.indent + line for line in stub])
 
 
 def released_source(source: str, *, code: bool, solution: bool = True) -> str:
-    """Return a cell as nbgrader releases it: stubs for solutions, no hidden tests.
+    """Return a cell as nbgrader releases it, with stubs and without hidden tests.
 
-    A ``solution`` cell without a region is a solution as a whole.
+    In a ``solution`` cell without a region, the whole cell is the solution.
     """
     stub = NBGRADER_STUB if code else NBGRADER_TEXT_STUB
     released = remove_regions(replace_regions(source, SOLUTION, stub), HIDDEN_TESTS)
@@ -94,18 +94,18 @@ def released_source(source: str, *, code: bool, solution: bool = True) -> str:
 
 
 def remove_regions(source: str, kind: str) -> str:
-    """Leave each region of this kind out."""
+    """Remove each region of this kind."""
     return _rewrite(source, kind, lambda region, body: [])
 
 
 def unwrap_regions(source: str, kind: str) -> str:
-    """Keep the contents of each region of this kind, and drop the markers."""
+    """Remove the markers of each region of this kind and keep its contents."""
     return _rewrite(source, kind, lambda region, body: body)
 
 
 def _rewrite(source: str, kind: str, put: Callable[[Region, list[str]], list[str]]) -> str:
     lines = source.split("\n")
-    # From the last region to the first, so that the indices of the others stay true.
+    # Edit from the last region to the first, so that the remaining indices stay valid.
     for region in reversed(find_regions(source)):
         if region.kind == kind:
             body = lines[region.begin + 1 : region.end]

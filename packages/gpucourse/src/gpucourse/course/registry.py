@@ -1,4 +1,4 @@
-"""``course/course.toml``: the lectures and projects in order, with their objectives."""
+"""Registry of the course: lectures and projects in order, with their objectives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpucourse.course.problems import CourseError, Problem
 from gpucourse.course.puzzles import Puzzle, puzzle_folder, read_puzzles
 from gpucourse.system.language import catalogue, language
 
-#: Files of a lesson's folder, ``course/lectures/ID`` or ``course/projects/ID``.
+#: Files in a lesson's folder, ``course/lectures/ID`` or ``course/projects/ID``.
 SOURCE, CHECKS, PREDICTIONS = "notebook.py", "checks.py", "predictions.toml"
 _ID = re.compile(r"\d\d_[a-z0-9]+(_[a-z0-9]+)*")
 # An objective must be something that can be checked.
@@ -24,8 +24,9 @@ _VAGUE = ("understand", "know", "learn", "appreciate", "be aware", "be familiar"
 class Lecture:
     """Entry of one lecture.
 
-    ``minutes`` is the time it takes in a room, exercises included, ``optional`` that of the part
-    that may be left out, and ``why`` the reason to take it, told by the lesson before it.
+    ``minutes`` is the time that the lecture takes in a class, including exercises, and
+    ``optional`` the time of the part that may be left out. ``why`` is the reason to take it, which
+    the previous lesson tells.
     """
 
     id: str
@@ -56,9 +57,9 @@ Lesson = Lecture | Project
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The registry, and the folder (the repository's root) that its paths start from.
+    """The registry, and the repository's root, from which its paths start.
 
-    ``core``: the ids of the lessons that everybody takes; they come first.
+    ``core`` lists the ids of the lessons that everybody takes, which come first.
     """
 
     root: Path
@@ -70,18 +71,18 @@ class Course:
 
     @property
     def lectures(self) -> list[Lecture]:
-        """The lectures alone, in that order."""
+        """Return only the lectures, in order."""
         return [lesson for lesson in self.lessons if isinstance(lesson, Lecture)]
 
     @property
     def projects(self) -> list[Project]:
-        """The projects alone, in that order."""
+        """Return only the projects, in order."""
         return [lesson for lesson in self.lessons if isinstance(lesson, Project)]
 
     def lesson(self, id: str) -> Lesson:
         """Return the lecture or project of this id.
 
-        Raises :class:`LookupError` naming those there are.
+        Raises :class:`LookupError` that names the existing ids.
         """
         for lesson in self.lessons:
             if lesson.id == id:
@@ -90,7 +91,7 @@ class Course:
         raise LookupError(f"course/course.toml lists no {id!r}; it lists: {known}")
 
     def folder(self, lesson: Lesson) -> Path:
-        """Return the folder with everything that is written for a lesson."""
+        """Return the folder with all files of a lesson's source."""
         kind = "lectures" if isinstance(lesson, Lecture) else "projects"
         return self.root / "course" / kind / lesson.id
 
@@ -103,11 +104,11 @@ class Course:
         return self.folder(lesson) / CHECKS
 
     def predictions(self, lesson: Lesson) -> Path:
-        """Return the file with the reasons of a lesson's predictions; not every lesson has one."""
+        """Return the file with the reasons of a lesson's predictions, which may not exist."""
         return self.folder(lesson) / PREDICTIONS
 
     def puzzles(self, lesson: Lesson) -> dict[str, Puzzle]:
-        """Return a lesson's puzzles by name, in order; most have none.
+        """Return a lesson's puzzles by name, in order; most lessons have none.
 
         Raises :class:`PuzzleError`.
         """
@@ -117,7 +118,7 @@ class Course:
 def load_course(root: Path, path: Path | None = None) -> Course:
     """Read the registry of the course in ``root``; a :class:`CourseError` lists every mistake.
 
-    ``path`` is the registry where it is not ``course/course.toml``.
+    ``path`` is the registry if it is not ``course/course.toml``.
     """
     path = path or root / "course" / "course.toml"
     if not path.is_file():
@@ -168,7 +169,7 @@ def load_course(root: Path, path: Path | None = None) -> Course:
 
 
 def _worded(course: Course, lesson: Lesson, registry: Path) -> Lesson:
-    """Translate the lesson's entry; a wheel's registry has lessons beside it."""
+    """Translate the lesson's entry with the catalogue beside the lesson, if there is one."""
     folder = course.folder(lesson)
     words = catalogue(folder if folder.is_dir() else registry / lesson.id)
 

@@ -1,7 +1,7 @@
 """Detection of a learner's work in a notebook, as opposed to the released state.
 
-The build writes a digest of the cells into a notebook's metadata. To open and save the
-notebook changes the file, not the cells; to write in it or run it leaves work.
+The build writes a digest of the cells into a notebook's metadata. Opening and saving the notebook
+changes the file but not the cells. Editing or running it changes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 def cell_texts(notebook: Mapping) -> list[str]:
-    """Return the text of each cell, which a file holds as one string or a list of lines."""
+    """Return the source of each cell, which a file stores as a string or a list of lines."""
     return [
         text if isinstance(text := cell["source"], str) else "".join(text)
         for cell in notebook["cells"]
@@ -20,14 +20,14 @@ def cell_texts(notebook: Mapping) -> list[str]:
 
 
 def digest(notebook: Mapping) -> str:
-    """Return 16 hexadecimal digits that depend only on the kinds and texts of the cells."""
+    """Return 16 hexadecimal digits that depend only on the types and sources of the cells."""
     kinds = [cell["cell_type"] for cell in notebook["cells"]]
     cells = [[kind, text] for kind, text in zip(kinds, cell_texts(notebook), strict=True)]
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 
 def release_of(notebook: Mapping) -> str | None:
-    """Return the notebook's digest at its release; None for the learner's own notebooks."""
+    """Return the notebook's digest at its release, or None for a learner's own notebook."""
     mark = notebook.get("metadata", {}).get("gpucourse", {})
     return mark.get("released") if isinstance(mark, Mapping) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-#: By earlier name, today's.
+#: Present names of lessons by their earlier names.
 LESSONS = {
     "20_first_steps": "01_first_steps",
     "01_why_gpus": "02_why_gpus",
@@ -52,11 +52,11 @@ LESSONS = {
     "24_pytorch_as_a_neighbour": "25_pytorch_as_a_neighbour",
 }
 _STREAMS = ("20_streams", frozenset({"pipeline", "race"}))
-#: Of a lesson that became two: the second one, and the exercises and predictions that it took.
+#: Lessons that were split: the second part, with the exercises and predictions that moved to it.
 SPLIT = {
     "12_more_than_one_gpu": _STREAMS,
     "20_more_than_one_gpu": _STREAMS,
-    "21_more_than_one_gpu": _STREAMS,  # has kept its name
+    "21_more_than_one_gpu": _STREAMS,  # its name has not changed
     "06_thinking_in_threads": (
         "07_trees_and_barriers",
         frozenset(
@@ -77,18 +77,18 @@ SPLIT = {
 
 
 def today(id: str, part: str = "") -> str:
-    """Return the present name of a lesson, or of the one with this exercise or prediction."""
+    """Return the present name of a lesson, or of the part that has this exercise or prediction."""
     second, parts = SPLIT.get(id, ("", frozenset()))
     return second if part in parts else LESSONS.get(id, id)
 
 
 def lessons(id: str) -> list[str]:
-    """Return the present lessons of a name: two of a split one whose old notebook is in use."""
+    """Return the present lessons of a name, which are two for a split lesson's old notebook."""
     return [today(id), *(SPLIT[id][:1] if id in SPLIT and id in LESSONS else ())]
 
 
 def path(name: str) -> str:
-    """Return the present path of a notebook under an earlier name."""
+    """Return the present path of a notebook, given its earlier path."""
     known = PurePosixPath(name)
     if known.parent.name not in ("lectures", "solutions"):
         return name

@@ -1,7 +1,7 @@
-"""``gpucourse doctor``: reports on this machine, with advice on missing parts.
+"""Examination of this machine for ``gpucourse doctor``, with advice on missing parts.
 
-Each part of the examination is a function that yields findings; they stand in the modules beside
-this one by subject, and in the order of the report in ``PARTS``.
+Each part is a function that yields findings. The modules beside this one define the parts by
+subject, and ``PARTS`` lists them in the order of the report.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ PARTS: tuple[Callable[[], Iterator[Finding]], ...] = (
 
 
 def examine() -> list[Finding]:
-    """Look at everything. A part that breaks is itself a finding, and the others go on."""
+    """Run all parts and return their findings.
+
+    A part that raises an exception adds a finding about it, and the other parts still run.
+    """
     findings: list[Finding] = []
     for part in PARTS:
         try:
             findings.extend(part())
-        except Exception as error:  # whatever is broken on this machine must not hide the rest
+        except Exception as error:  # an error in one part must not hide the other findings
             group = part.__name__.strip("_").replace("_", " ")
             found = f"{type(error).__name__}: {error}".split("\n")[0]
             findings.append(Finding(group, "examination", FAIL, found, reinstall()))
@@ -50,7 +53,7 @@ def examine() -> list[Finding]:
 
 
 def report(findings: list[Finding]) -> int:
-    """Print the findings as a table, then what to do. Returns the exit code: 1 if any failed."""
+    """Print the findings as a table, then the advice; return the exit code, 1 if any failed."""
     from rich.console import Console
     from rich.table import Table
 
@@ -59,7 +62,7 @@ def report(findings: list[Finding]) -> int:
     table.add_column("sign", width=1)
     table.add_column("name", no_wrap=True)
     table.add_column("found", overflow="fold")
-    # Colours that colour-blind readers can tell apart, and a sign beside each.
+    # Colours that colour-blind readers can distinguish, each with its own sign.
     style = {OK: ("✓", "blue"), WARN: ("!", "yellow"), FAIL: ("✗", "bold red")}
     group = None
     for finding in findings:
@@ -77,7 +80,7 @@ def report(findings: list[Finding]) -> int:
             console.print(f"  → {_plain(finding.mend)}", highlight=False, soft_wrap=True)
     failed = sum(finding.status == FAIL for finding in findings)
     warned = len(todo) - failed
-    known = f", {warned} to know about" if warned else ""
+    known = f", {warned} {'warning' if warned == 1 else 'warnings'}" if warned else ""
     if failed:
         console.print(f"\n[bold red]{failed} to fix[/]{known}.")
     else:

@@ -1,4 +1,4 @@
-"""Checks of the doctor: the device in use, its compilers, and the libraries that use it."""
+"""Doctor's checks of the device, its compilers and the libraries that use it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpucourse.system.resources import gigabytes
 from virtualgpu import api
 
 _GROUP = "device"
-#: CUDA 13 needs a driver of this branch or a later one (CUDA 13 release notes, table of drivers).
+#: Oldest driver branch that supports CUDA 13 (CUDA 13 release notes, table of drivers).
 DRIVER_OF_CUDA_13 = 580
 
 _TOOLKIT = "cuda-toolkit[cccl,cudart,nvcc,nvjitlink,nvrtc,nvvm]>=12.8,<14"
@@ -34,7 +34,7 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 
 def device_and_compilers() -> Iterator[Finding]:
-    """Check the device, each compiler, and a kernel's run."""
+    """Check the device and each compiler, and run a kernel."""
     from gpucourse.doctor.probes import run_kernel
     from gpucourse.system.device import device
 
@@ -57,30 +57,34 @@ def device_and_compilers() -> Iterator[Finding]:
     for name, task in (
         ("nvvm", "compiles Numba's kernels"),
         ("nvrtc", "compiles CUDA C++"),
-        ("cudart", "numba.cuda does not import without it"),
+        ("cudart", "is needed to import numba.cuda"),
     ):
         where = libraries.find_compiler(name)
         if where is None:
-            yield Finding(_GROUP, name, FAIL, f"not found: it {task}", toolkit)
+            yield Finding(_GROUP, name, FAIL, f"not found, although it {task}", toolkit)
         else:
             places[name] = Path(where)
             yield Finding(_GROUP, name, OK, where)
     yield from _disagreeing(places)
     if len(places) < 3:
         yield Finding(
-            _GROUP, "a kernel", FAIL, "not tried: a compiler is missing", "fix the compilers first"
+            _GROUP,
+            "a kernel",
+            FAIL,
+            "not tried, because a compiler is missing",
+            "fix the compilers first",
         )
         return
     problem = run_kernel()
     if problem is None:
-        yield Finding(_GROUP, "a kernel", OK, "compiled, launched, right answer")
+        yield Finding(_GROUP, "a kernel", OK, "compiled and launched, with the right result")
     else:
-        mend = f"{reinstall()}; if the error stays, open an issue with this table"
+        mend = f"{reinstall()}. If the error remains, open an issue with this table"
         yield Finding(_GROUP, "a kernel", FAIL, problem, mend)
 
 
 def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
-    """Report compilers of different toolkits, and variables that point to another toolkit."""
+    """Report compilers from different toolkits, and variables that point to another toolkit."""
     from gpucourse.doctor.probes import toolkit_version
 
     majors = {name: _cuda_of(place) for name, place in places.items()}
@@ -97,7 +101,7 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
             _GROUP,
             "toolkit",
             FAIL,
-            f"{found}: one may reject what another has compiled",
+            f"{found}. One of them may reject what another has compiled",
             install("--upgrade", _TOOLKIT),
         )
     elif away:
@@ -106,8 +110,8 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
             _GROUP,
             "toolkit",
             WARN,
-            f"{found}, {' and '.join(sorted(here))} from this environment: their versions "
-            "may not fit",
+            f"{found}, {' and '.join(sorted(here))} from this environment. Their versions may "
+            "not fit together",
             install("--upgrade", _TOOLKIT),
         )
     for variable in ("CUDA_PATH", "CUDA_HOME"):
@@ -127,9 +131,9 @@ def _disagreeing(places: dict[str, Path]) -> Iterator[Finding]:
 
 
 def _cuda_of(place: Path) -> int | None:
-    """Return the CUDA version of a library, such as 13, or None where it is unknown.
+    """Return the CUDA version of a library, such as 13, or None if it is unknown.
 
-    Wheels of CUDA 13 lie in nvidia/cu13, those of CUDA 12 each in a folder of its own.
+    Wheels of CUDA 13 install into nvidia/cu13. Each wheel of CUDA 12 has its own folder.
     """
     from gpucourse.doctor.probes import toolkit_version
 
@@ -142,7 +146,7 @@ def _cuda_of(place: Path) -> int | None:
 
 
 def driver() -> Iterator[Finding]:
-    """Check that a GPU which is here can be used by these compilers."""
+    """Check that the compilers here can compile for a GPU of this machine."""
     from gpucourse.doctor.probes import compiler_version
     from gpucourse.system.device import device
 
@@ -167,9 +171,9 @@ def driver() -> Iterator[Finding]:
                 "driver",
                 WARN,
                 f"{', '.join(wheels)} needs a GPU, and none was found: {found.reason}",
-                "if this machine has no GPU, do nothing: the "
-                "course runs on the virtual GPU. Otherwise install NVIDIA's driver, "
-                f"{DRIVER_OF_CUDA_13} or newer for CUDA 13, and restart the machine",
+                "if this machine has no GPU, do nothing, because the course runs on the "
+                f"virtual GPU. Otherwise install NVIDIA's driver, {DRIVER_OF_CUDA_13} or "
+                "newer for CUDA 13, and restart the machine",
             )
         return
     compilers = compiler_version()
@@ -177,8 +181,8 @@ def driver() -> Iterator[Finding]:
         return
     if compilers[0] > int(found.cuda.split(".")[0]):
         said = (
-            f"{found.driver or 'the driver'} supports CUDA up to {found.cuda} and refuses kernels "
-            "of the compilers here, which are CUDA {}.{}".format(*compilers)
+            f"{found.driver or 'the driver'} supports CUDA up to {found.cuda} and rejects kernels "
+            "from the installed compilers, which are CUDA {}.{}".format(*compilers)
         )
         yield Finding(
             _GROUP,
@@ -193,13 +197,13 @@ def driver() -> Iterator[Finding]:
             _GROUP,
             "driver",
             OK,
-            f"{found.driver or ''} supports CUDA {found.cuda}; the "
+            f"{found.driver or ''} supports CUDA {found.cuda}, and the "
             "compilers are CUDA {}.{}".format(*compilers),
         )
 
 
 def gpu_libraries() -> Iterator[Finding]:
-    """Check JAX, CuPy and cuDF beside a GPU, each of which needs its own package for it."""
+    """Check JAX, CuPy and cuDF, each of which needs its own package to use a GPU."""
     from gpucourse.system.device import device
 
     found = device()
@@ -212,8 +216,8 @@ def gpu_libraries() -> Iterator[Finding]:
             _GROUP,
             "cuDF",
             WARN,
-            "not installed: on a machine with a GPU its lecture needs it, because no stand-in "
-            "replaces it there",
+            "not installed. On a machine with a GPU its lecture needs it, because no "
+            "stand-in replaces it there",
             _for_gpu(),
         )
 
@@ -227,12 +231,12 @@ def _jax() -> Finding:
     plugins = ("jax-cuda13-plugin", "jax-cuda12-plugin")
     installed = {plugin: here for plugin in plugins if (here := version(plugin))}
     if not installed:
-        found = "installed without CUDA: it computes on the CPU, although there is a GPU"
+        found = "installed without CUDA, so it computes on the CPU although there is a GPU"
         return Finding(_GROUP, name, WARN, found, _for_gpu())
     jaxlib = version("jaxlib")
     for plugin, its_own in installed.items():
         if its_own != jaxlib:
-            found = f"{plugin} {its_own} does not fit jaxlib {jaxlib}: JAX stays on the CPU"
+            found = f"{plugin} {its_own} does not fit jaxlib {jaxlib}, so JAX computes on the CPU"
             return Finding(_GROUP, name, WARN, found, install(f"{plugin}=={jaxlib}"))
     return Finding(_GROUP, name, OK, ", ".join(f"{p} {v}" for p, v in installed.items()))
 
@@ -241,7 +245,7 @@ def _cupy(cuda: str | None) -> Finding:
     names = [name for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy") if version(name)]
     if not names:
         found = (
-            "not installed: on a machine with a GPU its lectures need it, because no stand-in "
+            "not installed. On a machine with a GPU its lectures need it, because no stand-in "
             "replaces it there"
         )
         return Finding(_GROUP, "CuPy", WARN, found, _for_gpu())

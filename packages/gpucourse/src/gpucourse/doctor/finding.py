@@ -16,7 +16,7 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: ``status`` ok, warn or fail; ``mend`` says what to do, if anything."""
+    """Result of one check: ``status`` is ok, warn or fail; ``mend`` is advice or None."""
 
     group: str
     name: str
@@ -26,9 +26,10 @@ class Finding:
 
 
 def install(*words: str) -> str:
-    """Return the command that installs ``words`` into this environment, and no other.
+    """Return the command that installs ``words`` into this environment and no other.
 
-    An environment that uv made may have no pip: a bare `pip` would be another environment's.
+    An environment made by uv may have no pip, and the command `pip` would then belong to a
+    different environment.
     """
     return shlex.join([*_installer("install"), *words])
 
@@ -44,7 +45,7 @@ def reinstall() -> str:
     try:
         root = course_folder()
     except NotInTheCourse:
-        return "install the course again, as its README says"
+        return "install the course again, as described in its README"
     if Path(sys.prefix) == root / ".venv" and not has_pip():
         return "rm -rf .venv && make setup"
     names = (f"requirements/{name}.txt" for name in ("base", "course"))
@@ -54,8 +55,8 @@ def reinstall() -> str:
 
 def has_pip() -> bool:
     """Return True if this environment has its own pip."""
-    # Not importlib.util.find_spec: that asks setuptools too, which warns where distutils has been
-    # imported before it.
+    # importlib.util.find_spec would also ask setuptools, which warns if distutils was imported
+    # before it.
     return PathFinder.find_spec("pip") is not None
 
 

@@ -1,4 +1,4 @@
-"""Checks of the doctor: the packages' installer, and their match with the checkout."""
+"""Doctor's checks of the installed packages and their match with the checkout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpucourse.wording import many
 
 
 def installers() -> Iterator[Finding]:
-    """Check for packages whose files two installers, or two versions, have mixed."""
+    """Check for packages whose files come from two installers or two versions."""
     from packaging.utils import canonicalize_name
 
     group, clean = "packages", True
@@ -36,8 +36,9 @@ def installers() -> Iterator[Finding]:
                 group,
                 name,
                 FAIL,
-                f"{both} are both installed in {folder}, one over the other",
-                f"repeat {uninstall(name)} until nothing is left to uninstall; then: {reinstall()}",
+                f"versions {both} are both installed in {folder}, one over the other",
+                f"repeat {uninstall(name)} until nothing is left to uninstall, then run "
+                f"{reinstall()}",
             )
     installed = {name: next(iter(versions.values())) for (_, name), versions in found.items()}
     mixed = [
@@ -51,10 +52,10 @@ def installers() -> Iterator[Finding]:
             group,
             "conda and pip",
             WARN,
-            "pip has replaced packages of conda by other versions: " + ", ".join(mixed),
-            "conda's next change breaks them. Make a new environment: conda env "
-            "create -f environment.yml. In it, use pip only for this: pip install "
-            "--no-deps --editable .",
+            "pip has replaced conda's packages with other versions: " + ", ".join(mixed),
+            "the next change by conda will break them. Make a new environment with conda env "
+            "create -f environment.yml. In it, use pip only for pip install --no-deps "
+            "--editable .",
         )
     if clean:
         yield Finding(group, "installed once", OK, many(len(installed), "package"))
@@ -73,10 +74,10 @@ def _by_conda() -> Iterator[tuple[str, str]]:
 
 
 def checkout() -> Iterator[Finding]:
-    """Check that an editable install's copies still match the checkout.
+    """Check that an editable install still matches the checkout.
 
-    Python's files are read where they are; the list of requirements, the version and Jupyter's
-    settings are those of the day of the install.
+    Python files are read from the checkout. The list of requirements, the version and Jupyter's
+    settings are copies from the day of the installation.
     """
     group, name = "packages", "gpucourse"
     try:
@@ -113,7 +114,7 @@ def checkout() -> Iterator[Finding]:
 
 
 def _specifiers(texts: list[str]) -> set[tuple[str, str]]:
-    """Return (name, versions) of requirements, including those of extras."""
+    """Return requirements as (name, version specifier), including those of extras."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -1,4 +1,4 @@
-"""Checks of the doctor: Jupyter's kernel, extensions and port, and the course's folder."""
+"""Doctor's checks of Jupyter's kernel, extensions and port, and of the course's folder."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _PORT = 8888
 
 
 def jupyter() -> Iterator[Finding]:
-    """Check the kernel that notebooks start, and nbgrader's extensions of server and lab."""
+    """Check the kernel that notebooks start, and nbgrader's extensions of Jupyter."""
     from gpucourse.doctor.probes import kernel, lab_extension, server_extension
 
     group = "Jupyter"
     found = kernel()
     install = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
     if found is None:
-        yield Finding(group, "kernel", FAIL, "no kernel named python3", install)
+        yield Finding(group, "kernel", FAIL, "there is no kernel named python3", install)
     elif not is_this_python(found.python):
-        said = f"python3 starts {found.python}, not {sys.executable} (by {found.folder})"
-        # A kernel of the user's stands before those of environments.
-        away = f"jupyter kernelspec remove python3, then: {install}"
+        said = f"python3 starts {found.python}, not {sys.executable} (see {found.folder})"
+        # A kernel of the user takes precedence over the kernels of environments.
+        away = f"jupyter kernelspec remove python3, then {install}"
         mend = install if Path(found.folder).is_relative_to(sys.prefix) else away
         yield Finding(group, "kernel", FAIL, said, mend)
     else:
         yield Finding(group, "kernel", OK, "python3 starts this Python")
     program = shutil.which("jupyter")
     if program is not None and not is_this_python(program):
-        said = f"`jupyter` is {program}, from another environment"
-        mend = f"start it as {Path(sys.executable).with_name('jupyter')} lab, or by make course"
+        said = f"`jupyter` is {program}, which belongs to another environment"
+        mend = f"start {Path(sys.executable).with_name('jupyter')} lab, or run make course"
         yield Finding(group, "program", WARN, said, mend)
-    # The parts of nbgrader that learners use; those for teachers are off in a learner's
+    # Learners use these extensions of nbgrader. Those for teachers are disabled in a learner's
     # JupyterLab.
     problem = server_extension("nbgrader.server_extensions.validate_assignment")
     if problem is None:
@@ -48,17 +48,17 @@ def jupyter() -> Iterator[Finding]:
     if problem is None:
         yield Finding(group, "nbgrader lab extension", OK, "enabled")
     else:
-        mend = "jupyter labextension enable @jupyter/nbgrader; if it is missing, reinstall nbgrader"
+        mend = "jupyter labextension enable @jupyter/nbgrader; if that fails, reinstall nbgrader"
         yield Finding(group, "nbgrader lab extension", WARN, problem, mend)
 
 
 def port() -> Iterator[Finding]:
-    """Check that the usual address leads to no server of another folder."""
+    """Check that no server of another folder uses the default port."""
     from jupyter_server.serverapp import list_running_servers
 
     group, name = "Jupyter", f"port {_PORT}"
     with socket.socket() as trial:
-        # As servers do, so that a connection that has just ended does not count.
+        # Servers set this option, so that a connection that has just ended does not count.
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind(("127.0.0.1", _PORT))
@@ -72,16 +72,16 @@ def port() -> Iterator[Finding]:
             group,
             name,
             WARN,
-            f"a Jupyter server for {running[_PORT]} uses it",
-            "if that is not this course, open the address that `make course` prints, "
-            f"which has another port, or stop that server: jupyter server stop {_PORT}",
+            f"in use by a Jupyter server for {running[_PORT]}",
+            "if that is not this course, open the address that `make course` prints, which "
+            f"has another port, or stop that server with jupyter server stop {_PORT}",
         )
     else:
         yield Finding(
             group,
             name,
             WARN,
-            "another program uses it",
+            "in use by another program",
             "open the address that `make course` prints, because Jupyter takes the next port",
         )
 
@@ -96,11 +96,11 @@ def course_files() -> Iterator[Finding]:
     try:
         root = find_root()
     except CourseError:
-        try:  # a handout has the notebooks without their source
+        try:  # a handout contains the notebooks without their source
             yield Finding(group, name, OK, f"in {course_folder()}")
         except NotInTheCourse:
             found = f"{Path.cwd()} is not inside the course's folder"
-            mend = "cd into the course's folder; the notebooks are there"
+            mend = "cd into the course's folder, which contains the notebooks"
             yield Finding(group, name, WARN, found, mend)
         return
     try:
@@ -113,11 +113,11 @@ def course_files() -> Iterator[Finding]:
         found = f"{len(state.texts)} generated, all up to date with their source"
         yield Finding(group, name, OK, found)
     elif missing:
-        yield Finding(group, name, FAIL, f"{len(missing)} of them missing", "make build")
+        yield Finding(group, name, FAIL, f"{len(missing)} of them are missing", "make build")
     else:
         changed = len(state.changed) + len(state.superfluous)
         found = f"{changed} differ from the source, perhaps because you have worked in them"
-        mend = "if you did, do nothing; otherwise list them: gpucourse build --check"
+        mend = "if you have, do nothing. Otherwise list them with gpucourse build --check"
         yield Finding(group, name, WARN, found, mend)
 
 

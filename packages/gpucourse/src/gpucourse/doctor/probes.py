@@ -1,4 +1,4 @@
-"""Small trials of installed software for the doctor, each for one question."""
+"""Trials of installed software for the doctor, each of which answers one question."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run_kernel() -> str | None:
-    """Compile and launch a kernel on the device at hand. None if right, else what went wrong."""
+    """Compile and launch a kernel on the current device; return None, or the problem."""
     from gpucourse.notebook.extension import prepare_virtual
     from gpucourse.system.device import device
     from virtualgpu.api import first_kernel
@@ -19,22 +19,22 @@ def run_kernel() -> str | None:
         right = first_kernel()
     except Exception as error:
         return f"{type(error).__name__}: {error}".split("\n")[0]
-    return None if right else "it ran, but gave a wrong answer"
+    return None if right else "it ran, but its result is wrong"
 
 
 def compiler_version() -> tuple[int, int] | None:
-    """Return NVRTC's version, as (13, 4), or None where there is none."""
+    """Return NVRTC's version, such as (13, 4), or None if it is missing."""
     try:
         from cuda.bindings import nvrtc
 
         status, major, minor = nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError):  # no package; a package that does not find the library
+    except (ImportError, RuntimeError):  # the package is missing, or it does not find the library
         return None
     return (major, minor) if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
 
 
 def toolkit_version(folder: Path) -> tuple[int, int] | None:
-    """Return the version of the CUDA toolkit in a folder, by its header, or None."""
+    """Return the version of the CUDA toolkit in a folder from its header, or None."""
     try:
         text = (folder / "include" / "cuda.h").read_text(errors="replace")
     except OSError:
@@ -45,14 +45,14 @@ def toolkit_version(folder: Path) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The program that a Jupyter kernel starts, and the folder that says so."""
+    """Program of a Jupyter kernel, and the folder of its kernel specification."""
 
     python: str
     folder: str
 
 
 def kernel() -> Kernel | None:
-    """Return the kernel ``python3``, or None without such a kernel."""
+    """Return the kernel ``python3``, or None if there is none."""
     import sys
 
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -62,13 +62,13 @@ def kernel() -> Kernel | None:
     except NoSuchKernel:
         return None
     program = spec.argv[0]
-    # Jupyter reads these bare names as the Python it runs under itself.
+    # Jupyter replaces these bare names by the Python that it runs under.
     bare = program in ("python", "python3")
     return Kernel(sys.executable if bare else program, spec.resource_dir)
 
 
 def server_extension(name: str) -> str | None:
-    """Return None if Jupyter's server has this extension enabled, else the reason."""
+    """Return None if Jupyter's server has enabled this extension, else the reason."""
     import importlib.util
 
     from jupyter_core.paths import jupyter_config_path
@@ -76,7 +76,7 @@ def server_extension(name: str) -> str | None:
 
     if importlib.util.find_spec(name.split(".")[0]) is None:
         return "not installed"
-    # The first folder on Jupyter's path that names the extension decides.
+    # The first folder on Jupyter's path that mentions the extension decides.
     for folder in jupyter_config_path():
         known = ExtensionConfigManager(read_config_path=[folder]).get_jpserver_extensions()
         if name in known:
@@ -85,7 +85,7 @@ def server_extension(name: str) -> str | None:
 
 
 def lab_extension(name: str, part: str = "") -> str | None:
-    """Return None if JupyterLab has this extension installed and enabled, else the reason."""
+    """Return None if JupyterLab has enabled this extension, else the reason."""
     from jupyter_core.paths import jupyter_path
     from jupyterlab_server.config import get_federated_extensions, get_page_config
 

@@ -1,4 +1,4 @@
-"""Checks of the doctor: the interpreter, the packages, and settings that disturb them."""
+"""Doctor's checks of the interpreter, the packages, and variables that change results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpucourse.course.projects import COURSE, editable
 from gpucourse.doctor.finding import FAIL, OK, WARN, Finding, install, reinstall
 from gpucourse.system.libraries import version
 
-#: Modules whose copy from elsewhere breaks the course in ways that name something else.
+#: Modules that must come from this environment; errors from other copies are misleading.
 MODULES = (
     "IPython",
     "awkward",
@@ -32,12 +32,12 @@ MODULES = (
     "pandas",
     "uproot",
 )
-#: Variables that change what the course shows, and how; "" and "0" switch them off.
+#: Variables that change the course's results, with the effect; "" and "0" switch them off.
 VARIABLES = {
     "NUMBA_ENABLE_CUDASIM": "selects Numba's own simulator, which has no PTX and no checker and "
     "does not report races. The virtual GPU is used instead, with a warning",
-    "NUMBA_DISABLE_JIT": "Numba compiles nothing, kernels included",
-    "JAX_DISABLE_JIT": "JAX compiles nothing, so its lessons show other results than their text",
+    "NUMBA_DISABLE_JIT": "Numba compiles nothing, not even kernels",
+    "JAX_DISABLE_JIT": "JAX compiles nothing, so the results of its lessons differ from their text",
     "PYTHONOPTIMIZE": "Python skips every `assert`, including the checks in your code",
 }
 
@@ -61,7 +61,7 @@ def python_and_system() -> Iterator[Finding]:
             group,
             "system",
             FAIL,
-            "macOS, for which there are no CUDA compilers, so no kernel can be compiled",
+            "macOS. It has no CUDA compilers, so no kernel can be compiled",
             "run the course in its container, on Binder or on Colab (README, “macOS”)",
         )
     else:
@@ -69,7 +69,7 @@ def python_and_system() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Compare every requirement of the three packages with the installed version."""
+    """Compare each requirement of the three packages with the installed version."""
     from packaging.requirements import Requirement
 
     fine = []
@@ -84,11 +84,11 @@ def packages() -> Iterator[Finding]:
             yield Finding("packages", owner, FAIL, "not installed", reinstall())
             continue
         for requirement in map(Requirement, texts):
-            # The stand-in for cuDF is the one extra that the course needs.
+            # The course needs no other extra than the stand-in for cuDF.
             if requirement.marker and not requirement.marker.evaluate({"extra": "cudf"}):
                 continue
             wanted = f"{requirement.name}{requirement.specifier}"
-            mend = f"{install('--upgrade', wanted)}   (or reinstall everything: {reinstall()})"
+            mend = f"{install('--upgrade', wanted)}   (or reinstall everything with {reinstall()})"
             here = version(requirement.name)
             if here is None:
                 found = f"not installed, and {needy} needs it"
@@ -99,7 +99,7 @@ def packages() -> Iterator[Finding]:
                 found = f"{here}, but {needy} needs {requirement.specifier}"
                 yield Finding("packages", requirement.name, FAIL, found, mend)
     yield Finding(
-        "packages", f"{len(set(fine))} in the right version", OK, ", ".join(sorted(set(fine)))
+        "packages", f"{len(set(fine))} with the right version", OK, ", ".join(sorted(set(fine)))
     )
 
 
@@ -117,14 +117,14 @@ def strangers() -> Iterator[Finding]:
         clean = False
         whose = "Python's own" if name in sys.stdlib_module_names else "the installed"
         found = f"hides {whose} module {name} from the notebooks in the same folder"
-        yield Finding(group, hider, FAIL, found, "rename it, and restart the kernels")
+        yield Finding(group, hider, FAIL, found, "rename it and restart the kernels")
     ours, checkout = _origin("gpucourse"), _checkout()
     if ours and checkout and not ours.is_relative_to(checkout) and not _is_at_home(ours):
         clean = False
         found = f"is imported from another copy of the course, {ours.parent.parent}"
         yield Finding(group, "gpucourse", WARN, found, install("--no-deps", *editable(checkout)))
     if clean:
-        yield Finding(group, "their places", OK, f"all in {sys.prefix}")
+        yield Finding(group, "locations", OK, f"all in {sys.prefix}")
 
 
 def variables() -> Iterator[Finding]:
@@ -139,7 +139,7 @@ def variables() -> Iterator[Finding]:
 
 
 def _origin(name: str) -> Path | None:
-    """Return the file that ``import name`` would read; nothing is imported."""
+    """Return the file that ``import name`` would read, without importing it."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -148,7 +148,7 @@ def _origin(name: str) -> Path | None:
 
 
 def _is_at_home(origin: Path) -> bool:
-    """Return True if a file lies in this environment, or in one that it includes."""
+    """Return True if a file is in this environment, or in one that it includes."""
     homes = {sys.prefix}
     settings = Path(sys.prefix, "pyvenv.cfg")
     if settings.is_file() and "system-site-packages = true" in settings.read_text():
@@ -161,13 +161,16 @@ def _is_at_home(origin: Path) -> bool:
 def _send_home(origin: Path) -> str:
     if origin.is_relative_to(site.getusersitepackages()):
         return (
-            "export PYTHONNOUSERSITE=1 before you start Jupyter, or uninstall it there: "
+            "export PYTHONNOUSERSITE=1 before you start Jupyter, or uninstall it there with "
             f"{Path(sys.executable).name} -m pip uninstall {origin.parent.name}"
         )
     for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
         if origin.is_relative_to(Path(entry).absolute()):
             return "unset PYTHONPATH, and start Jupyter again"
-    return f"take {origin.parent.parent} off Python's path (a .pth file?), or: {reinstall()}"
+    return (
+        f"remove {origin.parent.parent} from Python's path (look for a .pth file), or "
+        f"run {reinstall()}"
+    )
 
 
 def _checkout() -> Path | None:

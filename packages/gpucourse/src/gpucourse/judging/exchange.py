@@ -1,11 +1,11 @@
 """Replacement of the values that a student's host code passes to the device.
 
-A result that was computed on the host does not change when the inputs change on the device alone;
-one that kernels computed becomes that of the new inputs. So that the host learns nothing of these,
-the function is called twice. The first call exchanges nothing and writes down what the host reads.
-In the second, whatever the host reads is what it read in the first, in whatever form it is. What it
-then returns says where in these copies it found it (``grading.oracle.provenance``), and the result
-is what stands there on the device.
+The inputs are changed on the device only. A result that was computed on the host does not change,
+but one computed by kernels becomes that of the new inputs. So that the host learns nothing about
+the new inputs, the function is called twice. The first call exchanges nothing and records what the
+host reads. In the second call, the host reads the recorded data again, by whatever method. The
+value that it returns shows which part of these copies it contains (``grading.oracle.provenance``),
+and the result is taken from that part of the device's memory.
 """
 
 from __future__ import annotations
@@ -20,40 +20,42 @@ import numpy as np
 CASTS = {"f": ("f8", "f4"), "i": ("i8", "i4"), "u": ("u8", "u4")}
 
 
-# Numbers that are known by chance alone in one of so many launches are not exchanged.
+# An array is not exchanged if its numbers could be known by chance in one of so many launches.
 ODDS = 1e-4
-# So many numbers are looked for one by one; more, in a sorted table, which takes 7 ms to sort for
-# 100,000 numbers: a third of what grading the first project took, when each look sorted again.
+# Up to this many numbers are looked up one by one, and more in a sorted table. Sorting 100,000
+# numbers takes 7 ms. When each lookup sorted again, that was a third of the time of grading the
+# first project.
 FEW = 8
 
 
 class Diverged(Exception):
-    """The second call reads from the device what the first did not."""
+    """The second call reads data from the device that the first call did not read."""
 
 
 class Exchange:
     """Exchange of values in one call of a host function.
 
-    It replaces the first of each pair by the second; see
+    It replaces the first array of each pair by the second; see
     :func:`gpucourse.grading.testing.verbs.call`.
 
-    Elements are recognised by their values, which should occur nowhere else: random numbers.
+    Elements are recognised by their values, which should be random so that they occur nowhere
+    else.
 
     Parameters
     ----------
     shown
-        What the host read in a call without exchange, uint8 each.
+        Data that the host read in a call without exchange, each as uint8.
     room
-        Bytes to write down what the host reads; 0 for not at all.
+        Number of bytes that may be recorded when the host reads; 0 records nothing.
 
     Attributes
     ----------
     done : int
-        How often something was exchanged.
+        Number of exchanges.
     as_many : bool
-        Whether an array of as many numbers as one of a pair was handed over.
+        True if the host passed an array with as many numbers as one of a pair.
     heard : list of np.ndarray
-        What the host has read, if there was `room`.
+        Data that the host has read, if there was `room`.
     """
 
     def __init__(
@@ -88,11 +90,11 @@ class Exchange:
 
     @property
     def replays(self) -> bool:
-        """Return True if the host reads the same as before, so that no answer needs the device."""
+        """Return True if the host reads the recorded data, so that the device is not needed."""
         return self._shown is not None
 
     def to_host(self, data: np.ndarray) -> np.ndarray:
-        """Return the host's data for bytes that it reads. Raises MemoryError, Diverged."""
+        """Return the host's data for bytes that it reads; raise MemoryError or Diverged."""
         if self._shown is not None:
             return self.again(len(data))
         self._reads += 1
@@ -103,7 +105,7 @@ class Exchange:
         return data
 
     def again(self, nbytes: int) -> np.ndarray:
-        """Return the host's data in a call that :attr:`replays`. Raises Diverged."""
+        """Return the host's data in a call that :attr:`replays`; raise Diverged."""
         assert self._shown is not None
         number = self._reads
         self._reads += 1
@@ -112,12 +114,12 @@ class Exchange:
         return self._shown[number]
 
     def parameter(self, raw: bytes) -> bytes:
-        """Exchange an argument of a launch as :meth:`to_device` does."""
+        """Exchange an argument of a launch, as :meth:`to_device` does."""
         return self.to_device(np.frombuffer(raw, np.uint8)).tobytes() if self._tables else raw
 
 
 class _Table:
-    """A pair as flat arrays of one type: elements of `known` are exchanged for those of `by`."""
+    """A pair as flat arrays of one type; elements of `known` are replaced by those of `by`."""
 
     def __init__(self, known: np.ndarray, by: np.ndarray) -> None:
         self.known, self._by = known, by
@@ -128,9 +130,9 @@ class _Table:
 
     @cached_property
     def _chance(self) -> float:
-        """Return an upper bound of a chance match between numbers and those of `known`.
+        """Return an upper bound on the chance that numbers match those of `known` by accident.
 
-        It is 5% for 400,000 of float32, where the second half of the float64 8.0 is the float32
+        For 400,000 float32 it is 5%, because the second half of the float64 8.0 is the float32
         2.5.
         """
         known = self.known[np.isfinite(self.known)]
@@ -141,10 +143,10 @@ class _Table:
         return min(known.size * float(step) / max(float(high) - float(low), float(step)), 1 / 8)
 
     def exchanged(self, data: np.ndarray) -> np.ndarray | None:
-        """Return `data`, uint8, with known elements exchanged.
+        """Return `data` as uint8 with known elements exchanged.
 
-        None if fewer than half of those that are not zero are known, or so few that it may be
-        chance.
+        Return None if fewer than half of the non-zero elements are known, or so few that they may
+        match by accident.
         """
         known = self.known
         if not len(data) or len(data) % known.itemsize or not known.size or not data.any():
@@ -155,7 +157,7 @@ class _Table:
         place = self._places(values)
         found = known[place] == values
         hits = np.count_nonzero(found & (values != 0))
-        # Each of so many places is one of them or not: at most 4 ** hits ways.
+        # Each position is one of the matches or not, so there are at most 4 ** hits ways.
         if 2 * hits < np.count_nonzero(values) or (4 * self._chance) ** hits > ODDS:
             return None
         return _bytes(np.where(found, self._by[place], values))
@@ -173,7 +175,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _tables(what: np.ndarray, by: np.ndarray) -> list[_Table]:
-    """Return a pair in each type that its elements may be cast to."""
+    """Return a pair in each type to which its elements may be cast."""
     return [
         _Table(what.reshape(-1).astype(code), by.reshape(-1).astype(code))
         for code in CASTS[what.dtype.kind]

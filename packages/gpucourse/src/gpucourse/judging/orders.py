@@ -1,7 +1,7 @@
-"""Observed launches: once under every checker, then again with other orders of threads.
+"""Observed launches: once under every checker, then in other orders of the threads.
 
-A learner's check, a verb in their notebook and the grader use this together; each reports the
-findings in its own words.
+Learners' checks, the tests in a project's notebook and the grader all use this module. Each
+reports the findings in its own words.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from virtualgpu.findings import Finding
 
 T = TypeVar("T")
 
-#: The share of a launch's time limit (60 s) that a launch in a check or a test may take: both
-#: launch often, and with small inputs.
+#: Share of a launch's time limit (60 s) that a launch in a check or a test may take, because both
+#: launch often and with small inputs.
 OF_A_LAUNCH = 1 / 12
 
 
 def checked(run: Callable[[], T]) -> tuple[T, Finding | None, bool]:
     """Run ``run`` under every checker.
 
-    Returns its result, their first finding, and whether that answers for every order of threads
-    (:mod:`virtualgpu.watch.orderless`).
+    Returns its result, the first finding, and True if the result is the same for every order of
+    threads (:mod:`virtualgpu.watch.orderless`).
     """
     __tracebackhide__ = True
     orders = Orderless()
@@ -40,10 +40,11 @@ def order_matters(
     agree: Callable[[T, T], bool],
     orderless: bool = False,
 ) -> bool:
-    """Return True if threads in a seed's order give another result than ``result``.
+    """Return True if the threads give another result than ``result`` in a seed's order.
 
-    ``orderless``: no order can, but the host, or what an earlier launch left, may: it is run as
-    often in the order of always, which takes a tenth of the time.
+    If ``orderless``, no order can change the result, but the host or data left by an earlier
+    launch may. Then the launch is repeated as often in the default order, which takes a tenth of
+    the time.
     """
     __tracebackhide__ = True
     for seed in seeds:

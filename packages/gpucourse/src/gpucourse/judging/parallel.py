@@ -1,11 +1,11 @@
 """Division of a launch's work among its threads, judged by the busiest thread.
 
-A right sum tells nothing of who added it up. The work of threads and warps is counted in the
-launch that is judged (:mod:`virtualgpu.watch.work_shares`), and held against an even share:
-accesses to memory, and instructions, which count what lanes hand to one of them by shuffles. One
-element a thread or many, grid-stride loops, trees, shuffles, warp-aggregated atomics, thread 0
-that sets a few slots to zero: all stay within the bounds. Serial work is beyond them as soon as a
-launch is large enough to tell, and in a smaller one nothing is asked.
+A correct sum does not show which threads added it up. So the work of threads and warps is counted
+in the launch and compared with an even share. The work is memory accesses, and instructions, which
+include the shuffles that pass values to one lane. The limits allow one element per thread or many,
+grid-stride loops, trees, shuffles, warp-aggregated atomics, and a thread 0 that sets a few slots
+to zero. Serial work exceeds the limits as soon as the launch is large enough to show it. In a
+smaller launch nothing is required.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from virtualgpu.api import LARGEST, WARP, Counters
 
 Dimensions = tuple[int, ...]
 
-#: From this share of a bound on an answer is near it.
+#: Share of a limit from which an answer counts as close to it.
 NEAR = 0.8
 
-#: Accesses to memory that a thread may make for each element of its share, and for each slot that
-#: it may see to for its whole block. Honest kernels make 2 or 3, unoptimised ones 4.
+#: Memory accesses allowed per element of a thread's share, and per slot that one thread may handle
+#: for its block. Correct kernels make 2 or 3, unoptimised ones 4.
 ACCESSES = 4
-#: Updates that one address may take for each element of a share.
+#: Updates of one address allowed per element of a share.
 UPDATES = 4
-#: How many times as much as an average thread the busiest may do.
+#: Limit on the work of the busiest thread as a multiple of the average thread's.
 EVEN = 1.5
-#: Elements that a share has beside those of the input and the rounds of a tree: for what comes
-#: before and after, for trees of 1,024 in smaller blocks, for the last thread's four elements.
+#: Elements added to each share, for work before and after the loop, for trees over 1,024 values in
+#: smaller blocks, and for the last thread's four elements.
 BESIDE = 4
-#: Instructions that a round of a tree may take.
+#: Instructions allowed per round of a tree.
 ROUND = 50
-#: Instructions that a thread may run for each access that it may make, where a test names no
-#: number: the course's kernels take up to 300 for an element, 400 without optimisation. A lane
-#: that computes for the 31 others of its warp takes 32 times what the element costs.
+#: Instructions allowed per memory access if a test gives no number. The course's kernels take up to
+#: 300 per element, and 400 without optimisation. A lane that computes for the 31 others of its warp
+#: takes 32 times the cost of an element.
 INSTRUCTIONS = 250
-#: Shuffles, votes and the like that a warp may make in a tree, for each element of a thread and
-#: once more for the warps' sums: 5 rounds, of two shuffles where numbers have 64 bits, and 4 to
-#: spare. 31 lanes that hand their number to one take 31.
+#: Shuffles and votes allowed per warp in a tree, for each element of a thread and once more for the
+#: sums of the warps: 5 rounds, with two shuffles for 64-bit numbers, and 4 to spare. Passing the
+#: numbers of 31 lanes to one takes 31.
 SHUFFLES = 14
-#: The same where no tree is asked for: a warp that updates one slot after the other makes a shuffle
-#: and a vote for each different slot of its 32 elements.
+#: The same limit without a tree. A warp that updates one slot after another makes one shuffle and
+#: one vote for each different slot of its 32 elements.
 COLLECTIVES = 64
-#: Instructions around one of these that all lanes of the warp run, and a thread alone does not.
+#: Instructions around one of these that all lanes of a warp run, and a single thread does not.
 AROUND = 4
 
 # Advice for each kind of objection.
@@ -60,8 +60,8 @@ EACH_ITS_OWN = "Let each lane compute for its own elements"
 class Uneven(NamedTuple):
     """Objection to a launch.
 
-    It has a reason that may be told to anybody, a detail with numbers for whoever marks the work,
-    one for its author, and what the author may do next.
+    It has a reason that anybody may see, a detail with numbers for the person who marks the work,
+    one for its author, and advice for the author.
     """
 
     reason: str
@@ -71,7 +71,7 @@ class Uneven(NamedTuple):
 
 
 def share(items: int, threads: int, rounds: int) -> int:
-    """Return the fair share of one thread: its elements, and the rounds of a tree."""
+    """Return a thread's fair share: its elements and the rounds of a tree."""
     return math.ceil(items / threads) + rounds
 
 
@@ -92,11 +92,11 @@ def uneven(
 ) -> Uneven | None:
     """Return the objection to a launch whose threads share `items` elements, or None.
 
-    Arguments as of :func:`gpucourse.grading.testing.verbs.expect_parallel`.
+    The arguments are those of :func:`gpucourse.grading.testing.verbs.expect_parallel`.
     """
     blocks, size = math.prod(grid), math.prod(block)
     threads = threads or blocks * size
-    sharing = max(1, min(threads, items))  # more threads than elements need not be busy
+    sharing = max(1, min(threads, items))  # with more threads than elements, some may be idle
     if rounds is None:
         rounds = math.ceil(math.log2(size)) + BESIDE
     elements = max(1, share(items, threads, 0))
@@ -111,13 +111,13 @@ def uneven(
             counters.thread_instructions,
             instructions or INSTRUCTIONS * accesses,
             apart=ROUND * slots,
-            # Without a tree, too, a grid computes indices that a thread alone need not.
+            # Even without a tree, a grid computes indices that a single thread does not need.
             beside=ROUND * (max(rounds, 1) + slots),
             own=alone[0].busiest_instructions / alone[1] if alone else math.inf,
             together=AROUND * min(shuffles, collectives),
         )
     ]
-    if instructions is None:  # else work that is done in registers
+    if instructions is None:  # otherwise the work is done in registers
         measures.insert(
             0,
             _Measure(
@@ -170,10 +170,10 @@ def uneven(
 class _Measure:
     """One kind of work: the busiest thread's amount, and its limit.
 
-    `most` and `span` are of the busiest thread and along the longest path, `done` is of all;
-    `each` is allowed for each element of a share. `apart` comes on top of all shares together,
-    `beside` on top of an even share, `together` on top of what a thread alone does: what lanes do
-    only in company. `own` is what a thread alone does for each element.
+    `most` and `span` are amounts of the busiest thread and along the longest path; `done` is the
+    total. `each` is allowed per element of a share. `apart` is added to all shares together,
+    `beside` to an even share, and `together` to the work of a single thread, for work that lanes
+    do only as a group. `own` is the work of a single thread per element.
     """
 
     what: str
@@ -189,7 +189,7 @@ class _Measure:
     def asked(
         self, fair: int, elements: int, sharing: int, even: float
     ) -> Iterator[tuple[float, float, str, str, str]]:
-        """Yield (number, bound, words with both, reason, advice) of each requirement."""
+        """Yield (number, limit, words with both, reason, advice) for each requirement."""
         what, each = self.what, self.each
         busiest = f"your busiest thread makes {{:,}} {what}, and {{:,}} are enough"
         serial = "one thread does the work of many. It makes more than"
@@ -207,7 +207,7 @@ class _Measure:
             f"{serial} {even:g} times as many {what} as an even share would be",
             SHARE_OUT,
         )
-        # Nothing that the others do raises this bound: idle work cannot hide one who does all.
+        # No work of other threads raises this limit, so idle work cannot hide one busy thread.
         yield (
             self.most,
             even * self.own * elements + self.beside + self.together,
@@ -216,7 +216,7 @@ class _Measure:
             "the kernel makes when a thread is alone",
             SHARE_OUT,
         )
-        # Twice as much as one thread: lanes that a branch has parted may meet late again.
+        # The limit is twice a single thread's work, because divergent lanes may reconverge late.
         yield (
             self.span,
             2 * (each * fair + self.apart),
@@ -246,7 +246,7 @@ def _shuffles(counters: Counters) -> int:
 def nearly(
     counters: Counters, grid: Dimensions, block: Dimensions, items: int, **asked: Any
 ) -> Uneven | None:
-    """Return the result of :func:`uneven` had the busiest thread done a quarter more."""
+    """Return the result of :func:`uneven` if the busiest thread had done a quarter more."""
     more = {name: math.ceil(getattr(counters, name) / NEAR) for name in LARGEST}
     shuffles = {"warp": math.ceil(_shuffles(counters) / NEAR)}
     return uneven(

@@ -1,1 +1,1 @@
-"""Progress of a learner: records, map, saved work and earlier versions."""
+"""A learner's progress: records, course map, saved work and earlier notebook versions."""

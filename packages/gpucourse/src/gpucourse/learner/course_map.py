@@ -1,4 +1,4 @@
-"""``gpucourse.progress()``: the course's lessons in order, with the learner's progress."""
+"""Course map with the learner's progress, which ``gpucourse.progress()`` returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpucourse.system.settled import settled
 
 
 class Section(NamedTuple):
-    """The section of a notebook with the first exercise or test that is not done."""
+    """The section of a notebook that contains the first unfinished exercise or test."""
 
     anchor: str
     heading: str
@@ -34,12 +34,12 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LessonProgress:
-    """One lesson on the map: its ``parts`` (exercises or tests), and the number ``done``.
+    """One lesson on the map, with its number of ``parts`` (exercises or tests) and ``done`` ones.
 
-    Parts that learners may leave out are counted apart, in ``optional`` and ``optional_done``.
-    ``path`` leads from the course's folder to the notebook; ``points`` are (earned, of) by the last
-    `gpucourse grade`; ``guessed`` of ``asked`` predictions were answered. ``needs`` are the ids of
-    the lessons to take before.
+    Optional parts are counted separately, in ``optional`` and ``optional_done``. ``path`` is the
+    notebook's path from the course's folder. ``points`` are (earned, possible) in the last run of
+    `gpucourse grade`. ``guessed`` of the ``asked`` predictions were answered. ``needs`` lists the
+    ids of prerequisite lessons.
     """
 
     id: str
@@ -60,19 +60,19 @@ class LessonProgress:
 
     @property
     def untouched(self) -> bool:
-        """Return True if there is something to do, and nothing is done."""
+        """Return True if the lesson has exercises or tests and none of them is done."""
         return bool(self.parts) and self.sign == "○" and not self.guessed
 
     @property
     def finished(self) -> bool:
-        """Return True if nothing is left but optional parts; never without exercises."""
+        """Return True if only optional parts are left; False for a lesson without exercises."""
         if self.points is not None and self.points[0] == self.points[1]:
             return True
         return 0 < self.parts == self.done
 
     @property
     def sign(self) -> str:
-        """✓ finished, ◐ begun, ○ neither."""
+        """Return ✓ for a finished lesson, ◐ for one begun, ○ for any other."""
         if self.finished:
             return "✓"
         return "◐" if self.done or self.optional_done or self.points else "○"
@@ -84,7 +84,7 @@ class LessonProgress:
             else ""
         )
         if self.optional_done:
-            text += _(", {done} of {parts} optional ones").format(
+            text += _(", {done} of {parts} optional").format(
                 done=self.optional_done, parts=self.optional
             )
         if self.guessed:
@@ -92,7 +92,7 @@ class LessonProgress:
                 guessed=self.guessed, asked=self.asked
             )
         if self.points:
-            text += _(", {earned:g} of {points:g} points by `gpucourse grade`").format(
+            text += _(", {earned:g} of {points:g} points from `gpucourse grade`").format(
                 earned=self.points[0], points=self.points[1]
             )
         return text
@@ -100,7 +100,7 @@ class LessonProgress:
 
 @dataclass(frozen=True, slots=True)
 class CourseMap:
-    """Shown as a table in a notebook, as lines in a terminal."""
+    """Map of the course: a table in a notebook, lines of text in a terminal."""
 
     lessons: list[LessonProgress]
     root: Path
@@ -109,9 +109,9 @@ class CourseMap:
 
     @property
     def next(self) -> LessonProgress | None:
-        """Return the lesson to go on with: one begun, else the first that is open.
+        """Return the lesson to go on with: one that was begun, else the first unfinished one.
 
-        A lesson that was begun without one that it needs waits for that.
+        If it needs a lesson that the learner has not begun, return that lesson instead.
         """
         chosen = self._begun_or_open
         while chosen and (missing := self._missing(chosen)):
@@ -125,11 +125,11 @@ class CourseMap:
         return next(iter([*begun, *open_]), None)
 
     def _missing(self, lesson: LessonProgress) -> list[LessonProgress]:
-        """Return the lessons that ``lesson`` needs and that are not begun."""
+        """Return the lessons that ``lesson`` needs and the learner has not begun."""
         return [one for one in self.lessons if one.id in lesson.needs and one.untouched]
 
     def sum(self) -> str:
-        """Return the progress in the whole course: exercises of lectures, tests of projects."""
+        """Return the total progress: exercises of lectures and tests of projects."""
         parts: dict[str, list[int]] = {}
         for lesson in self.lessons:
             if lesson.parts:
@@ -155,12 +155,14 @@ class CourseMap:
         return {"text/plain": str(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """Return tables; their links lead from the running notebook's folder to the lessons."""
+        """Return the map as tables whose links start from the running notebook's folder."""
         core = [lesson for lesson in self.lessons if lesson.core]
         deeper = [lesson for lesson in self.lessons if not lesson.core]
         if all(lesson.sign == "○" for lesson in self.lessons):
-            # A newcomer sees the page go on below, not rows of noughts.
-            words = _("All {count} lessons, nothing done yet").format(count=len(self.lessons))
+            # A newcomer should see the text below the map instead of many rows of "○".
+            words = _("All {count} lessons; you have not begun any yet").format(
+                count=len(self.lessons)
+            )
             tables = self._folded(words, self.lessons)
         elif not core:
             tables = self._table(deeper)
@@ -173,7 +175,7 @@ class CourseMap:
             f"<p>{self._go_on(self._link(self.next) if self.next else '', html.escape)}<br>"
             f"{_('In all: {sum}').format(sum=self.sum())}</p>{tables}"
             "<p><small>"
-            + _("As of {time}. Run this cell again to see what is done since.").format(
+            + _("Progress at {time}. Run this cell again to update it.").format(
                 time=f"{self.when:%H:%M}"
             )
             + "</small></p>"
@@ -200,11 +202,11 @@ class CourseMap:
 
     def _go_on(self, where: str, escape: Callable[[str], str] = str) -> str:
         if self.next is None:
-            return _("Everything is done.")
+            return _("You have finished every lesson.")
         said = f"{_('Go on with:')} {where}"
         waiting = self._begun_or_open
         if waiting and waiting is not self.next:
-            said += " " + _("({lesson} needs it)").format(lesson=escape(waiting.title))
+            said += " " + _("(“{lesson}” needs it)").format(lesson=escape(waiting.title))
         if self.next.next:
             said += ", " + _("next: {heading}").format(heading=escape(self.next.next.heading))
         return said
@@ -222,8 +224,8 @@ def _plural(what: str) -> str:
 def progress() -> CourseMap:
     """Return the map of the course with your progress so far.
 
-    An exercise counts once its check has passed in a notebook, a project's test likewise.
-    Raises :class:`~gpucourse.course.checkout.NotInTheCourse`.
+    An exercise or a project's test counts once its check has passed in a notebook. Raises
+    :class:`~gpucourse.course.checkout.NotInTheCourse`.
     """
     root = course_folder()
     known = records.read()
@@ -271,7 +273,7 @@ def _lesson_progress(root: Path, lesson: Lesson, known: Records, *, core: bool) 
 
 
 def _exercises(id: str) -> Iterator[str]:
-    """Yield the names of a lecture's checked exercises, read without running its checks."""
+    """Yield the names of a lecture's exercises, which are read without running its checks."""
     path = next((path for path in check_files(id) if path.is_file()), None)
     tree = ast.parse(path.read_text(encoding="utf-8")) if path else ast.Module([], [])
     for node in tree.body:
@@ -283,12 +285,12 @@ def _exercises(id: str) -> Iterator[str]:
 
 
 def _cells(notebook: Path) -> list[dict]:
-    """Return the cells of the notebook that the learner works in, none where it is damaged."""
+    """Return the cells of the learner's notebook, or none if it cannot be read."""
     try:
         cells = settled(notebook, lambda: json.loads(notebook.read_bytes()), ValueError)["cells"]
         return [{**cell, "source": "".join(cell["source"])} for cell in cells]
     except (OSError, ValueError, KeyError, TypeError):
-        return []  # moved, or damaged: the map shows the lesson all the same
+        return []  # the notebook was moved or damaged; the map still lists the lesson
 
 
 def _tests(cells: list[dict]) -> Iterator[str]:
@@ -300,7 +302,7 @@ def _tests(cells: list[dict]) -> Iterator[str]:
 
 
 def _further(cells: list[dict]) -> Iterator[dict]:
-    """Yield the cells of the optional part (:mod:`gpucourse.publish.notebooks.pace`)."""
+    """Yield the cells of the optional part (see :mod:`gpucourse.publish.notebooks.pace`)."""
     further = False
     for cell in cells:
         tags = cell.get("metadata", {}).get("tags", ())
@@ -310,7 +312,7 @@ def _further(cells: list[dict]) -> Iterator[dict]:
 
 
 def _named(cells: Iterable[dict], parts: set[str]) -> set[str]:
-    """Return those of ``parts`` that these cells are, or check."""
+    """Return the names in ``parts`` that belong to these cells or that these cells check."""
     return {
         name
         for cell in cells
@@ -320,7 +322,7 @@ def _named(cells: Iterable[dict], parts: set[str]) -> set[str]:
     }
 
 
-#: A heading with the anchor that :func:`gpucourse.publish.source.links.anchored` puts above it.
+#: A heading with the anchor that :func:`gpucourse.publish.source.links.anchored` adds above it.
 _SECTION = re.compile(r'^<a id="([^"]+)"></a>\n#+ +(.+?)\s*$', re.MULTILINE)
 _CHECK = re.compile(r"""^\s*check\(\s*["']([^"']+)""", re.MULTILINE)
 

@@ -1,11 +1,12 @@
-"""Earlier versions of a notebook, kept by the Jupyter server whenever it saves over one.
+"""Earlier versions of a notebook, which the Jupyter server keeps when it overwrites one.
 
-Two tabs with one notebook save over each other, and JupyterLab then asks which of the two to lose.
-With this extension of the server neither is lost: what a save replaces is kept, without outputs,
-in ``.ipynb_checkpoints/NAME.versions/`` beside the notebook, unless every cell of it is in the new
-text too. ``gpucourse versions NOTEBOOK`` lists them and brings one back.
+If a notebook is open in two tabs, each save overwrites the other, and JupyterLab asks which
+version to discard. With this server extension neither is lost. Before each save, the server keeps
+the replaced notebook without outputs in ``.ipynb_checkpoints/NAME.versions/`` beside it, unless
+all its cells are also in the new one. ``gpucourse versions NOTEBOOK`` lists the kept versions and
+restores one.
 
-nbgrader hands in no ``.ipynb_checkpoints``, git ignores them, and JupyterLab does not show them.
+nbgrader does not submit ``.ipynb_checkpoints``, git ignores it, and JupyterLab hides it.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
     from jupyter_server.services.contents.manager import ContentsManager
 
-#: So many of one notebook: JupyterLab saves twice a minute during work, so more than an
-#: hour and a half without a pause. A lesson takes about 15 kB, so at most 3 MB for each notebook.
+#: Versions kept of each notebook. JupyterLab saves twice a minute during work, so 200 versions
+#: cover more than an hour and a half. A lesson takes about 15 kB, so they need at most 3 MB.
 KEPT = 200
 _STAMP = "%Y-%m-%dT%H-%M-%S"
-# Errors of a file that is no notebook, or a damaged one.
+# Errors for a file that is not a notebook or is damaged.
 _DAMAGED = (ValueError, KeyError, TypeError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A kept version: where it lies, and when the save happened that replaced it (local time)."""
+    """A kept version: its path, and the local time of the save that replaced it."""
 
     path: Path
     replaced: datetime
@@ -45,7 +46,7 @@ class Version:
     def notebook(self) -> dict[str, Any]:
         """Return the notebook, without outputs.
 
-        Raises OSError or ValueError where it cannot be read.
+        Raises OSError or ValueError if the file cannot be read.
         """
         return json.loads(gzip.decompress(self.path.read_bytes()))
 
@@ -58,29 +59,30 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:
-    # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
+    # The hook is registered later, because Jupytext's extension, which is loaded after this one,
+    # replaces the contents manager.
     app.io_loop.add_callback(lambda: app.contents_manager.register_pre_save_hook(keep_before_save))
 
 
 def keep_before_save(
     model: dict[str, Any], path: str, contents_manager: ContentsManager, **_: object
 ) -> None:
-    """Handle Jupyter's hook before each save; errors here are logged and stop no save."""
+    """Handle Jupyter's hook before a save; Jupyter logs its errors and saves all the same."""
     if model.get("type") == "notebook" and hasattr(contents_manager, "_get_os_path"):
         keep(Path(contents_manager._get_os_path(path.strip("/"))), model["content"])
 
 
 def keep(path: Path, new: dict[str, Any]) -> Path | None:
-    """Keep the notebook at ``path`` if some cell of it is not in ``new``.
+    """Keep the notebook at ``path`` if one of its cells is not in ``new``.
 
-    Returns where, or None where nothing would be lost. Raises OSError on a full disk, and for a
-    file that cannot be read.
+    Returns the path of the copy, or None if nothing would be lost. Raises OSError if the disk is
+    full or the file cannot be read.
     """
     try:
         old = json.loads(path.read_text(encoding="utf-8"))
         lost = set(cell_texts(old)) - {*cell_texts(new), ""}
     except (FileNotFoundError, *_DAMAGED):
-        return None  # nothing there yet, or nothing that can be shown again
+        return None  # there is no notebook yet, or none that can be shown again
     if not lost:
         return None
     for cell in old["cells"]:
@@ -92,7 +94,7 @@ def keep(path: Path, new: dict[str, Any]) -> Path | None:
     kept = [version.path for version in versions(path)]
     for old_one in kept[: max(0, len(kept) + 1 - KEPT)]:
         old_one.unlink(missing_ok=True)
-    # Microseconds in the name: two saves may fall into one second.
+    # The name includes microseconds, because two saves may happen in the same second.
     target = folder / f"{datetime.now():{_STAMP}.%f}.ipynb.gz"
     write_atomically(target, content)
     return target
@@ -110,7 +112,7 @@ def versions(path: Path) -> list[Version]:
 
 
 def bring_back(path: Path, version: Version) -> Path:
-    """Write a kept version beside the notebook, under a name that is free; returns where."""
+    """Write a kept version beside the notebook under a new name, and return its path."""
     target = free_path(path.with_name(f"{path.stem} of {version.replaced:%d %b %H.%M.%S}.ipynb"))
     write_atomically(target, json.dumps(version.notebook(), ensure_ascii=False, indent=1) + "\n")
     return target
@@ -123,19 +125,19 @@ def lost(version: Version, path: Path) -> list[str]:
 
 
 def command(path: Path, take: int) -> int:
-    """Run ``gpucourse versions``: list them, or bring one back; return the exit status."""
+    """List the kept versions or restore one; return the exit status."""
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
     kept = versions(path)[::-1]
     if not kept:
         console.print(
-            f"No earlier version of {path} is kept. The Jupyter server keeps one when a "
-            "save replaces text that the new one does not have."
+            f"No earlier version of {path} is kept. The Jupyter server keeps a version when a "
+            "save removes or changes a cell."
         )
         return 1
     if not 0 <= take <= len(kept):
-        console.print(f"There is no version {take} of {path}: they are 1 to {len(kept)}.")
+        console.print(f"There is no version {take} of {path}. Its versions are 1 to {len(kept)}.")
         return 1
     if take:
         try:
@@ -143,7 +145,7 @@ def command(path: Path, take: int) -> int:
         except (OSError, *_DAMAGED) as error:
             console.print(f"{kept[take - 1].path} cannot be brought back: {error}")
             return 1
-        console.print(f"{path.name} stays as it is; the version is in {target}")
+        console.print(f"The version is in {target}. {path.name} has not changed")
         return 0
     for number, version in enumerate(kept, 1):
         try:
@@ -159,14 +161,14 @@ def command(path: Path, take: int) -> int:
 
 
 def _summary(cells: list[str], path: Path) -> str:
-    """Return the first line that a version has and the notebook lacks."""
+    """Return the first line of a version that the notebook does not have."""
     if not cells:
-        return "nothing that the notebook lacks"
+        return "the notebook has all its cells"
     now = {line.strip() for cell in _texts_now(path) for line in cell.splitlines()}
     lines = [line.strip() for line in cells[0].splitlines() if line.strip()]
     first = next((line for line in lines if line not in now), lines[0])
     number = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    return f"{number} that the notebook has otherwise or not at all: {first[:50]}"
+    return f"{number} changed or missing in the notebook: {first[:50]}"
 
 
 def _folder(path: Path) -> Path:
@@ -174,7 +176,7 @@ def _folder(path: Path) -> Path:
 
 
 def _texts_now(path: Path) -> list[str]:
-    """Return the cells' text of the present notebook; none where it cannot be read."""
+    """Return the sources of the notebook's cells, or none if it cannot be read."""
     try:
         read = settled(path, lambda: json.loads(path.read_text(encoding="utf-8")), ValueError)
         return cell_texts(read)

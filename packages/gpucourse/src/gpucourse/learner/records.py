@@ -1,15 +1,16 @@
 """Records of a learner's progress: a small file that checks and the grader extend.
 
-One JSON object a line, added at the end, so two kernels that write at once lose nothing and a line
-that a full disk has cut off spoils no other. Each line names what is done, the first time it is::
+The file has one JSON object per line and is only appended to. So two kernels that write at the
+same time lose nothing, and a line cut off by a full disk does not damage the others. Each
+achievement is recorded the first time it happens::
 
     {"lesson": "06_numba_cuda", "done": "bounds-guard", "at": "2026-03-02T09:30:00+00:00"}
     {"lesson": "06_numba_cuda", "asked": "who-am-i", "guess": "4", "at": …}
     {"cell": "3f1c…", "at": …}                                    a project's test cell that passed
     {"lesson": "01_fill_a_histogram", "points": 30, "of": 36, "at": …}     by `gpucourse grade`
 
-It lies in the user's data folder, survives a new kernel and a new version of the course, and is
-read by nothing but this package: `gpucourse.progress()` shows it, `gpucourse save` takes it along.
+The file is in the user's data folder, so it survives a new kernel and a new version of the course.
+Only this package reads it: `gpucourse.progress()` shows it, and `gpucourse save` includes it.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from typing import Any
 
 from gpucourse.course import renamed
 
-#: A record of every exercise takes 20 kB; whatever is longer than this is not ours.
+#: A record of every exercise takes 20 kB, so a longer file is not ours.
 MOST_BYTES = 2_000_000
 _LONGEST_NAME = 200
 
 
 @dataclass(slots=True)
 class Records:
-    """``exercises`` by lesson, ``cells`` of projects, ``points`` by project: (earned, of).
+    """``exercises`` by lesson, ``cells`` of projects, and ``points`` by project.
 
-    ``guesses``: by lesson, what was answered first to each prediction that was asked.
+    The points are pairs (earned, possible). ``guesses`` holds, by lesson, the first answer to each
+    prediction.
     """
 
     exercises: dict[str, set[str]] = field(default_factory=dict)
@@ -43,7 +45,7 @@ class Records:
     points: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __contains__(self, record: dict) -> bool:
-        """Return True if the file already has the record; points are new unless the latest."""
+        """Return True if the file has the record; points must equal the latest ones."""
         if "done" in record:
             return record["done"] in self.exercises.get(record["lesson"], ())
         if "asked" in record:
@@ -53,7 +55,7 @@ class Records:
         return self.points.get(record["lesson"]) == (record["points"], record["of"])
 
     def take(self, record: dict) -> None:
-        """Add one record; the latest count of points and the first guess count."""
+        """Add one record; for points the latest record counts, for a guess the first."""
         if "done" in record:
             self.exercises.setdefault(record["lesson"], set()).add(record["done"])
         elif "asked" in record:
@@ -76,12 +78,12 @@ def place() -> Path:
 
 
 def read(path: Path | None = None) -> Records:
-    """Return the records; a line that cannot be read counts for nothing. Raises nothing."""
+    """Return the records without unreadable lines; raise nothing."""
     return collect(lines(path))
 
 
 def lines(path: Path | None = None) -> list[dict]:
-    """Yield every readable record of the file, in order; none where there is no file."""
+    """Return every readable record in order, or none if there is no file."""
     try:
         with open(path or place(), "rb") as file:
             return parse(file.read(MOST_BYTES))
@@ -90,7 +92,7 @@ def lines(path: Path | None = None) -> list[dict]:
 
 
 def parse(data: bytes) -> list[dict]:
-    """Return the records in a file's bytes, leaving out invalid ones."""
+    """Return the valid records in a file's bytes."""
     found = []
     for line in data.splitlines():
         try:
@@ -103,7 +105,7 @@ def parse(data: bytes) -> list[dict]:
 
 
 def collect(records: Iterable[dict]) -> Records:
-    """Combine the records."""
+    """Combine records into one object."""
     found = Records()
     for record in records:
         found.take(record)
@@ -111,10 +113,10 @@ def collect(records: Iterable[dict]) -> Records:
 
 
 def note(**record: object) -> None:
-    """Add a record, unless it is there: ``note(lesson="06_…", done="bounds-guard")``.
+    """Add a record if it is new: ``note(lesson="06_…", done="bounds-guard")``.
 
-    Never raises: a check must not fail because a disk is full or read-only. :func:`trouble` gives
-    the reason when progress is shown.
+    This never raises an exception, because a check must not fail when a disk is full or read-only.
+    :func:`trouble` returns the reason for the map of the course.
     """
     try:
         add([{**record, "at": datetime.now(UTC).isoformat(timespec="seconds")}])
@@ -133,19 +135,19 @@ def add(records: Iterable[dict], path: Path | None = None) -> int:
             known.take(record)
     if not fresh:
         return 0
-    # The newline in front ends a line that was cut off.
+    # The newline at the beginning ends a line that was cut off.
     _append(path, "".join(f"\n{json.dumps(record)}" for record in fresh).encode() + b"\n")
     return len(fresh)
 
 
 def trouble(path: Path | None = None) -> str | None:
-    """Return the reason why nothing can be recorded here, or None if it can."""
+    """Return the reason why nothing can be recorded here, or None."""
     try:
         path = path or place()
-        _append(path, b"\n")  # no record, and shows whether there is room for one
+        _append(path, b"\n")  # an empty line, which tests whether it can be written
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return f"your progress cannot be kept in {path or 'your home'}: {reason}"
+        return f"your progress cannot be recorded in {path or 'your home directory'}: {reason}"
     return None
 
 
@@ -163,21 +165,21 @@ def _append(path: Path, data: bytes) -> None:
 def asked_by_a_learner() -> bool:
     """Return True if a person ran the present cell in a notebook's front end.
 
-    JupyterLab and its kin say which cell they send. Tests, the build and the grader do not; nor do
-    scripts. Running the solutions does not count either.
+    JupyterLab and similar front ends send the id of the cell with its code. Tests, the build, the
+    grader and scripts do not. Cells of the solution notebooks do not count either.
     """
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     try:
         named = shell.get_parent()["metadata"].get("cellId")
-    except (KeyError, AttributeError, TypeError):  # no kernel's shell, or no message yet
+    except (KeyError, AttributeError, TypeError):  # not in a kernel, or before its first message
         return False
     notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
     return bool(named) and notebook.parent.name != "solutions"
 
 
 def _of_today(record: dict) -> dict:
-    """Return the record with its lesson's present name."""
+    """Return the record with the present name of its lesson."""
     if "lesson" not in record:
         return record
     part = record.get("done", record.get("asked", ""))

@@ -1,8 +1,8 @@
-"""``gpucourse restore FILE``: restores the work in a bundle and overwrites nothing.
+"""Restoring of the work in a bundle (``gpucourse restore FILE``).
 
-Nothing is written before the whole bundle has been read and found harmless. A notebook takes its
-place only where there is none, or one without work in it and of the same release; else both
-are kept, the bundle's under a name of its own.
+Nothing is written before the whole bundle has been read and validated. A notebook of the bundle
+replaces only a notebook of the same release that the learner has not changed. Otherwise both are
+kept, and the bundle's notebook gets a new name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpucourse.system.atomic import free_path, write_atomically
 
 @dataclass(slots=True)
 class Restored:
-    """Result for each notebook of a bundle; paths start from the course's folder."""
+    """Result for each notebook of a bundle, with paths from the course's folder."""
 
     path: Path
     back: list[str] = field(default_factory=list)
@@ -43,23 +43,27 @@ class Restored:
     def _lines(self) -> list[str]:
         count = len(self.back) + len(self.beside)
         lines = [f"{self.path.name}: {count} notebook{'s' * (count != 1)} restored"]
-        lines += [f"back in its place: {name}" for name in self.back]
+        lines += [f"restored: {name}" for name in self.back]
         lines += [
-            f"both kept: {name} here is another version, yours from the bundle is {other}"
+            f"{name} here is a different version, so both are kept. The one from the bundle is "
+            f"{other}"
             for name, other in self.beside
         ]
         if self.there:
-            lines.append(f"here already: {', '.join(self.there)}")
-        lines.append(f"progress: {self.progress or 'nothing'} new")
+            lines.append(f"already here: {', '.join(self.there)}")
+        lines.append(
+            f"progress: {self.progress or 'no'} new {'entry' if self.progress == 1 else 'entries'}"
+        )
         return lines
 
 
 def restore(path: str | Path | None = None) -> Restored:
-    """Restore a bundle's notebooks and progress; return the result for each.
+    """Restore a bundle's notebooks and progress, and return the result for each.
 
-    ``path`` is the bundle; default: the newest ``gpucourse-work*.zip`` in the course's folder.
-    Raises :class:`BundleError` for a file that is no bundle, for one with names from outside the
-    course's folder, and where the disk refuses; ``NotInTheCourse`` elsewhere.
+    ``path`` is the bundle; the default is the newest ``gpucourse-work*.zip`` in the course's
+    folder. Raises :class:`BundleError` if the file is not a bundle, contains names outside the
+    course's folder, or cannot be written to disk. Raises ``NotInTheCourse`` outside the course's
+    folder.
     """
     root = course_folder()
     path = Path(path) if path is not None else _newest(root)
@@ -73,8 +77,8 @@ def restore(path: str | Path | None = None) -> Restored:
         done = len(result.back) + len(result.beside)
         raise BundleError(
             f"{error.filename or root}: {error.strerror or error}. {done} of {len(notebooks)} "
-            f"notebooks of {path.name} are back, nothing was overwritten, and the bundle is "
-            "whole. Make room or correct the permissions, and restore it again"
+            f"notebooks of {path.name} were restored, nothing was overwritten, and the bundle "
+            "is intact. Free some space or correct the permissions, then restore it again"
         ) from None
     return result
 
@@ -82,22 +86,22 @@ def restore(path: str | Path | None = None) -> Restored:
 def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
     """Return a bundle's notebooks by name, and its records.
 
-    Raises :class:`BundleError`; writes nothing.
-
-    Refused are names that lead out of a folder, and encrypted or damaged members.
+    Raises :class:`BundleError` for names that lead out of the folder and for encrypted or damaged
+    members. Writes nothing.
     """
     try:
         with zipfile.ZipFile(path) as bundle:
             texts = {name: bundle.read(name) for name in bundle.namelist()}
     except FileNotFoundError:
         raise BundleError(
-            f"{path} does not exist. In JupyterLab, drop the file onto the list of "
-            "files at the left to upload it"
+            f"{path} does not exist. In JupyterLab, drop the file onto the file browser at the "
+            "left to upload it"
         ) from None
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
-        # RuntimeError: encrypted; its subclass NotImplementedError: a compression of its own.
+        # RuntimeError means an encrypted member, its subclass NotImplementedError an unknown
+        # compression.
         raise BundleError(
             f"{path.name} is damaged, or is not a bundle ({error}). Nothing was restored. "
             "Download or upload it again"
@@ -110,20 +114,20 @@ def read_bundle(path: Path) -> tuple[dict[str, bytes], bytes]:
         written = None
     if written != FORMAT:
         raise BundleError(
-            f"{path.name} was written by another version of the course (format "
-            f"{written}, this one reads {FORMAT}): update the course"
+            f"{path.name} was written by another version of the course (its format is "
+            f"{written}, and this version reads {FORMAT}). Update the course"
         )
     lines = texts.pop(RECORDS, b"")
     if strange := [name for name in texts if not is_plain(name)]:
         raise BundleError(
-            f"{path.name} holds {strange[0]!r}, which `gpucourse save` never writes: "
+            f"{path.name} contains {strange[0]!r}, which `gpucourse save` never writes, so "
             "nothing was restored. Restore only bundles that you saved yourself"
         )
     return texts, lines
 
 
 def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
-    """Write one notebook where it takes nothing away."""
+    """Write one notebook without losing another."""
     target = root / name
     here = target.read_bytes() if target.is_file() else b""
     earlier = target.parent.glob(f"{glob.escape(target.stem)}-restored*.ipynb")
@@ -142,7 +146,7 @@ def _put(root: Path, name: str, data: bytes, result: Restored) -> None:
 
 
 def _same_work(here: bytes, data: bytes) -> bool:
-    """Return True if both hold the same cells: outputs can be made again."""
+    """Return True if both have the same cells; outputs can be computed again."""
     one, other = released.parse(here), released.parse(data)
     if one is None or other is None:
         return here == data
@@ -150,7 +154,7 @@ def _same_work(here: bytes, data: bytes) -> bool:
 
 
 def _may_give_way(here: bytes, data: bytes) -> bool:
-    """Return True if the notebook is as released, and the bundle's grew out of it."""
+    """Return True if the notebook is unchanged, and the bundle's is of the same release."""
     one, other = released.parse(here), released.parse(data)
     if one is None or other is None or not released.is_untouched(one):
         return False
@@ -161,7 +165,7 @@ def _newest(root: Path) -> Path:
     found = sorted(root.glob(PATTERN), key=lambda path: path.stat().st_mtime)
     if not found:
         raise BundleError(
-            f"No {PATTERN} in {root}. In JupyterLab, open the course's folder in the list of "
-            "files at the left, and drop your saved file there. Then run this again"
+            f"There is no {PATTERN} in {root}. In JupyterLab, open the course's folder in the "
+            "file browser at the left and drop your saved file there. Then run this again"
         )
     return found[-1]

@@ -1,17 +1,18 @@
-"""``gpucourse room``: a room's guesses as counts without names, from those who agree.
+"""Counts of a class's guesses without names, from those who agree (``gpucourse room``).
 
-A teacher makes a folder that all can write to, on a hub the shared one::
+A teacher makes a folder that everybody can write to; on a hub this is the shared folder::
 
-    gpucourse room /shared/room               the counts; makes the folder where there is none
+    gpucourse room /shared/room               prints the counts; makes a missing folder
 
-A learner who agrees joins, in a terminal or in a cell with ``!`` in front; who does not join shares
-nothing::
+A learner who agrees joins in a terminal, or in a cell with ``!`` in front. A learner who does not
+join shares nothing::
 
-    gpucourse room /shared/room --join        from now on, and --leave ends it
+    gpucourse room /shared/room --join        from now on; --leave ends it
 
-From then on each first answer of a ``predict(…)`` is also added to a file in that folder, with a
-name drawn by chance at joining: lesson, question, choice, no user and no time. The file system
-still knows the owner of each file: the learner, where each has an account on the machine.
+After that, each first answer to a ``predict(…)`` is also appended to a file in that folder. The
+file has a random name that is drawn when the learner joins. It holds the lesson, the question and
+the choice, but no user name and no time. The file system still records the owner of each file,
+which is the learner if everybody has their own account on the machine.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from gpucourse.learner import records
 from gpucourse.system.atomic import write_atomically
 from gpucourse.system.errors import CourseError
 
-#: A file of all predictions of the course takes 15 kB; what is longer is not ours.
+#: A file with all predictions of the course takes 15 kB, so a longer file is not ours.
 MOST_BYTES = 200_000
-#: More files than people fit into any room are not ours either.
+#: No class has more people than this, so further files are ignored.
 MOST_FILES = 2_000
 
 
 class NoRoom(CourseError, OSError):
-    """The room's folder cannot be used; the message says why."""
+    """The room's folder cannot be used; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Guesses:
 
 
 def joined() -> Path | None:
-    """Return the file for this learner's guesses in a room's folder; None without a room."""
+    """Return the file for this learner's guesses in the room's folder, or None."""
     try:
         said = json.loads(_place().read_bytes())
         return Path(said["folder"]) / f"{said['name']}.jsonl"
@@ -68,9 +69,9 @@ def joined() -> Path | None:
 
 
 def join(folder: Path) -> str:
-    """Share guesses with the room from now on; return an explanation to show.
+    """Share guesses with the room from now on; return an explanation for the learner.
 
-    Raises :class:`NoRoom` where the folder is missing or takes no file.
+    Raises :class:`NoRoom` if the folder is missing or cannot be written to.
     """
     folder = folder.resolve()
     if not folder.is_dir():
@@ -84,19 +85,19 @@ def join(folder: Path) -> str:
     except OSError as error:
         raise NoRoom(f"you cannot join {folder}: {error.strerror or error}") from None
     return (
-        f"Your next guesses count in {folder}: which question and which choice, without your "
-        f"name or the time.\nTo stop: gpucourse room {folder} --leave"
+        f"From now on, your guesses are counted in {folder}. The question and your choice are "
+        f"stored, without your name or the time.\nTo stop: gpucourse room {folder} --leave"
     )
 
 
 def leave() -> str:
-    """Stop sharing; guesses already shared stay counted."""
+    """Stop sharing; guesses that were already shared still count."""
     _place().unlink(missing_ok=True)
-    return "Your next guesses are not shared."
+    return "From now on, your guesses are not shared."
 
 
 def share(lesson: str, asked: str, guess: str) -> None:
-    """Add a guess to the room's file, if the learner has joined. Never raises."""
+    """Add a guess to the room's file if the learner has joined; never raise."""
     try:
         if (path := joined()) is not None:
             record = json.dumps({"lesson": lesson, "asked": asked, "guess": guess})
@@ -110,18 +111,16 @@ def share(lesson: str, asked: str, guess: str) -> None:
 
 
 def counts(folder: Path) -> list[Guesses]:
-    """Return the guesses in a room's folder, in the course's order.
+    """Return the guesses in a room's folder in the course's order.
 
-    Questions without an answer are left out.
-
-    Makes the folder, for all to write to, where there is none. Of each file the first guess at a
-    question counts; what is no guess at a question of this course counts for nothing.
-    Raises :class:`NoRoom`.
+    If the folder does not exist, it is made so that everybody can write to it. In each file, only
+    the first guess at a question counts, and anything that is not a guess at a question of this
+    course is ignored. Questions without an answer are left out. Raises :class:`NoRoom`.
     """
     try:
         if not folder.exists():
             folder.mkdir()
-            folder.chmod(0o1777)  # as /tmp: everybody adds files, and removes only their own
+            folder.chmod(0o1777)  # as in /tmp, everybody may add files and remove only their own
         paths = sorted(folder.glob("*.jsonl"))[:MOST_FILES]
     except OSError as error:
         raise NoRoom(f"{folder}: {error.strerror or error}") from None
@@ -144,7 +143,7 @@ def counts(folder: Path) -> list[Guesses]:
 
 
 def _read(path: Path) -> bytes:
-    """Return a learner's file; empty for a link, a pipe, or a file of unexpected size."""
+    """Return a learner's file, or nothing for a link, a pipe or an unreadable file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(handle, "rb") as file:

@@ -1,1 +1,1 @@
-"""Notebook extension (``%load_ext gpucourse``): magics, errors that teach, notes, Colab."""
+"""Notebook extension (``%load_ext gpucourse``): magics, short errors, messages, Colab."""

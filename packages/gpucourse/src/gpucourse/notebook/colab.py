@@ -1,13 +1,13 @@
 """Google Colab: installation of missing packages, and differences from Jupyter.
 
-Every difference of Colab is dealt with here. Colab comes with hundreds of packages of its own
-choice; its front end works with its own versions of Jupyter's parts alone. So :func:`set_up`
-installs what is missing, replaces what is too old for the course (Numba and its CUDA target), and
-holds everything else where it is. The versions are those of ``requirements/base.txt``, with which
+All differences of Colab are handled here. Colab installs hundreds of packages, and its front end
+works only with its own versions of Jupyter's parts. So :func:`set_up` installs what is missing,
+replaces packages that are too old for the course (Numba and its CUDA target), and pins all others
+to their installed versions. The new versions are those of ``requirements/base.txt``, with which
 the course is tested.
 
-Tried on Colab's versions of packages, without Colab and without a GPU (``python -m
-lab.trials.colab``).
+``python -m lab.trials.colab`` tries this on Colab's package versions, without Colab and without a
+GPU.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from typing import Any
 from gpucourse.system.errors import CourseError
 from gpucourse.system.libraries import version
 
-#: What runs the notebook there. Colab's own package needs them as they are; what the course uses
-#: of them is in those versions too.
+#: Packages that run the notebook on Colab. Colab's own package needs its versions of them, and
+#: these versions also have everything that the course uses.
 KEPT = frozenset({"ipykernel", "ipython", "nbclient", "nbformat", "psutil", "traitlets"})
-#: For writing lessons, for classes and for JupyterLab: nothing of it is used on Colab.
+#: Packages for writing lessons, for classes and for JupyterLab, which are not used on Colab.
 NOT_NEEDED = frozenset({"jupyterlab", "jupytext", "markdown-it-py", "mdit-py-plugins", "nbgrader"})
-#: Parts of a replaced package that go with it.
+#: Packages that are replaced together with the package that needs them.
 COMPANIONS = frozenset({"cuda-core", "cuda-pathfinder", "llvmlite"})
 
 _NO_GPU = (
-    "This runtime has no GPU, so kernels will run on the virtual GPU. For a GPU: Runtime › Change "
-    "runtime type › T4 GPU › Save, then run this cell again."
+    "This runtime has no GPU, so kernels will run on the virtual GPU. To get a GPU, choose "
+    "Runtime › Change runtime type › T4 GPU › Save, then run this cell again."
 )
 _RESTART = (
-    "{} had been imported before in another version: Runtime › Restart session, then run the "
-    "notebook from the top."
+    "Another version of {} was imported before. Choose Runtime › Restart session, then run "
+    "the notebook from the top."
 )
 _FAILED = (
     "pip could not install what the course needs. Choose Runtime › Disconnect and delete runtime "
@@ -51,12 +51,12 @@ class SetUpFailed(CourseError):
 
 
 def set_up() -> None:
-    """Install what is missing on Colab, and say whether there is a GPU. Nothing anywhere else.
+    """Install what is missing on Colab, and print whether there is a GPU.
 
-    Raises :class:`SetUpFailed` with pip's last lines.
+    Outside Colab this does nothing. Raises :class:`SetUpFailed` with pip's last lines.
     """
     if not on_colab():
-        print("This is not Google Colab: nothing to set up.")
+        print("This is not Google Colab, so there is nothing to set up.")
         return
     from gpucourse.course.checkout import own_checkout
     from gpucourse.course.projects import editable
@@ -69,7 +69,7 @@ def set_up() -> None:
     if wanted:
         _install(wanted, constraints(root, wanted))
     if not _is_installed(root):
-        # The command gpucourse, for cells that begin with an exclamation mark.
+        # The command gpucourse, for cells that call it with an exclamation mark.
         _pip("--no-deps", *editable(root))
     if wanted:
         names = ", ".join(f"{name} {version(name)}" for name in sorted(wanted))
@@ -85,15 +85,15 @@ def set_up() -> None:
 
 
 def on_colab() -> bool:
-    """Return True if this kernel is one of Colab's: they have imported their package."""
+    """Return True if this kernel belongs to Colab, whose kernels import its package."""
     return "google.colab" in sys.modules
 
 
 def missing(root: Path) -> dict[str, str]:
-    """Return the packages to install, by name: the requirement with the lock's version.
+    """Return the packages to install: a pinned requirement for each name.
 
-    That is every requirement of the course, less what Colab keeps and what is not needed there,
-    whose installed version does not fit; and the compilers where their libraries are not found.
+    These are the course's requirements whose installed version does not fit, except for packages
+    that Colab keeps or does not need. The compilers are included if their libraries are not found.
     """
     from packaging.utils import canonicalize_name
 
@@ -118,7 +118,7 @@ def missing(root: Path) -> dict[str, str]:
 
 
 def constraints(root: Path, wanted: Iterable[str]) -> list[str]:
-    """Return pip's constraints: installed versions stay, new ones are the lock's."""
+    """Return pip's constraints: installed versions, and the lock's for new packages."""
     from packaging.utils import canonicalize_name
 
     free = {*wanted, *COMPANIONS}
@@ -136,7 +136,7 @@ def constraints(root: Path, wanted: Iterable[str]) -> list[str]:
 
 
 def imported(wanted: Iterable[str]) -> list[str]:
-    """Return the packages to be replaced that this kernel has imported already."""
+    """Return the packages to replace that this kernel has imported already."""
     modules = {"numba": "numba", "numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings"}
     return [
         name for name in sorted(wanted) if modules.get(name, name) in sys.modules and version(name)
@@ -144,9 +144,10 @@ def imported(wanted: Iterable[str]) -> list[str]:
 
 
 def name_cells(compiler: Any) -> None:
-    """Give cells' code its number in IPython 7, which Colab keeps, as IPython 8 does.
+    """Name the code of cells by their number in IPython 7, as IPython 8 does.
 
-    Adds ``format_code_name(filename)`` to a shell's compiler where it lacks it.
+    Colab keeps IPython 7. This adds ``format_code_name(filename)`` to the shell's compiler if it
+    is missing.
     """
     if hasattr(compiler, "format_code_name"):
         return
@@ -166,7 +167,7 @@ def name_cells(compiler: Any) -> None:
 
 
 def _requirements(root: Path) -> Iterator:
-    """Yield the requirements of the packages that hold on this machine."""
+    """Yield the requirements of the course's packages that apply to this machine."""
     from packaging.requirements import Requirement
 
     from gpucourse.course.projects import read_projects
@@ -178,7 +179,7 @@ def _requirements(root: Path) -> Iterator:
 
 
 def _pins(root: Path) -> dict[str, str]:
-    """Return name → version in the course's lock, for this machine."""
+    """Return the versions in the course's lock for this machine, by package name."""
     from gpucourse.course.locks import read_lock
 
     pins = {}
@@ -197,7 +198,7 @@ def _install(wanted: dict[str, str], lines: list[str]) -> None:
 
 
 def _pip(*words: str) -> None:
-    """Run pip, leaving out its complaints about packages that the course does not import."""
+    """Run pip quietly, without its warnings about packages that the course does not import."""
     command = [
         sys.executable,
         "-m",

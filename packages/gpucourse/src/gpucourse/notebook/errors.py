@@ -1,8 +1,9 @@
-"""Errors in a notebook, shown in at most twelve lines, with the rest behind ``%tb``.
+"""Errors in a notebook in at most twelve lines; ``%tb`` shows the whole traceback.
 
-IPython shows every frame between a cell and an error: forty of a launch, hundreds of Numba's
-compiler. A traceback of at most twelve lines stays, with advice below it; a longer one becomes the
-learner's own lines, the reason and the fix (:mod:`gpucourse.exercises.reasons`).
+IPython shows every frame between a cell and an error, which is forty frames for a launch and
+hundreds for an error in Numba's compiler. A traceback of at most twelve lines is kept, with advice
+below it. A longer one is replaced by the learner's own lines, the reason and the remedy
+(:mod:`gpucourse.exercises.reasons`).
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
 _formatwarning = warnings.formatwarning
 _advice_given: set[str] = set()
 _KEY = "(%tb shows the whole traceback)"
-# IPython's first line of a frame outside cells, in colours.
+# First line of a frame outside cells in IPython's traceback, after its colours.
 _A_FILE = re.compile(r"(\x1b\[[0-9;]*m)*File ")
-# A frame takes IPython two lines or more: rendering hundreds would take a second.
+# IPython prints at least two lines per frame, and rendering hundreds would take a second.
 _MOST_FRAMES = 6
 
 
 def shorten(shell: InteractiveShell) -> None:
-    """Have ``shell`` show errors in short."""
+    """Make ``shell`` show short errors."""
     if not shell.custom_exceptions:  # a handler that is set already stays
         shell.set_custom_exc((BaseException,), _show)
     warnings.formatwarning = _warning
 
 
 def undo(shell: InteractiveShell) -> None:
-    """Show whole tracebacks again."""
+    """Make ``shell`` show whole tracebacks again."""
     if shell.custom_exceptions == (BaseException,):
         shell.set_custom_exc((), None)
     warnings.formatwarning = _formatwarning
@@ -51,9 +52,9 @@ def _warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Format a warning as Python does, with a cell's number in place of a temporary file.
+    """Format a warning as Python does, with the number of a cell instead of its file name.
 
-    Numba's advice on speed comes once; IPython forgets in each cell what it has shown.
+    Numba's performance advice appears only once. IPython itself would repeat it in every cell.
     """
     if category.__name__ == "NumbaPerformanceWarning":
         if str(message) in _advice_given:
@@ -73,11 +74,11 @@ def _show(
 ) -> None:
     sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb  # for %tb
     if isinstance(value, SyntaxError) and not places(value):
-        # The cell itself cannot be read: its line is in the message.
+        # The cell has a syntax error, and the message contains its line.
         shown = shell.SyntaxTB.structured_traceback(etype, value, None)
         shell._showtraceback(etype, value, [*shown, *advised(value)])
     elif etype.__name__ == "UsageError":
-        shell.show_usage_error(value)  # of a magic: one line
+        shell.show_usage_error(value)  # an error of a magic, in one line
     else:
         shell._showtraceback(etype, value, _lines(shell, value, tb, tb_offset))
         if shell.call_pdb:
@@ -88,10 +89,12 @@ def _lines(
     shell: InteractiveShell, value: BaseException, tb: TracebackType, tb_offset: int | None
 ) -> list[str]:
     if hasattr(value, "_render_traceback_"):
-        # Errors of the course's own tools say it all; those of a launch get the line of the launch.
+        # Errors of the course's own tools are complete. Errors of a launch get the line of the
+        # launch.
         if type(value).__module__.startswith("gpucourse."):
             shown = value._render_traceback_()
-            # A test's: its reason may stand in the lesson's catalogue.
+            # This is an error of a test. The lesson's catalogue may have a translation of its
+            # reason.
             reason = getattr(value, "reason", "")
             return (
                 [
@@ -109,7 +112,7 @@ def _lines(
         )
         advice = advised(value)
         short = sum(len(part.split("\n")) for part in [*shown, *advice]) <= MOST_LINES
-        # The remedy is known, so the frames of a library add nothing.
+        # The advice is known, so the library's frames add nothing.
         if short and not (advice and any(_A_FILE.match(part) for part in shown)):
             return [*shown, *advice]
     return [*explained(value), _KEY]

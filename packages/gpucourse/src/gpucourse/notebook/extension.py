@@ -1,11 +1,11 @@
-"""``%load_ext gpucourse``: the first cell of every notebook.
+"""Notebook extension that the first cell of every notebook loads (``%load_ext gpucourse``).
 
-Sets what has to be set before the libraries start, puts the virtual GPU and the stand-ins for CuPy,
-PyCUDA and cuDF in place where there is no GPU, teaches diagnostics to name notebook cells, and says
-on one line which device answers.
+It sets the variables that libraries read when they start. Without a GPU it activates the virtual
+GPU and the stand-ins for CuPy, PyCUDA and cuDF. It makes messages name notebook cells, and it
+prints one line that names the device.
 
-Loading must not cost a learner seconds, and ``numba.cuda`` alone takes most of two: so the virtual
-GPU is hooked in when ``numba.cuda`` is imported, not before.
+Loading must be fast, but importing ``numba.cuda`` takes almost two seconds. So the virtual GPU is
+activated only when ``numba.cuda`` is imported.
 """
 
 from __future__ import annotations
@@ -38,25 +38,26 @@ if TYPE_CHECKING:
 
     from virtualgpu.errors import Location
 
-#: Set unless the user has set them: variables that libraries read once, when they start.
+#: Variables that libraries read once, when they start; values that the user has set are kept.
 ENVIRONMENT = {
-    # JAX would take three quarters of a GPU's memory, and leave too little for Numba and CuPy.
+    # Otherwise JAX takes three quarters of a GPU's memory, and too little is left for Numba and
+    # CuPy.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    # Lessons launch small grids on purpose.
+    # Lessons launch small grids on purpose, so the warning would only disturb.
     "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
 }
 
-#: Bytes below which ``%load_ext gpucourse`` warns of a full disk.
+#: Free bytes below which ``%load_ext gpucourse`` warns that the disk is full.
 ENOUGH_DISK = 20_000_000
 
 _DEFINES = re.compile(r"@|def |class |\w+ = ")
 
-#: IPython's events, and where the shell keeps our callbacks.
+#: IPython events, with the shell attribute that holds our callback for each.
 TICKS = {"pre_run_cell": "_gpucourse_start", "post_run_cell": "_gpucourse_tick"}
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Make this kernel ready for the course and print which device answers."""
+    """Prepare this kernel for the course, and print which device runs kernels."""
     tick_cells(shell)
     replaced = make_ready(shell)
     print(message(device()))
@@ -65,18 +66,18 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
             print(news)
     if replaced:
         print(
-            f"{' and '.join(replaced)}, imported before this, cannot work here and "
-            f"{'are' if replaced[1:] else 'is'} replaced by a stand-in; run cells with "
+            f"{' and '.join(replaced)}, imported before this cell, cannot work without a GPU "
+            f"and {'are' if replaced[1:] else 'is'} replaced by a stand-in. Run cells with "
             f"`from {replaced[0]} import ...` again"
         )
 
 
 def make_ready(shell: InteractiveShell) -> list[str]:
-    """Do the silent part of loading, and return what :func:`prepare_virtual` returns."""
+    """Do the silent part of loading; return the result of :func:`prepare_virtual`."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if os.environ.get("NBGRADER_EXECUTION") == "autograde":
-        # Hidden tests ask for counts and for another order of threads: a real GPU has neither.
+        # Hidden tests need counters and other orders of threads, which a real GPU does not have.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     name_cells(shell)
     for magic in MAGICS:
@@ -98,7 +99,7 @@ def make_ready(shell: InteractiveShell) -> list[str]:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Undo :func:`load_ipython_extension`: no hooks, no stand-ins; variables stay."""
+    """Undo :func:`load_ipython_extension`, except for environment variables."""
     from virtualgpu import sources
     from virtualgpu.api import deactivate
 
@@ -131,30 +132,30 @@ def gpu_report(line: str, cell: str) -> None:
 
 
 def needs(line: str, cell: str) -> None:
-    """Run the cell if a library is installed, or print one sentence (``%%needs torch``)."""
+    """Run the cell if a library is installed, else print one sentence (``%%needs torch``)."""
     from gpucourse.notebook.magics import needs
 
     __tracebackhide__ = True
     needs(line, cell)
 
 
-#: Magics of cells that loading brings.
+#: Cell magics that the extension adds.
 MAGICS = (gpu_report, needs)
 
 
 def message(found: DeviceInfo) -> str:
     """Return the line that ``%load_ext gpucourse`` prints."""
     if found.virtual and sys.platform == "darwin":
-        # There are no CUDA compilers for macOS at all, so nothing could run a kernel.
+        # CUDA has no compilers for macOS, so no kernel could run.
         return (
-            "macOS has no CUDA compilers, so kernels cannot be compiled here: run the course in "
-            "its container, on Binder or on Colab (see README, “macOS”)"
+            "macOS has no CUDA compilers, so kernels cannot be compiled here. Run the course "
+            "in its container, on Binder or on Colab (see README, “macOS”)"
         )
     return str(found)
 
 
 def full_disk() -> str | None:
-    """Return a warning where the disk is nearly full: notebooks and outputs take MBs."""
+    """Return a warning if the disk is nearly full; notebooks and outputs need megabytes."""
     from gpucourse.system.resources import gigabytes
 
     try:
@@ -163,27 +164,25 @@ def full_disk() -> str | None:
         return None
     if free > ENOUGH_DISK:
         return None
-    left = f" but for {gigabytes(free)}" if free >= 1e6 else ""
+    left = f" except for {gigabytes(free)}" if free >= 1e6 else ""
     return (
-        f"This disk is full{left}: what you write may not be saved. Delete files "
-        "that you do not need (also ~/.cache), then save this notebook."
+        f"This disk is full{left}, so your work may not be saved. Delete files that you do not "
+        "need (for example in ~/.cache), then save this notebook."
     )
 
 
 def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
-    """Put the virtual GPU and the stand-ins in place; nothing slow is imported for it.
+    """Activate the virtual GPU and the stand-ins, and return the replaced packages.
 
-    Returns the packages imported before whose stand-ins answer now.
-
-    ``numba.cuda`` talks to the virtual GPU as soon as it is imported (or now, if it is). Names in
-    the notebook that hold a package which needs a GPU (``import cupy as cp`` in an earlier cell)
-    hold its stand-in afterwards.
+    No slow import happens here. ``numba.cuda`` uses the virtual GPU as soon as it is imported, or
+    at once if it was imported before. If a name in the notebook holds a package that needs a GPU
+    (``import cupy as cp`` in an earlier cell), it holds the stand-in afterwards.
     """
     from virtualgpu.api import activate_later
 
     plugins = ("jax_cuda13_plugin", "jax_cuda12_plugin")
     if any(importlib.util.find_spec(plugin) for plugin in plugins):
-        # With a CUDA plugin installed and no GPU, JAX complains at length before it uses the CPU.
+        # With a CUDA plugin but no GPU, JAX prints a long warning before it uses the CPU.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
     replaced = activate_later()
     if replaced and shell is not None:
@@ -192,21 +191,21 @@ def prepare_virtual(shell: InteractiveShell | None = None) -> list[str]:
 
 
 def rebind(names: dict[str, object]) -> None:
-    """Replace modules that were set aside by their stand-ins under every name that holds them."""
+    """Replace modules that need a GPU by their stand-ins under every name in the notebook."""
     from virtualgpu.api import is_replaced
 
     for name, value in list(names.items()):
         if isinstance(value, ModuleType) and is_replaced(value):
-            with suppress(ImportError):  # the stand-in lacks it: importing it says so
+            with suppress(ImportError):  # a stand-in may lack the module
                 names[name] = importlib.import_module(value.__name__)
 
 
 def name_cells(shell: InteractiveShell) -> None:
-    """Have diagnostics say ``cell In[7]`` instead of the file name that IPython compiles under."""
+    """Make messages say ``cell In[7]`` instead of the file name that IPython uses."""
     from virtualgpu import sources
 
     if not hasattr(shell.compile, "format_code_name"):
-        from gpucourse.notebook import colab  # alone keeps an IPython as old as that
+        from gpucourse.notebook import colab  # only Colab has an IPython that is so old
 
         colab.name_cells(shell.compile)
 
@@ -221,10 +220,10 @@ def name_cells(shell: InteractiveShell) -> None:
 
 
 def quiet_commands(shell: InteractiveShell) -> None:
-    """Let ``!command`` start without JAX's warning that forks deadlock.
+    """Let ``!command`` start without JAX's warning that a fork may deadlock.
 
-    Its child becomes another program at once. ``!nvidia-smi`` tells which device answers where
-    there is no driver.
+    The child process starts another program at once, so it cannot deadlock. If there is no driver,
+    ``!nvidia-smi`` prints which device runs kernels.
     """
     if "system" in shell.__dict__:
         return
@@ -233,8 +232,8 @@ def quiet_commands(shell: InteractiveShell) -> None:
     def quiet(command: str) -> None:
         if command.split()[:1] == ["nvidia-smi"] and not shutil.which("nvidia-smi"):
             print(
-                "nvidia-smi comes with NVIDIA's driver, which is not here. What answers:\n"
-                f"{message(device())}"
+                "nvidia-smi comes with NVIDIA's driver, which is not installed here. Kernels "
+                f"run on this device:\n{message(device())}"
             )
             return
         with warnings.catch_warnings():
@@ -251,31 +250,31 @@ def _follow_theme(info: object = None) -> None:
 
 
 def _show_jax_device(its: Any, printer: Any, cycle: bool) -> None:
-    """Show JAX's only device where there is no GPU, beside the one for kernels."""
+    """Explain JAX's CPU device on a machine without a GPU, where kernels run elsewhere."""
     printer.text(repr(its))
     found = device()
     if found.virtual and its.platform == "cpu" and len(its.client.devices()) == 1:
-        printer.text(f": JAX itself runs on the CPU; kernels on the {found.name}")
+        printer.text(f": JAX itself runs on the CPU, kernels run on the {found.name}")
 
 
-#: How a line of a launch that takes long ends.
+#: End of the message about a launch that takes long.
 STOPS_IT = "; ■ stops it"
 
 
-#: Where a learner's page says how long a launch has been running, while its cell runs.
+#: Display of the message about a running launch on a learner's page, while its cell runs.
 _running: list[Any] = []
 
 
 def still_running(location: Location, seconds: float) -> None:
-    """Report the place of a launch that has taken so many seconds.
+    """Report where a launch is that has run for ``seconds``.
 
-    Red text would stay below a cell that went well: on a learner's page the words are replaced each
-    time, and leave with the end of the cell.
+    On a learner's page, each message replaces the previous one and disappears at the end of the
+    cell, because red text would remain below a successful cell.
     """
-    place = location.place().split("\n")[0]  # native code does not know it
+    place = location.place().split("\n")[0]  # empty in native code, which does not record it
     said = (
-        f"kernel {location.kernel} after {seconds:.0f} s: "
-        f"still {f'in {place}' if place else 'running'}{STOPS_IT}"
+        f"kernel {location.kernel} after {seconds:.0f} s: still "
+        f"{f'in {place}' if place else 'running'}{STOPS_IT}"
     )
     from gpucourse.exercises.outcomes import Said, show
     from gpucourse.learner import records
@@ -295,8 +294,8 @@ def no_longer_running(result: object = None) -> None:
 
 
 def defined(shell: InteractiveShell, result: ExecutionResult) -> bool:
-    """Return True if a failed cell got beyond each name that it defines."""
-    last = 0  # of a cell that Python can't read, no line ran
+    """Return True if a failed cell ran past every line that defines a name."""
+    last = 0  # if Python cannot read the cell, none of its lines ran
     if result.error_in_exec is not None:
         last = next(
             (
@@ -311,14 +310,14 @@ def defined(shell: InteractiveShell, result: ExecutionResult) -> bool:
 
 
 def tick_cells(shell: InteractiveShell) -> None:
-    """Show a ✓ under a project's test cell when everything it expects holds.
+    """Show a ✓ below a project's test cell if everything that it expects holds.
 
-    An answer that failed as a whole, mostly with a SyntaxError, leaves what it had defined before:
-    then there is a ✗ that says so.
+    If the cell of an answer failed, usually with a SyntaxError, the names that it had defined
+    before still exist. The test cell then shows a ✗ with a message about that.
     """
     before, running = 0, None
-    ran: set[str] = set()  # cells that defined what they define
-    # Cells that failed when they last ran: the number in In[…], the error.
+    ran: set[str] = set()  # cells that have run to their end once
+    # Cells that failed in their latest run, with the number in In[…] and the error.
     stale: dict[str, tuple[int | None, str]] = {}
 
     def met() -> int:
@@ -344,10 +343,11 @@ def tick_cells(shell: InteractiveShell) -> None:
             if stale:
                 number, name = next(iter(stale.values()))
                 told = _(
-                    "cell In[{number}] ended with {error} when it last ran, so this check tried "
-                    "what it defined before. Correct that cell, run it, then run this cell again"
+                    "cell In[{number}] ended with {error} when it last ran, so this test used "
+                    "its earlier definitions. Correct that cell, run it, then run this cell "
+                    "again"
                 ).format(number=number, error=name)
-                show(Outcome(_("passed, but not your last answer"), False, told))
+                show(Outcome(_("passed, but not with your last answer"), False, told))
                 return
             if running and records.asked_by_a_learner():
                 records.note(cell=running)
@@ -355,9 +355,11 @@ def tick_cells(shell: InteractiveShell) -> None:
                 Outcome(
                     _("passed"),
                     True,
-                    _("what this cell expects holds")
+                    _("your answer meets this test")
                     if count == 1
-                    else _("all {count} things that this cell expects hold").format(count=count),
+                    else _("your answer meets all {count} conditions of this test").format(
+                        count=count
+                    ),
                 )
             )
 

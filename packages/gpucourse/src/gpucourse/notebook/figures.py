@@ -1,8 +1,8 @@
-"""matplotlib's figures in JupyterLab's dark theme: light lines and text, the page's background.
+"""Colours of Matplotlib figures on a page in JupyterLab's dark theme.
 
-A kernel is not told of the theme. The user's choice is in JupyterLab's settings, a file in the
-home that server and kernels share, which is read before each cell. Elsewhere (Colab, VS Code, a
-theme that follows the system's) figures stay as matplotlib draws them.
+A kernel does not know the theme. It is in JupyterLab's settings, a file in the home directory that
+the server and the kernels share, and is read before each cell. Elsewhere (on Colab, in VS Code,
+with a theme that follows the system's) figures keep Matplotlib's colours.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from types import ModuleType
 
 from gpucourse.views.picture import ON_DARK
 
-#: JupyterLab's setting of the theme, in the folder of its settings.
+#: File of the theme setting in the folder of JupyterLab's settings.
 SETTING = Path("@jupyterlab/apputils-extension/themes.jupyterlab-settings")
-PAPER = "#111111"  # JupyterLab's --jp-layout-color0, when it is dark
+PAPER = "#111111"  # value of JupyterLab's --jp-layout-color0 in the dark theme
 DARK = {
     "figure.facecolor": PAPER,
     "axes.facecolor": PAPER,
@@ -40,11 +40,11 @@ DARK = {
     ),
     "grid.color": "#555555",
 }
-_before: dict[str, object] = {}  # what DARK took the place of; empty on a light page
+_before: dict[str, object] = {}  # the values that DARK has replaced; empty on a light page
 
 
 def follow_theme(matplotlib: ModuleType | None = None) -> None:
-    """Have figures that are made from now on fit the page; nothing where there are none yet."""
+    """Give new figures the colours of the page, if Matplotlib is imported."""
     matplotlib = matplotlib or sys.modules.get("matplotlib")
     if matplotlib is None or not hasattr(matplotlib, "rcParams") or is_dark() == bool(_before):
         return
@@ -56,7 +56,7 @@ def follow_theme(matplotlib: ModuleType | None = None) -> None:
 
 
 def undo() -> None:
-    """Give matplotlib its own colours back, but for those that were set meanwhile."""
+    """Restore Matplotlib's own colours, except for values that were changed since."""
     for name, value in _before.items():
         if sys.modules["matplotlib"].rcParams[name] == DARK[name]:
             sys.modules["matplotlib"].rcParams[name] = value

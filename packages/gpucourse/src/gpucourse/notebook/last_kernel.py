@@ -1,9 +1,10 @@
-"""Says in a notebook that its last kernel was killed because memory ran out.
+"""Message that the notebook's last kernel was killed because memory ran out.
 
-JupyterLab says only that the kernel "appears to have died". Each kernel leaves a note for the next
-one of the same notebook and takes it away when it ends in the ordinary way. A note whose kernel is
-gone, while the system counts one more process killed for memory than before, is proof enough; a
-note alone is not (a busy kernel that its owner restarts leaves one too), and then nothing is said.
+JupyterLab only says that the kernel "appears to have died". So each kernel writes a note for the
+next kernel of the same notebook, and deletes it when it ends normally. If there is a note of a
+kernel that no longer runs, and the system has counted a further process killed for lack of memory,
+the message is shown. The note alone is not enough, because a kernel that is restarted while it is
+busy also leaves one.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from gpucourse.system.resources import gigabytes, memory_kills, resources
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-#: Jupyter's server tells a kernel which notebook it belongs to.
+#: Variable in which Jupyter's server passes the path of the notebook to its kernel.
 NOTEBOOK = "JPY_SESSION_NAME"
 
 
 def watch(shell: InteractiveShell) -> str | None:
-    """Keep a note for this kernel from now on; returns what to say about the one before.
+    """Keep a note for this kernel; return a message about the previous one, or None.
 
-    Does nothing outside Jupyter, and where the system does not count such kills (macOS, Windows).
+    This does nothing outside Jupyter, and on systems that do not count such kills (macOS,
+    Windows).
     """
     notebook, kills = os.environ.get(NOTEBOOK), memory_kills()
     if not notebook or kills is None:
@@ -41,12 +43,12 @@ def watch(shell: InteractiveShell) -> str | None:
     path = Path(jupyter_runtime_dir()) / f"gpucourse-{name}.json"
     before, me = read(path), _kernel(os.getpid())
     if before is not None and before["kernel"] == me:
-        return None  # `%load_ext` once more
+        return None  # a second `%load_ext` in the same kernel
 
     def began(info: object = None) -> None:
         lines = getattr(info, "raw_cell", "").strip().splitlines() or [""]
         note = {"kernel": me, "kills": kills, "cell": lines[0][:60], "when": time.strftime("%H:%M")}
-        with suppress(OSError):  # on a full disk there is none
+        with suppress(OSError):  # a full disk has no room for the note
             write_atomically(path, json.dumps(note))
 
     def ended() -> None:
@@ -62,18 +64,18 @@ def watch(shell: InteractiveShell) -> str | None:
         return None
     cell = f" (`{before['cell']}`)" if before["cell"] else ""
     return (
-        f"The last kernel of this notebook was killed: memory ran out, of which there is "
-        f"{gigabytes(resources().memory)} here. The last cell{cell} was begun at {before['when']}. "
-        "Your text is still there, the variables are gone: shut down the kernels of other "
-        "notebooks, then run the cells again from the top."
+        "The last kernel of this notebook was killed because memory ran out (this machine or "
+        f"container has {gigabytes(resources().memory)}). Its last cell{cell} began at "
+        f"{before['when']}. Your text is still there, but the variables are lost. Shut down "
+        "the kernels of other notebooks, then run the cells again from the top."
     )
 
 
 def read(path: Path) -> dict | None:
-    """Return the note at ``path``, if there is one that can be read.
+    """Return the note at ``path``, or None if there is none that can be read.
 
-    It has the kernel's process and its birth, the kills counted when it began, the start of the
-    cell begun last, and its time.
+    It holds the kernel's process number and start time, the number of kills when it began, and the
+    first line and the time of the latest cell.
     """
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
@@ -83,7 +85,7 @@ def read(path: Path) -> dict | None:
 
 
 def _kernel(pid: int) -> list | None:
-    """Return that process and its birth, if it runs: process numbers are used again."""
+    """Return a running process's number and start time, because numbers are reused."""
     import psutil
 
     try:

@@ -1,18 +1,18 @@
 """Magics of the notebook: ``%%gpu_report`` and ``%%needs``.
 
-``%%gpu_report`` runs a cell and shows a card for each launch in it; ``%%needs`` runs a cell that
-needs a package which may be missing.
+``%%gpu_report`` runs a cell and shows a card for each launch in it. ``%%needs`` runs a cell only
+if the package that it needs is installed.
 
 >>> %%gpu_report
 ... scale[blocks, threads](x, 2)
 
-The cell runs as it would without the magic, on its own arrays. A kernel that goes wrong gives a
-card that says so in place of a traceback, and the cell ends there; any other error is raised.
+The cell runs as it would without the magic, on its own arrays. If a kernel fails, a card shows the
+error instead of a traceback, and the cell ends there. Any other error is raised.
 
 >>> %%needs torch
 ... torch.from_numpy(values)
 
-Where PyTorch is not installed, one sentence takes the place of what the cell would show.
+If PyTorch is not installed, the cell does not run and one sentence is printed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from virtualgpu.findings import Report, from_error
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-STOPPED = "The cell stopped here; what follows the launch in it did not run."
+STOPPED = "The cell stopped here. The lines after this launch did not run."
 
 
 def gpu_report(line: str, cell: str) -> None:
-    """Run the cell; show what each of its launches did."""
+    """Run the cell and show a card for each of its launches."""
     from IPython import get_ipython
     from IPython.display import display
 
@@ -47,8 +47,8 @@ def gpu_report(line: str, cell: str) -> None:
     shell = get_ipython()
     if line.strip():
         raise ValueError(
-            f"%%gpu_report takes nothing on its line, not {line.strip()!r}: give the "
-            "code in the lines below it"
+            f"%%gpu_report takes no arguments, but {line.strip()!r} follows it. Write the code "
+            "in the lines below the magic"
         )
     watched = _Watched() if device().virtual else WatchedOnGPU()
     whole = False
@@ -59,12 +59,12 @@ def gpu_report(line: str, cell: str) -> None:
     except VirtualGPUError as error:
         watched.error, whole = error, True
     finally:
-        if watched.launched or whole:  # what is shown now is no longer counted
+        if watched.launched or whole:  # code that is run for the display must not be counted
             display(watched.view())
 
 
 def needs(line: str, cell: str) -> None:
-    """Run the cell where the package on its line is installed; elsewhere say that it was not."""
+    """Run the cell if the package named after the magic is installed, else print a sentence."""
     from IPython import get_ipython
 
     __tracebackhide__ = True
@@ -75,18 +75,18 @@ def needs(line: str, cell: str) -> None:
 
 
 def _run(shell: InteractiveShell, cell: str, magic: str) -> None:
-    """Run a cell's code in the notebook's names; its last expression shows itself.
+    """Run a cell's code in the notebook's namespace and display its last expression.
 
-    A line of comment takes the place of the magic, so that messages name the cell's own lines.
+    A comment replaces the magic's line, so that line numbers in messages are the cell's own.
     """
     __tracebackhide__ = True
     source = shell.transform_cell(f"# %%{magic}\n{cell}")
-    # The number of the cell that is running; execution_count may be the next one's already.
+    # execution_count may already be the number of the next cell.
     number = len(shell.user_ns.get("In", ())) - 1
     name = shell.compile.cache(source, number, raw_code=cell)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    # The shell's own flags, so that a `from __future__` of an earlier cell holds.
+    # The shell's own compiler is used, so that a `from __future__` of an earlier cell applies.
     exec(shell.compile(tree, name, "exec"), shell.user_ns)
     if last is not None:
         value = eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_ns)
@@ -95,7 +95,7 @@ def _run(shell: InteractiveShell, cell: str, magic: str) -> None:
 
 
 class _Watched:
-    """The launches inside a ``with``, on the virtual GPU."""
+    """Record of the launches inside a ``with`` block on the virtual GPU."""
 
     def __init__(self):
         self.error: VirtualGPUError | None = None
@@ -122,7 +122,7 @@ class _Watched:
         if self.error is not None and not any(
             self.error.message == f.message for f in self.report.findings
         ):
-            # No device takes such a launch, so none began.
+            # No device accepts such a launch, so none was recorded.
             where = self.error.location
             name = where.kernel if where else "A launch"
             nowhere: Any = ()

@@ -1,10 +1,10 @@
-"""The extension, loaded before ``%load_ext gpucourse``: in the user's notebooks, after restarts.
+"""Extension that prepares a kernel before ``%load_ext gpucourse``, also after a restart.
 
-The Jupyter server has the kernels load this that it starts in the course's folder
-(:mod:`gpucourse.notebook.server`); ``GPUCOURSE_READY=0`` switches it off. Nothing else is imported
-for it until the first cell runs; that cell already finds the stand-ins, ``numba.cuda`` on the
-virtual GPU and errors in twelve lines. It prints nothing: which device answers is said by
-``%load_ext gpucourse``.
+The Jupyter server makes every kernel in the course's folder load it
+(:mod:`gpucourse.notebook.server`); ``GPUCOURSE_READY=0`` disables it. Nothing else is imported
+until the first cell runs. This cell already finds the stand-ins, ``numba.cuda`` on the virtual
+GPU, and errors in at most twelve lines. Nothing is printed, because ``%load_ext gpucourse`` prints
+the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Have ``shell`` made ready just before its first cell runs."""
+    """Register the preparation of ``shell``, which happens just before its first cell runs."""
     if os.environ.get("GPUCOURSE_READY") == "0":
         return
 

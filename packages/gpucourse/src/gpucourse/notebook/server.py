@@ -1,19 +1,21 @@
-"""Jupyter server extension: the course's kernels, *Validate*, and saves without needless changes.
+"""Jupyter server extension: the course's kernels, *Validate*, and cleaner saves.
 
-Kernels that start in the course's folder load :mod:`gpucourse.notebook.ready`. No other does: the
-environment may serve other notebooks too, and its owner's settings of IPython stay as they are.
+Kernels that start in the course's folder load :mod:`gpucourse.notebook.ready`. Other kernels do
+not, because the environment may also serve other notebooks, and its owner's IPython settings must
+not change.
 
-The button *Validate* (nbgrader's; the class is ``nbgrader.validator.Validator``) runs a whole
-notebook before it says anything, then shows the code of the cells that failed. A project whose
-tests are here is graded instead, and the dialogue shows the table of ``gpucourse grade``. Checks of
-lectures are no tests of nbgrader's: it told an untouched lecture "Success! Your notebook passes all
-the tests." Here a check that found a mistake counts as a cell that failed.
+The button *Validate* belongs to nbgrader (class ``nbgrader.validator.Validator``). By itself it
+runs the whole notebook and then shows the code of the cells that failed. Here, a project whose
+tests are available is graded instead, and the dialogue shows the table of ``gpucourse grade``. The
+checks of lectures are not nbgrader tests, so for a lecture without any answer it would report
+"Success! Your notebook passes all the tests." Here, a check that found a mistake counts as a
+failed cell.
 
-JupyterLab notes in a notebook which Python ran it as soon as it is opened, and saves that: a clone
-of the course would differ from its origin for having been read. In the course's own notebooks that
-is not saved, nor what welcome.ipynb showed, which is of another day when it is opened again. Nor
-are the buttons of a question: opened without their kernel, JupyterLab would show "Error displaying
-widget" where it now shows the question's other form, text to unfold.
+When a notebook is opened, JupyterLab writes into it which version of Python runs it, and saves it.
+So a clone of the course would differ from its origin after mere reading. For the course's own
+notebooks this is not saved. The outputs of welcome.ipynb are not saved either, because they are
+outdated when it is opened again. The buttons of a question are not saved, because without their
+kernel JupyterLab would show "Error displaying widget" instead of the question's text with folds.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ if TYPE_CHECKING:
     from jupyter_server.services.contents.manager import ContentsManager
     from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-#: An option of IPython's kernel.
+#: Option of IPython's kernel that loads the extension.
 READY = "--InteractiveShellApp.extra_extensions=gpucourse.notebook.ready"
-#: Width of the table of grades in letters, as the dialogue has room for.
+#: Width in characters of the table of grades, for which the dialogue has room.
 COLUMNS = 92
-#: The page whose outputs are of now.
+#: The page whose outputs are never saved.
 WELCOME = "welcome.ipynb"
 
 
@@ -54,15 +56,16 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:
-    # nbgrader has no trait for the validator that the button uses.
+    # nbgrader has no setting for the validator of the button.
     handlers.Validator = ChecksToo
-    # Not now: Jupytext's extension, loaded after this one, puts another contents manager in place.
+    # This happens later, because Jupytext's extension, which is loaded after this one, replaces the
+    # contents manager.
     app.io_loop.add_callback(lambda: _prepare(app.contents_manager))
     make_kernels_ready(app)
 
 
 def make_kernels_ready(app: ServerApp) -> None:
-    """Have kernels of this environment that start in the course's folder know the course."""
+    """Make kernels of this environment load the course's extension in the course's folder."""
     manager, start = app.kernel_manager, app.kernel_manager.start_kernel
 
     async def start_ready(*given: Any, **options: Any) -> str:
@@ -75,7 +78,7 @@ def make_kernels_ready(app: ServerApp) -> None:
 
 
 def knows_ipython(manager: MappingKernelManager, name: str) -> bool:
-    """Return True if kernel ``name`` is IPython of this environment, which has the course."""
+    """Return True if kernel ``name`` is IPython in this environment, which has the course."""
     specs = manager.kernel_spec_manager
     try:
         command = specs.get_kernel_spec(name).argv if specs else []
@@ -85,7 +88,7 @@ def knows_ipython(manager: MappingKernelManager, name: str) -> bool:
 
 
 def in_the_course(manager: MappingKernelManager, path: str | None) -> bool:
-    """Return True if a kernel of the folder ``path``, as Jupyter names it, runs in the course."""
+    """Return True if a kernel started in Jupyter's folder ``path`` runs in the course."""
     try:
         course_folder(Path(manager.cwd_for_path(path or "")))
     except NotInTheCourse:
@@ -94,23 +97,23 @@ def in_the_course(manager: MappingKernelManager, path: str | None) -> bool:
 
 
 def _prepare(manager: ContentsManager) -> None:
-    """Have the server's saves leave files whole, and notebooks as they were released."""
+    """Make saves write whole files, and leave out changes that no learner made."""
     manager.register_pre_save_hook(keep_as_it_was)
     if hasattr(manager, "atomic_writing"):
         manager.atomic_writing = written_whole(manager.atomic_writing)
 
 
 class ChecksToo(Validator):
-    """nbgrader's validator, which grades a project, and to which a check is a test."""
+    """Validator that grades projects and counts a failed check as a failed cell."""
 
     def validate(self, filename: str) -> dict[str, list[dict[str, str]]]:
-        """Return the text of the dialogue; empty if all is right."""
-        # The grader is imported when it is asked for: a server without it is smaller.
+        """Return the contents of the dialogue, which are empty if everything is right."""
+        # The grader is imported only here, so that the server needs less memory.
         from gpucourse.grading.commands.grade_notebook import ALL_POINTS, find_source
 
         try:
             find_source(Path(filename))
-        except LookupError:  # a lecture, or a handout, which has no hidden tests
+        except LookupError:  # a lecture, or a handout without hidden tests
             return super().validate(filename)
         graded = subprocess.run(
             [sys.executable, "-m", "gpucourse", "grade", filename],
@@ -121,8 +124,8 @@ class ChecksToo(Validator):
         )
         if graded.returncode == ALL_POINTS:
             return {}
-        # The dialogue has a line and a text of HTML for each cell that failed; for a text of this
-        # class the page leaves its words "The following cell failed" away.
+        # The dialogue shows a line and an HTML text per failed cell. With this class in the text,
+        # the page omits "The following cell failed".
         title, _, table = f"{graded.stdout}{graded.stderr}".strip().partition("\n")
         table = f'<span class="gpuc-grades">{html.escape(table)}</span>'
         return {"failed": [{"source": title, "error": table}]}
@@ -147,7 +150,7 @@ def said(cell: NotebookNode) -> list[str]:
 def keep_as_it_was(
     model: dict[str, Any], path: str, contents_manager: ContentsManager, **_: object
 ) -> None:
-    """Handle Jupyter's hook before each save; errors here are logged and stop no save."""
+    """Handle Jupyter's hook before a save; Jupyter logs its errors and saves all the same."""
     if model.get("type") != "notebook" or not hasattr(contents_manager, "_get_os_path"):
         return
     file, now = Path(contents_manager._get_os_path(path.strip("/"))), model["content"]

@@ -1,8 +1,8 @@
-"""Files that a Jupyter server writes whole: beside the old one, then renamed.
+"""Complete files at all times: a Jupyter server writes a new file, then renames it.
 
-Jupyter's own *atomic writing* copies the old file aside and writes the new one in place, so for 20
-to 90 ms of each save a notebook is empty or cut short for everybody else who reads it: the grader,
-``gpucourse save``, a backup, a file system that synchronises.
+Jupyter's own *atomic writing* copies the old file and then writes the new one in place. So for 20
+to 90 ms of each save, the notebook is empty or cut short for every other reader, for example the
+grader, ``gpucourse save``, a backup or a synchronised file system.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Writing = Callable[..., AbstractContextManager[IO[Any]]]
 
 
 def written_whole(in_place: Writing) -> Writing:
-    """Return a context manager with the arguments of `in_place` that writes the file whole.
+    """Return a context manager like ``in_place`` that replaces the file as a whole.
 
-    `in_place` is Jupyter's own, which stays in use where a file cannot be renamed into place: in a
-    folder that may not be written to, and for devices and files with a second name.
+    ``in_place`` is Jupyter's own. It is still used if a file cannot be renamed into place, which
+    is so in a folder without write permission, for devices, and for files with several hard links.
     """
 
     @contextlib.contextmanager
     def writing(
         path: str, text: bool = True, encoding: str = "utf-8", **options: Any
     ) -> Iterator[IO[Any]]:
-        # A link stays one: what it leads to is written.
+        # A symbolic link is kept, and the file that it points to is written.
         target = Path(os.path.realpath(path))
         if not _may_be_renamed(target):
             with in_place(path, text=text, encoding=encoding, **options) as file:
@@ -39,10 +39,10 @@ def written_whole(in_place: Writing) -> Writing:
             return
         if text:
             options = {"newline": "\n", "encoding": encoding} | options
-        # Beginning with a dot: no browser of files shows it.
+        # File browsers hide names that begin with a dot.
         name = tempfile.mktemp(prefix=f".{target.name[:100]}.", suffix=".saving", dir=target.parent)
         try:
-            # As any new file: with the permissions that the user's mask leaves.
+            # The file is created with the permissions of the user's umask, as any new file.
             with open(name, "x" if text else "xb", **options) as file:
                 if target.exists():
                     _like(target, name)
@@ -58,7 +58,7 @@ def written_whole(in_place: Writing) -> Writing:
 
 
 def _may_be_renamed(target: Path) -> bool:
-    """Return True if a file of this name can be replaced by another."""
+    """Return True if a file with this path can be replaced by renaming."""
     if not os.access(target.parent, os.W_OK):
         return False
     try:
@@ -69,7 +69,7 @@ def _may_be_renamed(target: Path) -> bool:
 
 
 def _like(old: Path, new: str) -> None:
-    """Give the new file the owner, permissions and attributes of the old one, where possible."""
+    """Copy owner, permissions and attributes of the old file to the new one, where possible."""
     status = os.stat(old)
     if hasattr(os, "chown"):
         with contextlib.suppress(OSError):
@@ -81,10 +81,10 @@ def _like(old: Path, new: str) -> None:
 
 
 def _rename(name: str, target: Path) -> None:
-    """Put the file in place; in a folder that forbids it, copy the text into the old one."""
+    """Rename the file into place, or copy its contents if the folder forbids that."""
     try:
         os.replace(name, target)
     except OSError:
-        # A file that is mounted by itself, a folder in which only owners rename, Windows while
-        # another program has the file open.
+        # This happens for a file that is a mount point, in a folder where only owners may rename,
+        # and on Windows while another program has the file open.
         shutil.copyfile(name, target)

@@ -1,1 +1,1 @@
-"""One-screen kernels: pictured, predicted, written, checked, counted, timed on a GPU."""
+"""Puzzles: one-screen kernels to predict, write and check, with their costs."""

@@ -1,7 +1,7 @@
-"""The board: for each puzzle the kernel that moves the fewest bytes, and the fastest one.
+"""Board of a lesson: for each puzzle the kernel that moves the fewest bytes and the fastest one.
 
-A file on the learner's own machine, beside their progress; there is no login. Bytes are counted on
-the virtual GPU. Times are a GPU's: what has none is never entered, least of all a processor's time.
+The board is a file on the learner's machine, beside the records of progress, and needs no login.
+Bytes are counted on the virtual GPU. Times are measured on a GPU; without one, no time is entered.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpucourse.system.atomic import write_atomically
 from gpucourse.system.language import _
 from gpucourse.views.page import View, box, escape, head, note
 
-#: No kernel of a puzzle is longer than a screen; a text beyond this is not kept.
+#: The kernel of a puzzle fits on a screen; a longer text is not kept.
 MOST_LETTERS = 8_000
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kernel that solved its puzzle: its text, its bytes, its time on the GPU that it names."""
+    """A kernel that solved its puzzle: its text, its bytes, and its time with the GPU's name."""
 
     code: str
     bytes: int
@@ -38,9 +38,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Winners of one puzzle: fewest bytes and shortest time, by one kernel or two.
+    """Winners of one puzzle: the kernels with the fewest bytes and the shortest time.
 
-    ``ours`` are the bytes that the solution moved when it was last counted.
+    ``ours`` is the number of bytes that the solution moved in its latest launch.
     """
 
     fewest: Entry
@@ -49,7 +49,7 @@ class Winners:
 
     @property
     def parted(self) -> bool:
-        """Return True if the kernel with the fewest bytes is not the quickest."""
+        """Return True if the kernel with the fewest bytes is not the fastest."""
         return self.shortest is not None and self.shortest.code != self.fewest.code
 
 
@@ -59,7 +59,7 @@ def place() -> Path:
 
 
 def read(path: Path | None = None) -> dict[str, Winners]:
-    """Return the winners by ``lesson/puzzle``, without unreadable ones. Raises nothing."""
+    """Return the winners by ``lesson/puzzle``, without unreadable ones; raise nothing."""
     found: dict[str, Winners] = {}
     try:
         known = json.loads((path or place()).read_text(encoding="utf-8"))
@@ -82,13 +82,13 @@ def read(path: Path | None = None) -> dict[str, Winners]:
 
 
 def enter(name: str, entry: Entry, path: Path | None = None, *, ours: int | None = None) -> Winners:
-    """Take a kernel in; the winners with it. A time without a GPU's name does not count."""
+    """Enter a kernel and return the winners; a time needs the GPU's name to count."""
     path = path or place()
     board = read(path)
     known = board.get(name)
     fewest = entry if known is None or entry.bytes < known.fewest.bytes else known.fewest
     shortest = known.shortest if known else None
-    # Times of two GPUs say nothing about two kernels: the latest GPU begins again.
+    # Times on two GPUs cannot be compared, so the latest GPU starts a new record.
     if _is_timed(entry) and (
         shortest is None or shortest.gpu != entry.gpu or entry.ms < shortest.ms  # type: ignore[operator]
     ):
@@ -96,7 +96,7 @@ def enter(name: str, entry: Entry, path: Path | None = None, *, ours: int | None
     if ours is None and known:
         ours = known.ours
     board[name] = winners = Winners(fewest, shortest, ours)
-    with suppress(OSError):  # a check must not fail because a disk is full
+    with suppress(OSError):  # a full disk must not fail a check
         kept = {key: asdict(one) for key, one in board.items()}
         write_atomically(path, json.dumps(kept, indent=1) + "\n")
     return winners
@@ -142,13 +142,14 @@ def view(lesson: str, puzzles: Iterable[Puzzle]) -> View:
     title = _("The board: {solved} of {total} solved").format(solved=solved, total=total)
     said = (
         _(
-            "Bytes are counted on the virtual GPU, in one size for all. Times are a GPU's. Both "
-            "are kept on this machine only."
+            "Bytes are counted on the virtual GPU, with the same input size for all kernels. "
+            "Times are measured on a GPU. Both are kept only on this machine."
         )
         if timed
         else _(
-            "Bytes are counted on the virtual GPU, in one size for all, and kept on this machine "
-            "only. On a GPU, the board has your shortest times too."
+            "Bytes are counted on the virtual GPU, with the same input size for all kernels, "
+            "and kept only on this machine. On a GPU, the board also shows your shortest "
+            "times."
         )
     )
     heads = (_("puzzle"), _("fewest bytes"), *((_("shortest time"), "") if timed else ()))
@@ -172,12 +173,12 @@ def _row(winners: Winners | None) -> tuple[str, str, str]:
     return (
         bytes_,
         f"{quick.ms:.3g} ms, {quick.gpu}" if quick else "–",
-        _("two kernels: why?") if winners.parted else "",
+        _("why are these two kernels?") if winners.parted else "",
     )
 
 
 def parting(puzzle: Puzzle, winners: Winners) -> str:
-    """Return the last question where fewest bytes and shortest time are two kernels'."""
+    """Return the last question if the kernel with the fewest bytes is not the fastest."""
     if not winners.parted:
         return ""
     asked = _(
@@ -189,5 +190,8 @@ def parting(puzzle: Puzzle, winners: Winners) -> str:
             quickest=winners.shortest.bytes,  # type: ignore[union-attr]
         )
         + " "
-        + (puzzle.last or _("What does the quickest do less of that the bytes don't show?"))
+        + (
+            puzzle.last
+            or _("What does the quickest kernel do less often that the bytes do not show?")
+        )
     )

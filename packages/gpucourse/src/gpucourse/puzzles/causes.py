@@ -1,4 +1,4 @@
-"""Reasons why a right kernel costs more than the solution, derived from its counts."""
+"""Reasons why a correct kernel costs more than the solution, derived from its counts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpucourse.system.language import _
 from virtualgpu import sources
 from virtualgpu.api import Counters
 
-#: Sectors of a line that count as scattered: this many times those that its bytes fill.
+#: A line's accesses are scattered if they touch this many times the sectors that its bytes fill.
 _SCATTERED = 1.5
 
 
 def why(judged: Judged, kernel: Any) -> str:
-    """Return the reason why ``kernel`` costs more than the solution; empty if it is unknown."""
+    """Return the reason why ``kernel`` costs more than the solution, or "" if it is unknown."""
     mine, ours = judged.mine, judged.ours
     if ours is None:
         return ""
@@ -27,16 +27,17 @@ def why(judged: Judged, kernel: Any) -> str:
         for place, line in _most(mine, lambda one: one.global_loads):
             for element in _read_in_each_round(kernel, place[1]):
                 return _(
-                    "{line} reads {element} again in each round of its loop: {count:,} reads. Read "
-                    "it once before the loop, into a variable."
+                    "{line} reads {element} again in each iteration of its loop, which makes "
+                    "{count:,} reads. Read it once before the loop, into a variable."
                 ).format(line=_named(place), element=element, count=line.global_loads)
     if mine.global_sectors > ours.global_sectors:
         for place, line in _most(mine, _beyond):
             filled = line.global_load_ideal_sectors + line.global_store_ideal_sectors
             if _beyond(line) + filled >= _SCATTERED * filled:
                 return _(
-                    "{line} touches {sectors:,} sectors, and its numbers would fill {filled:,}: "
-                    "let the threads of a warp take neighbours."
+                    "{line} touches {sectors:,} sectors, but its numbers would fill only "
+                    "{filled:,}. Let neighbouring threads of a warp take neighbouring "
+                    "elements."
                 ).format(line=_named(place), sectors=_beyond(line) + filled, filled=filled)
     for name, said in (
         ("bank_conflicts", _("{line} makes {count:,} of the bank conflicts.")),
@@ -53,13 +54,13 @@ def why(judged: Judged, kernel: Any) -> str:
 def _most(
     counters: Counters, amount: Callable[[Counters], int]
 ) -> Iterator[tuple[tuple[str | None, int | None], Counters]]:
-    """Yield the lines that have any of an amount, the largest first."""
+    """Yield the lines with a non-zero amount, the largest first."""
     lines = sorted(counters.by_line.items(), key=lambda one: -amount(one[1]))
     return ((place, line) for place, line in lines if amount(line) and place[1])
 
 
 def _beyond(one: Counters) -> int:
-    """Return the sectors beyond those that the bytes of a line would fill."""
+    """Return the sectors that a line touches beyond those that its bytes would fill."""
     touched = one.global_load_sectors + one.global_store_sectors
     return touched - one.global_load_ideal_sectors - one.global_store_ideal_sectors
 
@@ -71,9 +72,9 @@ def _named(place: tuple[str | None, int | None]) -> str:
 
 
 def _read_in_each_round(kernel: Any, line: int | None) -> Iterator[str]:
-    """Yield the elements that a line inside a loop reads, although its rounds do not change them.
+    """Yield elements that a line reads in every iteration of a loop although they are the same.
 
-    ``x[i]`` where neither ``x`` nor ``i`` is assigned in the loop.
+    An example is ``x[i]`` if the loop assigns neither ``x`` nor ``i``.
     """
     with suppress(OSError, TypeError, SyntaxError):
         lines, first = inspect.getsourcelines(kernel.py_func)

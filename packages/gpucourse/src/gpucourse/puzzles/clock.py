@@ -1,7 +1,7 @@
-"""Times of a puzzle's kernel on a GPU, beside CuPy's lines; without a GPU, no time.
+"""GPU times of a puzzle's kernel and of CuPy's lines; without a GPU, no time.
 
-Not tried on a GPU yet; what was tried is the order of these steps, with the virtual GPU in the
-part of the real one.
+This has not been run on a GPU yet. The tests run the same steps with the virtual GPU in place of a
+real one.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from virtualgpu.api import without_reroute
 
 
 def gpu() -> str | None:
-    """Return the name of the GPU whose time counts; a processor's time never does."""
+    """Return the name of the GPU whose time counts, or None without a GPU."""
     here = device()
     return None if here.virtual else here.name
 
 
 def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
-    """Return the median milliseconds of the kernel's launch in the timed size; None without a GPU.
+    """Return a kernel's median milliseconds at the timed size, or None without a GPU.
 
-    Fails the check if the results of this launch are wrong: a kernel that leaves work out in this
-    size alone would be quick.
+    The check fails if this launch gives wrong results, because a kernel that skips work only at
+    this size would seem fast.
     """
     if gpu() is None:
         return None
@@ -46,13 +46,13 @@ def kernel_ms(puzzle: Puzzle, kernel: Any) -> float | None:
             _("{case} on the GPU, {count:,} of the results in {name} are wrong").format(
                 case=case, count=len(wrong), name=name
             ),
-            look=_("what differs between this size and the others?"),
+            look=_("what is different about this size?"),
         )
     return statistics.median(times)
 
 
 def library_ms(puzzle: Puzzle) -> float | None:
-    """Return the time of CuPy's lines, where the puzzle has them."""
+    """Return the time of CuPy's lines if the puzzle has them."""
     if gpu() is None or not puzzle.library:
         return None
     import cupy
@@ -67,15 +67,15 @@ def library_ms(puzzle: Puzzle) -> float | None:
 
 
 def timed(puzzle: Puzzle) -> Case:
-    """Return a case for timing, with numbers drawn again, so that no kernel knows them."""
+    """Return a case for timing with new random numbers, which no kernel can know."""
     return draw(puzzle, puzzle.clock[:-1], puzzle.clock[-1], np.random.default_rng())
 
 
 def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[np.ndarray]]:
-    """Return the milliseconds of ``repeats`` launches, and the arrays after the last.
+    """Return the milliseconds of ``repeats`` launches, and the arrays after the last one.
 
-    Before each, outside of its time, every array that the kernel may change is set back: a ticket
-    that was drawn once must not be drawn on.
+    Before each launch, outside the timed interval, every array that the kernel may change is
+    reset. Otherwise the second launch would continue with a ticket counter left by the first.
     """
     from numba import cuda
 
@@ -93,7 +93,7 @@ def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[n
         for array, before in changed:
             array.copy_to_device(before)
 
-    with without_reroute():  # the checks before have seen that the kernel is right, and ends
+    with without_reroute():  # earlier checks have shown that the kernel is correct and ends
         times = _between_events(restore, lambda: kernel[case.grid, case.block](*there), repeats)
     return times, [one.copy_to_host() for one in there if hasattr(one, "copy_to_host")]
 
@@ -101,11 +101,11 @@ def launches(kernel: Any, case: Case, repeats: int) -> tuple[list[float], list[n
 def _between_events(
     before: Callable[[], None], run: Callable[[], None], repeats: int
 ) -> list[float]:
-    """Return milliseconds between two CUDA events around each ``run``, after one to warm up."""
+    """Return the milliseconds between CUDA events around each ``run``, after one warm-up."""
     from numba import cuda
 
     times = []
-    with warnings.catch_warnings(action="ignore"):  # of small grids, which are meant so here
+    with warnings.catch_warnings(action="ignore"):  # small grids are intended here
         for _ in range(repeats + 1):
             before()
             cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Costs of a right kernel: reads, writes, sectors, atomics, barriers, bytes."""
+"""Costs of a correct kernel: reads, writes, sectors, atomics, barriers and bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def view(
 ) -> View:
     """Return counts beside the solution's, the time beside the library's, and a question.
 
-    ``cause`` says why this kernel costs more than the solution.
+    ``cause`` is the reason why this kernel costs more than the solution.
     """
     named = _rows()
     heads = ["", _("yours"), *([_("ours")] if judged.ours else [])]
@@ -56,7 +56,7 @@ def view(
             _("{ms:.3g} ms on the {gpu}, in a larger launch").format(ms=ms, gpu=gpu) + f"{beside}."
         )
     else:
-        notes.append(_("No time: there is no GPU here."))
+        notes.append(_("There is no time, because this machine has no GPU."))
     if winners is not None and (asked := parting(judged.puzzle, winners)):
         notes.append(asked)
     body = "".join(
@@ -67,7 +67,7 @@ def view(
         + "</tr>"
         for row in table
     )
-    title = _("{puzzle}: what it cost").format(puzzle=judged.puzzle.heading)
+    title = _("{puzzle}: the cost of your kernel").format(puzzle=judged.puzzle.heading)
     markup = box(
         head(title),
         "<table><tr>"

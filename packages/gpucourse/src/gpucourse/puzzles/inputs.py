@@ -1,6 +1,7 @@
 """Inputs of a puzzle's kernel, and the result of its line of NumPy.
 
-Numbers are whole, drawn again for each trial: sums of them are exact in any order of addition.
+The inputs are integers that are drawn anew for each trial. Their sums are exact in any order of
+addition.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ import numpy as np
 from gpucourse.course.puzzles import Puzzle
 from gpucourse.system.language import _
 
-#: What an output holds before a launch: nothing may depend on it.
+#: Value in an output array before the launch; no result may depend on it.
 LEFTOVER = -999
 
 
 @dataclass(frozen=True)
 class Case:
-    """One launch of a puzzle: its sizes, its arguments, and its expected outputs."""
+    """One launch of a puzzle: its sizes, arguments and expected outputs."""
 
     puzzle: Puzzle
     sizes: dict[str, int]
-    values: dict[str, Any]  # inputs, and what outputs and scratch hold before the launch
+    values: dict[str, Any]  # inputs, and the values in outputs and scratch before the launch
     expected: dict[str, np.ndarray]
     grid: tuple[int, ...]
     block: tuple[int, ...]
 
     @property
     def items(self) -> int:
-        """The length, or what the lengths make together."""
+        """Return the length, or the product of the lengths."""
         return math.prod(size for name, size in self.sizes.items() if name != "T")
 
     def arguments(self, **others: Any) -> list:
@@ -57,7 +58,7 @@ def draw(
     random: np.random.Generator,
     known: dict[str, Any] | None = None,
 ) -> Case:
-    """Return a case with fresh numbers, except for the inputs that are ``known``."""
+    """Return a case with new random numbers, except for the inputs in ``known``."""
     named = dict(zip(_names(sizes), sizes, strict=True)) | {"T": threads}
     scope = _scope(random) | named
     values: dict[str, Any] = {}
@@ -77,7 +78,7 @@ def draw(
 
 
 def alike(case: Case, random: np.random.Generator) -> Case:
-    """Return the case with other numbers in its arrays; shapes and single numbers stay."""
+    """Return the case with other numbers in its arrays; shapes and scalars stay the same."""
     inputs = {name: case.values[name] for name in case.puzzle.inputs}
     known = {name: one for name, one in inputs.items() if not isinstance(one, np.ndarray)}
     *sizes, threads = case.sizes.values()
@@ -88,7 +89,7 @@ def alike(case: Case, random: np.random.Generator) -> Case:
 
 
 def arrays_of(case: Case) -> list[str]:
-    """Return the parameters of the kernel that are arrays, in its order."""
+    """Return the names of the kernel's array parameters, in order."""
     arguments = zip(case.puzzle.parameters, case.arguments(), strict=True)
     return [name for name, value in arguments if isinstance(value, np.ndarray)]
 
@@ -101,14 +102,14 @@ def differing(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.nda
 
 
 def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
-    """Return the case with another value of one input; None if the answer stays the same."""
+    """Return the case with another value of one input, or None if the answer is the same."""
     for _trial in range(20):
         scope = _scope(random) | case.sizes
         for other, expression in case.puzzle.inputs.items():
             scope[other] = evaluate(expression, scope) if other == name else case.values[other]
         try:
             expected = spec(case.puzzle, scope)
-        except (ValueError, IndexError):  # it does not go with the others
+        except (ValueError, IndexError):  # this value is inconsistent with the other inputs
             continue
         if any(not np.array_equal(expected[one], case.expected[one]) for one in expected):
             values = {**case.values, name: scope[name]}
@@ -117,7 +118,7 @@ def redrawn(case: Case, name: str, random: np.random.Generator) -> Case | None:
 
 
 def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the results of the puzzle's line of NumPy as outputs: float32 and int32."""
+    """Return the results of the puzzle's line of NumPy, as float32 and int32 arrays."""
     names = {
         "np": np,
         **{
@@ -130,7 +131,7 @@ def spec(puzzle: Puzzle, scope: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def evaluate(expression: str, scope: dict[str, Any]) -> Any:
-    """Evaluate an expression of a puzzle's file from its sizes and drawn numbers."""
+    """Evaluate an expression from a puzzle's file with its sizes and random numbers."""
     return eval(expression, {"np": np, "min": min, "max": max, "int": int, **scope})
 
 
@@ -148,7 +149,7 @@ def _triple(given: Any) -> tuple[int, ...]:
 
 
 def _scope(random: np.random.Generator) -> dict[str, Any]:
-    """Return the functions in which a puzzle's inputs are written."""
+    """Return the functions that expressions for a puzzle's inputs can use."""
     return {
         "random": random,
         "whole": partial(_whole, random, 99),
@@ -162,12 +163,12 @@ def _scope(random: np.random.Generator) -> dict[str, Any]:
 
 
 def _whole(random: np.random.Generator, most: int, *shape: int) -> np.ndarray:
-    """Draw whole numbers from -most to most, as float32."""
+    """Draw integers from -most to most, as float32."""
     return random.integers(-most, most + 1, shape).astype(np.float32)
 
 
 def _number(random: np.random.Generator, low: int, high: int) -> int:
-    """Draw one whole number, low to high."""
+    """Draw one integer from low to high."""
     return int(random.integers(low, high + 1))
 
 
@@ -177,19 +178,19 @@ def _real(random: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def _places(random: np.random.Generator, below: int, *shape: int) -> np.ndarray:
-    """Draw whole numbers from 0 to below - 1, as int32."""
+    """Draw integers from 0 to below - 1, as int32."""
     return random.integers(0, below, shape).astype(np.int32)
 
 
 # -- the library's bytes ------------------------------------------------------------------------
 
 
-#: Bytes of each operation on a :class:`_Counted` since it was last emptied.
+#: Bytes of each operation on a :class:`_Counted` since the list was last cleared.
 _moved: list[int] = []
 
 
 class _Counted(np.ndarray):
-    """An array whose operations each read their arrays and write their result, as CuPy's do."""
+    """Array whose operations each read their inputs and write their result, as in CuPy."""
 
     def __array_ufunc__(self, function, method, *inputs, out=None, **options):
         plain = [one.view(np.ndarray) if isinstance(one, _Counted) else one for one in inputs]
@@ -200,7 +201,7 @@ class _Counted(np.ndarray):
 
 
 def library_bytes(case: Case) -> int:
-    """Return the bytes that CuPy's lines move, with a kernel for each operation."""
+    """Return the bytes that CuPy's lines move if each operation is one kernel."""
     _moved.clear()
     scope = {
         name: value.view(_Counted) if isinstance(value, np.ndarray) else value

@@ -1,8 +1,8 @@
-"""Judgement of a kernel that solves a puzzle, and its cost.
+"""Check of a kernel that solves a puzzle, and its cost.
 
-It is launched on the virtual GPU, on a machine with a GPU too: in several sizes and shapes of the
-launch, with new numbers, under every checker and in several orders of its threads. Then once
-more in one large launch, whose work is counted.
+The kernel runs on the virtual GPU, even on a machine with a GPU. It is launched with several sizes
+and shapes, with new random numbers, under every checker and in several orders of its threads. One
+more, large launch counts its work.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from gpucourse.puzzles.inputs import (
 from gpucourse.system.language import _
 from virtualgpu.api import Counters
 
-#: Bytes of a sector: what memory moves at least. An atomic counts as one.
+#: Bytes of a sector, the smallest unit that memory moves. An atomic counts as one sector.
 SECTOR = 32
-#: Orders of threads that each trial is run in, beside that of always.
+#: Orders of threads in which each trial runs, in addition to the default order.
 SEEDS = (1, 2)
-#: What the counted launch is given is the same each time, so that counts can be compared.
+#: Seed of the counted launch, whose inputs are always the same so that counts can be compared.
 _COUNTED = 2027
-#: A kernel that touches less than this share of the sectors that it touches for other numbers knows
-#: the counted ones. (Atomics are left out: a maximum of floats takes as many as its tries.)
+#: A kernel that touches less than this share of the sectors that it touches for other inputs knows
+#: the counted inputs. Atomics are ignored, because a maximum of floats takes a varying number of
+#: attempts.
 _HONEST = 0.8
-# One other value of an input may give the same wrong answer by chance; the sums of a few small
-# coefficients are equal in one draw of forty. Eight draws in a row are not.
+# With one other value of an input, a wrong answer may be the same by chance: the sums of a few
+# small coefficients are equal in one draw of forty. Eight equal draws in a row do not happen.
 _REDRAWS = 8
 
 
@@ -60,17 +61,17 @@ class Judged:
     puzzle: Puzzle
     case: Case
     mine: Counters
-    ours: Counters | None  # None where the solution isn't at hand
+    ours: Counters | None  # None if the solution is not available
     library: int | None  # bytes that CuPy's lines move
-    ms: float | None  # on a GPU, in the larger launch that is timed
+    ms: float | None  # on a GPU, in the larger timed launch
 
 
-#: What was judged last, by the puzzle's name: the view of the counts and the board read it.
+#: Latest result by puzzle name, for the table of counts and the board.
 latest: dict[str, Judged] = {}
 
 
 def exercises(checks: str) -> list[Exercise]:
-    """Return the exercises of a lesson whose puzzles lie beside ``checks``."""
+    """Return the exercises of a lesson whose puzzles are in the folder of ``checks``."""
     return [_exercise(puzzle) for puzzle in read_puzzles(puzzle_folder(Path(checks))).values()]
 
 
@@ -84,7 +85,7 @@ def _exercise(puzzle: Puzzle) -> Exercise:
 
 
 def praise(judged: Judged) -> str:
-    """Return one line about the size of the task and the bytes that the kernel moved."""
+    """Return one line about the tested sizes and the bytes that the kernel moves."""
     sizes = len(judged.puzzle.sizes)
     return _(
         "right in {sizes} sizes, no race, no bad address. It moves {bytes:,} bytes {case}"
@@ -92,17 +93,17 @@ def praise(judged: Judged) -> str:
 
 
 def moved(counters: Counters) -> int:
-    """Return the bytes of global memory that a launch moves: 32 a sector, and 32 an atomic."""
+    """Return the bytes of global memory that a launch moves: 32 per sector or atomic."""
     return SECTOR * (counters.global_sectors + counters.global_atomics)
 
 
 def judge(puzzle: Puzzle, kernel: Any) -> Judged:
     """Judge a kernel.
 
-    Raises :class:`gpucourse.exercises.checks.CheckFailed` for one that is wrong.
+    Raises :class:`gpucourse.exercises.checks.CheckFailed` if it is wrong.
     """
     _demand_kernel(kernel, puzzle)
-    random = np.random.default_rng()  # other numbers each time
+    random = np.random.default_rng()  # new random numbers each time
     for at, sizes in enumerate(puzzle.sizes):
         case = draw(puzzle, sizes, puzzle.threads[at % len(puzzle.threads)], random)
         _try(kernel, case, random, first=at == 0)
@@ -130,7 +131,7 @@ def measured(puzzle: Puzzle) -> Case:
 
 
 def pictured(puzzle: Puzzle) -> Case:
-    """Return the case that is drawn."""
+    """Return the case that the picture shows."""
     shown = replace(puzzle, launch=puzzle.picture_launch or puzzle.launch)
     return draw(shown, puzzle.picture[:-1], puzzle.picture[-1], np.random.default_rng(_COUNTED))
 
@@ -141,10 +142,10 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     require_no_launch(kernel)
     require(
         type(kernel) is CUDADispatcher,
-        _("this is of type {type}, not a kernel: give a function under `@cuda.jit`").format(
+        _("this is of type {type}, not a kernel. Pass a function under `@cuda.jit`").format(
             type=type(kernel).__name__
         ),
-        look=_("`@cuda.jit` above `def {name}`, its name without parentheses here").format(
+        look=_("`@cuda.jit` above `def {name}`, and here its name without parentheses").format(
             name=puzzle.function
         ),
     )
@@ -152,7 +153,7 @@ def _demand_kernel(kernel: Any, puzzle: Puzzle) -> None:
     names = given.co_varnames[: given.co_argcount]
     require(
         len(names) == len(puzzle.parameters),
-        _("the kernel takes {names}; it is given {parameters}").format(
+        _("the kernel takes {names}, but the puzzle passes {parameters}").format(
             names=", ".join(names) or _("nothing"), parameters=", ".join(puzzle.parameters)
         ),
         look=_("the line with `def`"),
@@ -166,7 +167,7 @@ def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -
     orders = SEEDS if first else SEEDS[:1]
     after = watched(lambda: launch(kernel, case), orders, f"{name} {case}", atomics=known)
     if first:
-        # Once more with outputs in which nothing was ever written: reading them is a finding.
+        # One more launch has uninitialised outputs, so that a read of them is a finding.
         watched(
             lambda: launch(kernel, case, bare=True),
             (),
@@ -177,7 +178,7 @@ def _try(kernel: Any, case: Case, random: np.random.Generator, *, first: bool) -
 
 
 def launch(kernel: Any, case: Case, *, bare: bool = False) -> list[np.ndarray]:
-    """Launch on copies; return every array's values afterwards, in the kernel's order."""
+    """Launch on copies and return the values of every array, in the kernel's order."""
     from numba import cuda
 
     there = []
@@ -215,7 +216,7 @@ _known: dict[str, Counters] = {}
 
 
 def compiled(text: str, name: str) -> Any:
-    """Return the kernel that a text defines last, with the names of the notebooks."""
+    """Return the kernel that a text defines last, run with the notebooks' imports."""
     from numba import cuda, float32, int32
 
     filename = f"<puzzle {name} {hash(text):x}>"
@@ -260,8 +261,8 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
             look = _("which thread should write it, and is there one?")
             if _renames(kernel, name):
                 look = _(
-                    "`{name} = …` gives the name to another value, in that thread alone; "
-                    "`{place} = …` writes into the array"
+                    "`{name} = …` only binds the name to a new value in that thread. To write "
+                    "into the array, use `{place} = …`"
                 ).format(name=name, place=f"{name}[{', '.join('ij'[: len(place)])}]")
             require(False, never + many, look=look)
         differs = _("{case}, {place} is {value:g}, not {expected:g}").format(
@@ -270,10 +271,11 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
         if ignored := _ignored(kernel, case, got, random):
             require(
                 False,
-                differs + _(": the answer stays the same whatever {name} is").format(name=ignored),
+                differs
+                + _(", and the answer stays the same whatever {name} is").format(name=ignored),
                 look=_(
-                    "where does the kernel read `{name}`? The check brings other numbers than the "
-                    "picture's"
+                    "where does the kernel read `{name}`? The check uses other numbers than "
+                    "the picture"
                 ).format(name=ignored),
             )
         require(
@@ -286,7 +288,7 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
         held = evaluate(expression, _scope(case))
         require(
             np.array_equal(got[name], held),
-            _("{case}, {name} holds {got} in the end, and should hold {held}").format(
+            _("{case}, {name} contains {got} at the end, but it should contain {held}").format(
                 case=case, name=name, got=got[name], held=held
             ),
             look=look or _("who changes `{name}`, and how often?").format(name=name),
@@ -294,7 +296,7 @@ def _compare(kernel: Any, case: Case, after: list[np.ndarray], random: np.random
 
 
 def _renames(kernel: Any, name: str) -> bool:
-    """Return True if a line of the kernel assigns to the parameter, not to an element of it."""
+    """Return True if a line of the kernel assigns to the parameter instead of an element."""
     code = dis.get_instructions(kernel.py_func)
     return any(step.opname.startswith("STORE_FAST") and name in step.argrepr for step in code)
 
@@ -302,7 +304,7 @@ def _renames(kernel: Any, name: str) -> bool:
 def _ignored(
     kernel: Any, case: Case, got: dict[str, np.ndarray], random: np.random.Generator
 ) -> str:
-    """Return an input that the answer should depend on but does not."""
+    """Return an input on which the answer should depend but does not."""
     for name in case.puzzle.inputs:
         if name not in case.expected and all(
             _stays(kernel, case, got, redrawn(case, name, random)) for _redraw in range(_REDRAWS)
@@ -312,10 +314,10 @@ def _ignored(
 
 
 def _stays(kernel: Any, case: Case, got: dict[str, np.ndarray], other: Case | None) -> bool:
-    """Return True if the answer is the same for the other inputs, although it should not be."""
+    """Return True if the answer does not change with the inputs although it should."""
     if other is None:
         return False
-    with contextlib.suppress(Exception):  # what it raises, the trials tell
+    with contextlib.suppress(Exception):  # the trials report exceptions
         again, _ = counted(kernel, other)
         after = dict(zip(arrays_of(case), again, strict=True))
         return all(np.array_equal(after[one], got[one]) for one in case.expected)
@@ -323,9 +325,9 @@ def _stays(kernel: Any, case: Case, got: dict[str, np.ndarray], other: Case | No
 
 
 def _demand_places(kernel: Any, case: Case) -> None:
-    """Require that blocks take their places from the scratch, not from their own numbers.
+    """Require that blocks take their positions from the scratch, not from their indices.
 
-    In one more launch the first block's work is done already and there is a block fewer, as if
+    In one more launch the first block's work is already done and there is one block fewer, as if
     that block had started long before the others.
     """
     begun = {name: evaluate(one, _scope(case)) for name, one in case.puzzle.resumed.items()}
@@ -342,8 +344,8 @@ def _demand_places(kernel: Any, case: Case) -> None:
     require(
         not told,
         _(
-            "{case}: where the block with the first place has run before, and the others start "
-            "later, {told}"
+            "{case}: if the block with the first position has already run when the others "
+            "start, {told}"
         ).format(case=case, told=told),
         look=_("blocks may start in any order: does each take its place from `{scratch}`?").format(
             scratch=next(iter(begun))
@@ -366,9 +368,9 @@ def _scope(case: Case) -> dict[str, Any]:
 def _demand_no_knowledge(
     kernel: Any, case: Case, mine: Counters, random: np.random.Generator
 ) -> None:
-    """Check that the kernel does not know the counted numbers and leave out reads.
+    """Check that the kernel does not skip reads because it knows the counted inputs.
 
-    They are the same each time.
+    These inputs are the same each time.
     """
     other = alike(case, random)
     after, counters = counted(kernel, other)
@@ -376,8 +378,8 @@ def _demand_no_knowledge(
     require(
         mine.global_sectors >= _HONEST * counters.global_sectors,
         _(
-            "right, but it moves {mine:,} bytes for the counted numbers, "
-            "and {other:,} for other numbers of the same size"
+            "right, but it moves {mine:,} bytes for the counted inputs but {other:,} for "
+            "other inputs of the same size"
         ).format(mine=moved(mine), other=moved(counters)),
         look=_("does the kernel assume values that it has not read yet?"),
     )
@@ -397,12 +399,15 @@ def _demand_shares(puzzle: Puzzle, case: Case, mine: Counters) -> None:
             _("the answer is right, but the work is not shared: {counted}").format(
                 counted=found.counted
             ),
-            look=_("give each element a thread, instead of a loop over all elements in one thread"),
+            look=_(
+                "let each thread handle its own elements, instead of a loop over all "
+                "elements in one thread"
+            ),
         )
 
 
 def _demand_better(puzzle: Puzzle, ms: float | None, mine: int, library: int) -> None:
-    """Require fewer bytes than the library's, or, on a GPU, less time."""
+    """Require fewer bytes than the library's, or on a GPU less time."""
     if mine < library:
         return
     message = _("right, but the library moves {library:,} bytes, and your kernel {mine:,}").format(
@@ -419,8 +424,8 @@ def _demand_better(puzzle: Puzzle, ms: float | None, mine: int, library: int) ->
         False,
         message,
         look=_(
-            "which values are fetched more than once, and do the threads of "
-            "a warp stand side by side?"
+            "which values are loaded more than once, and do neighbouring threads load "
+            "neighbouring elements?"
         ),
     )
 
@@ -448,7 +453,7 @@ def _demand_budget(puzzle: Puzzle, case: Case, mine: Counters) -> None:
 
 
 def amount(counter: str, counters: Counters) -> int:
-    """Return a count by the name that puzzles give it."""
+    """Return the count that a puzzle's file names."""
     if counter == "bytes":
         return moved(counters)
     if counter == "exchanges":
@@ -457,7 +462,7 @@ def amount(counter: str, counters: Counters) -> int:
 
 
 def spoken(counter: str) -> str:
-    """Return a count in words."""
+    """Return the name of a count in words."""
     words = {
         "bytes": _("bytes of global memory moved"),
         "exchanges": _("barriers and shuffles"),
@@ -471,7 +476,7 @@ def spoken(counter: str) -> str:
 
 
 def rows(judged: Judged) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (name, this kernel's count, the solution's if it is known)."""
+    """Yield (name, this kernel's count, the solution's count or None)."""
     for counter in (
         "global_loads",
         "global_stores",

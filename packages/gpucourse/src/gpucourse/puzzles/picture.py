@@ -1,8 +1,8 @@
 """Picture of a puzzle: input and output arrays, their dependencies, and the threads.
 
-One function draws them all. Where a result comes from is not told to it: each number of the inputs
-is changed in turn, and the line of NumPy says which results change with it. A launch of the
-solution shows which threads write which results.
+One function draws every puzzle. It finds the sources of each result by changing each input number
+in turn and evaluating the line of NumPy. A launch of the solution shows which threads write which
+results.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gpucourse.puzzles.writers import Threads, writers
 from gpucourse.system.language import _
 from gpucourse.views.page import ORANGE, SKY, View, box, head, label, note, rect, svg
 
-#: Width and height of a cell, the room for an array's name, and between two arrays.
+#: Width and height of a cell, the space for an array's name, and the gap between arrays.
 _WIDE, _HIGH, _NAME, _GAP = 36, 24, 96, 34
 _FILLS = (SKY, ORANGE)
-#: A longer array is drawn in rows of so many.
+#: A longer array is drawn in rows of this length.
 _LONGEST, _ROW = 20, 16
 
 Index = tuple[int, ...]
@@ -46,7 +46,7 @@ def draw_spec(puzzle: Puzzle) -> View:
         parts += _array(side, name, array, top, fills, sources)
         parts += _frames(array, top, [tile for tile in tiles if tile[0] == (side, name)])
     row, below, wide = _thread_row(places, threads, chosen, height)
-    if len(case.block) > 1:  # a row would show its first threads alone: the words say who writes
+    if len(case.block) > 1:  # a row would show only the first threads, so words say who writes
         row, below, wide = [], 0, 0
     parts += row
     written = " ".join(_written(case, threads, chosen))
@@ -69,7 +69,7 @@ def draw_spec(puzzle: Puzzle) -> View:
 
 
 def _sources(case: Case) -> Sources:
-    """Return, for each result, the numbers of the inputs that it changes with."""
+    """Return, for each result, the input numbers on which it depends."""
     base = {name: case.values[name] for name in case.puzzle.inputs}
     found: Sources = {
         (name, place): []
@@ -100,7 +100,7 @@ def _sources(case: Case) -> Sources:
 
 
 def _others(array: np.ndarray, place: Index) -> Iterator[Any]:
-    """Return replacements for a number: small, large, and its neighbours'."""
+    """Return values to replace a number: a small one, a large one and its neighbours."""
     if array.dtype.kind == "f":
         yield from (array[place] + 1, 1000, -1000)
     else:
@@ -108,7 +108,7 @@ def _others(array: np.ndarray, place: Index) -> Iterator[Any]:
 
 
 def _chosen(case: Case, sources: Sources) -> list[tuple[str, Index]]:
-    """Return a result in the middle, and another that shares no number with it, if any."""
+    """Return a result in the middle, and another that has no source in common with it."""
     results = [one for one in sources if sources[one]] or list(sources)
     if not results:
         return []
@@ -136,7 +136,7 @@ def _layout(case: Case) -> tuple[dict[tuple[str, str], tuple[float, np.ndarray]]
 
 
 def _shape(array: np.ndarray) -> tuple[int, int]:
-    """Return rows and columns of cells; a long array in one dimension is drawn in rows."""
+    """Return the rows and columns of cells; a long one-dimensional array takes several rows."""
     if array.ndim == 2:
         return array.shape[0], array.shape[1]
     return (1, array.size) if array.size <= _LONGEST else (-(-array.size // _ROW), _ROW)
@@ -154,12 +154,13 @@ def _lines(places, sources: Sources, chosen) -> Iterator[str]:
         for name, place in sources[result]:
             above, array = places["in", name]
             if max(_shape(array)[0], _shape(there)[0]) > 1:
-                continue  # it would run across numbers; the colours say it alone
+                continue  # a line would cross numbers, so only the colours show it
             from_x, from_y = _corner(array, above, place)
             to_x, to_y = x, y
             if between := [one for one, (top, _) in places.items() if above < top < below]:
-                # Across an array it would run over numbers: where one number of each makes the
-                # result it ends at the one below, and else the colours say it alone.
+                # A line across an array would cross numbers. If each array contributes one number
+                # to the result, the line ends at the lower array. Otherwise only the colours show
+                # the sources.
                 next_one = between[0][1]
                 made_of = [one for one in sources[result] if one[0] in (name, next_one)]
                 if made_of != [(name, place), (next_one, place)]:
@@ -175,10 +176,10 @@ Tile = tuple[tuple[str, str], tuple[int, int, int, int]]
 
 
 def _tiles(case: Case, threads: Threads, sources: Sources) -> list[Tile]:
-    """Return the tiles that the blocks write, and those that these are made of.
+    """Return the tiles that the blocks write, and the tiles from which these are computed.
 
-    Each is a part of an array in two dimensions: first row and column, last row and column. An
-    array is left whole where the elements of a block are no rectangle of their own.
+    A tile is part of a two-dimensional array, given by its first and last row and column. An array
+    has no tiles if the elements of a block do not form separate rectangles.
     """
     blocks: dict[int, set[tuple[str, Index]]] = {}
     for result, writing in threads.of.items():
@@ -204,7 +205,7 @@ def _tiles(case: Case, threads: Threads, sources: Sources) -> list[Tile]:
 
 
 def _is_full(part: set[Index]) -> bool:
-    """Return True if places of an array are all those of a rectangle."""
+    """Return True if the positions form a full rectangle of the array."""
     rows, columns = ({place[axis] for place in part} for axis in (0, 1))
     height, width = (max(some) - min(some) + 1 for some in (rows, columns))
     return len(part) == height * width
@@ -235,7 +236,7 @@ def _array(
             x + _WIDE / 2 - 1,
             y + 15,
             text,
-            min(11, 48 / len(text)),  # the longest must not touch its neighbours
+            min(11, 48 / len(text)),  # the longest text must not touch its neighbours
             "middle",
             'class="ink"' if fill else "",
         )
@@ -243,7 +244,7 @@ def _array(
             yield label(x + _WIDE / 2 - 1, y + _HIGH + 8, place[0], 9, "middle", 'class="dim"')
 
 
-#: How many threads are drawn. A thread's box is as wide as an element's, so that thread 3 is below
+#: Number of threads drawn. A thread's box is as wide as an element's, so that thread 3 is below
 #: element 3.
 _THREADS = 16
 
@@ -251,10 +252,10 @@ _THREADS = 16
 def _thread_row(
     places, threads: Threads, chosen: list[tuple[str, Index]], top: float
 ) -> tuple[list[str], float, float]:
-    """Return the row of threads below the arrays, its height and the width up to its end.
+    """Return the row of threads below the arrays, its height and its right end.
 
-    A frame goes round each block, a colour is that of the result that the thread writes, and what
-    writes nothing is faint.
+    A frame surrounds each block. A thread has the colour of the result that it writes, and is
+    faint if it writes nothing.
     """
     count = min(threads.count, _THREADS)
     if not count or len(threads.of) == 0:
@@ -268,7 +269,7 @@ def _thread_row(
     for colour, result in zip(_FILLS, chosen, strict=False):
         above, array = places["out", result[0]]
         if _shape(array)[0] > 1 or any(below > above for below, _ in places.values()):
-            continue  # the line would run across numbers; the colours say it alone
+            continue  # the line would cross numbers, so only the colours show it
         x, y = _corner(array, above, result[1])
         for thread in threads.of.get(result, ()):
             if thread < count:
@@ -304,7 +305,7 @@ def _thread_row(
 
 
 def _written(case: Case, threads: Threads, chosen: list[tuple[str, Index]]) -> Iterator[str]:
-    """Yield sentences on who writes the chosen results, and on threads that write nothing."""
+    """Yield sentences on which threads write the chosen results and which write nothing."""
     block, grid = case.block, case.grid
     for name, place in chosen:
         writing = threads.of.get((name, place), ())
@@ -328,7 +329,7 @@ def _written(case: Case, threads: Threads, chosen: list[tuple[str, Index]]) -> I
 
 
 def _within(number: int, shape: tuple[int, ...]) -> str:
-    """Return a thread's or block's number, as (x, y) where the shape has several dimensions."""
+    """Return the index of a thread or block, as (x, y) if the shape has several dimensions."""
     if math.prod(shape) == shape[0]:
         return str(number)
     index = np.unravel_index(number, shape[::-1])[::-1]
@@ -349,7 +350,7 @@ def _from(name: str, place: Index, sources: Sources) -> str:
     if len(found) > 6:
         few += " " + _("and {count} more").format(count=len(found) - 6)
     return _("{result} comes from {inputs}").format(
-        result=f"{name}[{_place(place)}]", inputs=few or _("no array: from its place alone")
+        result=f"{name}[{_place(place)}]", inputs=few or _("only its position, not from an array")
     )
 
 

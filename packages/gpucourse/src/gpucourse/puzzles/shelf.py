@@ -1,4 +1,4 @@
-"""``puzzles("01_first_steps")``: the functions that a notebook of puzzles calls."""
+"""Functions for a notebook of puzzles, which ``puzzles("01_first_steps")`` returns."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ class Shelf(NamedTuple):
 
 
 def find_puzzles(id: str) -> dict[str, Puzzle]:
-    """Return the puzzles of a lesson by name, wherever the course lies."""
+    """Return the puzzles of a lesson by name, wherever the course's folder is."""
     for path in prediction_files(id):
         if found := read_puzzles(puzzle_folder(path)):
             return found
-    raise LookupError(f"{id} has no puzzles: keep the notebook inside the course's folder")
+    raise LookupError(
+        f"no puzzles were found for {id}. Keep the notebook inside the course's folder"
+    )
 
 
 def puzzles(id: str) -> Shelf:
@@ -43,7 +45,7 @@ def puzzles(id: str) -> Shelf:
     known, lesson = find_puzzles(id), load_lesson(id)
 
     def check(name: str, *answers: object) -> None:
-        """Check a kernel; if it is right, show its cost and add it to the board."""
+        """Check a kernel; if it is correct, show its cost and add it to the board."""
         judge.latest.pop(name, None)
         lesson.check(name, *answers)
         if (judged := judge.latest.get(name)) is not None:
@@ -54,7 +56,7 @@ def puzzles(id: str) -> Shelf:
         show(draw_spec(_known(known, name)))
 
     def replay(name: str, kernel: Any) -> View:
-        """Launch a broken kernel on a small example, and replay its race; an error is raised."""
+        """Replay the race of a broken kernel on a small example, or raise its error."""
         return replayed(_known(known, name), kernel)
 
     def show_board() -> View:
@@ -65,7 +67,7 @@ def puzzles(id: str) -> Shelf:
 
 
 def replayed(puzzle: Puzzle, kernel: Any) -> View:
-    """Replay the race of a broken kernel; raise the error if it ends in one."""
+    """Replay the race of a broken kernel, or raise the error in which it ends."""
     case = judge.pictured(puzzle)
     if puzzle.raises:
         import virtualgpu
@@ -88,5 +90,5 @@ def _cost(id: str, judged: judge.Judged, kernel: Any) -> View:
 
 def _known(puzzles: dict[str, Puzzle], name: str) -> Puzzle:
     if name not in puzzles:
-        raise LookupError(f"no puzzle {name!r} here; there are {', '.join(puzzles)}")
+        raise LookupError(f"there is no puzzle {name!r} here. The puzzles are {', '.join(puzzles)}")
     return puzzles[name]

@@ -21,8 +21,8 @@ Element = tuple[str, tuple[int, ...]]
 class Threads:
     """The threads of a launch, numbered through the grid.
 
-    ``per_block`` of them make a block, ``count`` the launch. ``of`` has the threads that write an
-    element, ``busy`` those that write any.
+    ``per_block`` is the number of threads in a block, ``count`` in the launch. ``of`` maps an
+    element to the threads that write it, and ``busy`` contains all threads that write.
     """
 
     count: int = 0
@@ -32,7 +32,7 @@ class Threads:
 
 
 def writers(case: Case) -> Threads:
-    """Launch the solution on the picture's case; return each element's writers.
+    """Launch the solution on the picture's case and return each element's writers.
 
     Without a solution, no thread writes.
     """
@@ -40,7 +40,7 @@ def writers(case: Case) -> Threads:
 
     if not case.puzzle.solved:
         return Threads()
-    with trace() as written:  # on the virtual GPU, where there is a real one too
+    with trace() as written:  # on the virtual GPU, even if there is a real one
         there = [
             cuda.to_device(value) if isinstance(value, np.ndarray) else value
             for value in case.arguments()

@@ -1,1 +1,1 @@
-"""Resources of the operating system: files, memory, processors, and the device."""
+"""Access to the operating system: files, memory, processors, and the device."""

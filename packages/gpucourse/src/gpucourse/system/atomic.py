@@ -1,4 +1,4 @@
-"""Atomic writes: files that are complete or absent, even after a crash."""
+"""Atomic writes, after which a file is complete or absent, even after a crash."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import tempfile
 from pathlib import Path
 
-#: What only their owner may read: marks, verdicts.
+#: Mode of files that only their owner may read, such as marks.
 PRIVATE = 0o600
 
 
 def free_path(wanted: Path) -> Path:
-    """Return ``wanted``, or the name with -2, -3… if that exists already."""
+    """Return ``wanted``, or the name with -2, -3… if it exists already."""
     path, number = wanted, 2
     while os.path.lexists(path):
         path, number = wanted.with_stem(f"{wanted.stem}-{number}"), number + 1
@@ -19,9 +19,9 @@ def free_path(wanted: Path) -> Path:
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write ``content`` (text as UTF-8) beside ``path`` and rename it into place.
+    """Write ``content`` (text as UTF-8) to a temporary file and rename it to ``path``.
 
-    Folders above it are made. Raises OSError; what was at ``path`` is then still there.
+    Missing folders are created. If OSError is raised, the previous file is still there.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
     try:
         with open(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, mode)  # mkstemp's are PRIVATE
+        os.chmod(temporary, mode)  # mkstemp creates files with the mode PRIVATE
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -12,16 +12,17 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# The driver's own version; the CUDA API tells only the newest CUDA version that it knows.
+# The driver's own version. The CUDA API returns only the newest CUDA version that it supports.
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """Device that answers a kernel launch.
+    """Device on which kernels run.
 
-    ``memory`` is in bytes. ``driver`` (as ``570.86.15``) and ``cuda`` (the newest CUDA version the
-    driver knows, as ``12.8``) are None for the virtual GPU; ``reason`` says why it answers.
+    ``memory`` is in bytes. ``driver`` (such as ``570.86.15``) and ``cuda`` (the newest CUDA
+    version that the driver supports, such as ``12.8``) are None for the virtual GPU. ``reason`` is
+    the reason for using the virtual GPU.
     """
 
     name: str
@@ -48,11 +49,11 @@ class DeviceInfo:
 
 
 class NoGPU(Exception):
-    """There is no GPU to use; the message says why, as part of a sentence."""
+    """No GPU can be used; the message gives the reason as part of a sentence."""
 
 
 def device() -> DeviceInfo:
-    """Return the device of this process's kernels: a GPU if there is one, else the virtual."""
+    """Return the device of this process's kernels: a GPU if there is one, else the virtual GPU."""
     virtualgpu = sys.modules.get("virtualgpu")
     forced = virtualgpu is not None and virtualgpu.answers()
     try:
@@ -69,10 +70,10 @@ def pick(*, gpu: T, virtual: T) -> T:
 
 @cache
 def find_gpu() -> DeviceInfo:
-    """Return the first GPU that CUDA shows this process. Raises :class:`NoGPU`.
+    """Return the first GPU that CUDA shows to this process; raise :class:`NoGPU`.
 
-    Asks the driver for facts only: no context is made, so no memory is taken. The virtual GPU's own
-    driver, which is there once it was switched on where no other was, does not count.
+    This only queries the driver. It creates no context and so takes no memory. The virtual GPU's
+    own driver, which exists after it was activated without a real driver, does not count.
     """
     stand_in = sys.modules.get("virtualgpu.driver.install")
     if stand_in is not None and stand_in.is_loaded():
@@ -94,7 +95,7 @@ def find_gpu() -> DeviceInfo:
 
     try:
         ask(driver.cuInit(0))
-    except RuntimeError as error:  # cuda.bindings: the driver library cannot be loaded
+    except RuntimeError as error:  # cuda.bindings cannot load the driver library
         raise NoGPU("no NVIDIA driver here") from error
     if ask(driver.cuDeviceGetCount()) == 0:
         raise NoGPU(_explain("CUDA_ERROR_NO_DEVICE"))
@@ -108,7 +109,7 @@ def find_gpu() -> DeviceInfo:
         )
         for part in ("MAJOR", "MINOR")
     )
-    version = ask(driver.cuDriverGetVersion())  # 12080 is CUDA 12.8
+    version = ask(driver.cuDriverGetVersion())  # 12080 means CUDA 12.8
     return DeviceInfo(
         name=ask(driver.cuDeviceGetName(128, handle)).split(b"\0")[0].decode(),
         virtual=False,
@@ -127,7 +128,7 @@ def _virtual(reason: str) -> DeviceInfo:
 
 
 def _explain(status: str) -> str:
-    """Return a CUDA status as part of a sentence on why there is no GPU."""
+    """Return a CUDA status as part of a sentence that explains why there is no GPU."""
     if status == "CUDA_ERROR_NO_DEVICE":
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         return "no GPU found" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r} hides it"
@@ -135,7 +136,7 @@ def _explain(status: str) -> str:
 
 
 def _driver_version() -> str | None:
-    """Return ``570.86.15`` from the kernel module's banner, or None (WSL, Windows)."""
+    """Return a version such as ``570.86.15`` from the kernel module, or None (WSL, Windows)."""
     try:
         banner = _KERNEL_MODULE.read_text()
     except OSError:

@@ -1,10 +1,10 @@
-"""The language that learners read: English, or the one that ``GPUCOURSE_LANGUAGE`` names.
+"""Language that learners read: English, or the value of ``GPUCOURSE_LANGUAGE``.
 
-Code and course are written in English, and their English words are the keys of catalogues in
-gettext's format: ``gpucourse/languages/de.po`` for the fixed words, ``de.po`` in a lesson's folder
-for its texts. Messages that a catalogue lacks, or marks as fuzzy, stay English.
-``docs/translating.md`` says how to make one. Catalogues are read as they are; nothing has to be
-compiled before.
+Code and course are written in English. The English texts are the keys of gettext catalogues:
+``gpucourse/languages/de.po`` for the fixed words, and ``de.po`` in a lesson's folder for its
+texts. Messages that a catalogue does not contain, or marks as fuzzy, stay English.
+``docs/translating.md`` describes how to make a catalogue. Catalogues are read directly, without
+compilation.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from functools import lru_cache
 from pathlib import Path
 
 SETTING = "GPUCOURSE_LANGUAGE"
-#: Where the catalogues of the fixed words lie.
+#: Folder of the catalogues of the fixed words.
 FIXED = Path(__file__).resolve().parents[1] / "languages"
 
-#: Folders of the lessons that a notebook has opened: an error of its tests may be in their words.
+#: Folders of the lessons whose notebooks are open, in which an error of a test may be translated.
 _opened: dict[Path, None] = {}
 _recorders: dict[Path, Recorder] = {}
 
@@ -40,14 +40,14 @@ class Recorder(gettext.NullTranslations):
 
 
 def language() -> str:
-    """Return two or three letters, as ``de``; empty for English. ``de_AT.UTF-8`` is ``de``."""
+    """Return a language code such as ``de``, or "" for English; ``de_AT.UTF-8`` is ``de``."""
     code = re.split(r"[_.@-]", os.environ.get(SETTING, ""))[0].lower()
     return code if re.fullmatch("[a-z]{2,3}", code) and code != "en" else ""
 
 
 @contextmanager
 def speaking(code: str) -> Iterator[None]:
-    """Set the language of this process, in the ``with``; ``""`` is English."""
+    """Set the language of this process inside the ``with`` block; ``""`` is English."""
     before = os.environ.get(SETTING)
     os.environ[SETTING] = code
     try:
@@ -60,17 +60,17 @@ def speaking(code: str) -> Iterator[None]:
 
 @contextmanager
 def recording(folder: Path) -> Iterator[Recorder]:
-    """Have the messages of a folder noted in place of translated, in the ``with``."""
+    """Record the messages of a folder inside the ``with`` block instead of translating them."""
     _recorders[folder] = recorder = Recorder()
     try:
-        with speaking("zxx"):  # ISO 639-2: no linguistic content
+        with speaking("zxx"):  # ISO 639-2 code for no linguistic content
             yield recorder
     finally:
         del _recorders[folder]
 
 
 def catalogue(folder: Path) -> gettext.NullTranslations:
-    """Return the translations of a folder's messages; empty where there are none."""
+    """Return the translations of a folder's messages, which are empty if there are none."""
     if not (code := language()):
         return gettext.NullTranslations()
     if folder in _recorders:
@@ -78,7 +78,7 @@ def catalogue(folder: Path) -> gettext.NullTranslations:
     path = folder / f"{code}.po"
     try:
         return _read(path, path.stat().st_mtime_ns)
-    except OSError:  # there is none, or it may not be read: the grader speaks English
+    except OSError:  # it is missing or may not be read; the grader then uses English
         return gettext.NullTranslations()
 
 
@@ -95,17 +95,17 @@ def _read(path: Path, _changed: int) -> gettext.GNUTranslations:
 
 
 def _(message: str) -> str:
-    """Translate a fixed word or message; its ``{…}`` are filled in afterwards."""
+    """Translate a fixed word or message, whose ``{…}`` are filled in afterwards."""
     return catalogue(FIXED).gettext(message) if message and language() else message
 
 
 def opened(folder: Path) -> None:
-    """Note that the notebook in this process is of the lesson in ``folder``."""
+    """Record that the notebook in this process belongs to the lesson in ``folder``."""
     _opened[folder] = None
 
 
 def said(message: str, *lessons: Path) -> str:
-    """Translate a message of a test or check, by ``lessons`` or the opened ones."""
+    """Translate a message of a test or check with the catalogues of ``lessons`` or open lessons."""
     for folder in (*lessons, *_opened) if message and language() else ():
         for context in ("check", "test", "hidden test"):
             if (found := catalogue(folder).pgettext(context, message)) != message:

@@ -7,12 +7,12 @@ from importlib import metadata
 
 from gpucourse.system.language import _
 
-#: What lessons use where it is installed, and the course does not install: name, how to get it.
+#: Packages that lessons use if they are installed, with the command that installs them.
 OPTIONAL = {"torch": ("PyTorch", "pip install torch")}
 
 
 def absent(package: str) -> str | None:
-    """Return the note on a cell that needs one of :data:`OPTIONAL`; None if installed.
+    """Return the note for a cell that needs one of :data:`OPTIONAL`, or None if it is installed.
 
     Raises :class:`ValueError` for another package.
     """
@@ -37,7 +37,7 @@ def version(package: str) -> str | None:
 
 
 def find_compiler(name: str) -> str | None:
-    """Return the path of the loaded CUDA library ``name`` (nvvm, nvrtc, cudart), or None."""
+    """Return the path of CUDA's library ``name`` (nvvm, nvrtc, cudart), or None."""
     try:
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
     except ImportError:

@@ -1,4 +1,4 @@
-"""Paths of programs of this Python environment, for callers that use bare names."""
+"""Paths of this Python environment's programs, for callers that use bare names."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import sysconfig
 
 
 def search_path() -> str:
-    """Return PATH with this environment's programs first: nbgrader calls ``alembic``."""
+    """Return PATH with this environment's programs first, because nbgrader calls ``alembic``."""
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])

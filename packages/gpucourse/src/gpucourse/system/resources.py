@@ -1,4 +1,4 @@
-"""Memory and processors that this process may use, inside a container too."""
+"""Memory and processors that this process may use, also inside a container."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from virtualgpu.processors import CGROUP, PROC, control_groups, lines, usable
 
-# Version 1 says "no limit" with a number near 2**63.
+# Version 1 represents "no limit" by a number near 2**63.
 _UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """``memory`` and ``free`` in bytes; ``processors`` counts fractions of a container's quota."""
+    """``memory`` and ``free`` in bytes; ``processors`` may be a fraction of a container's quota."""
 
     memory: int
     free: int
@@ -22,9 +22,9 @@ class Resources:
 
 
 def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
-    """Return the resources left to this process by the machine and its control groups.
+    """Return the memory and processors available to this process.
 
-    Control groups of versions 1 and 2 are read.
+    Limits of the machine and of control groups (versions 1 and 2) are both applied.
     """
     import psutil
 
@@ -35,7 +35,7 @@ def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
         if limit is None or limit >= min(machine.total, _UNLIMITED):
             continue
         used = _number(group / "memory.current", group / "memory.usage_in_bytes") or 0
-        # File pages that are out of use count as used, and go when they are needed.
+        # Unused file pages count as used memory, but are freed when memory is needed.
         idle = _count(group / "memory.stat", "inactive_file", "total_inactive_file") or 0
         total, free = min(total, limit), min(free, max(0, limit - used + idle))
     return Resources(total, free, usable(cgroup, proc))
@@ -44,8 +44,8 @@ def resources(cgroup: Path = CGROUP, proc: Path = PROC) -> Resources:
 def memory_kills(cgroup: Path = CGROUP, proc: Path = PROC) -> int | None:
     """Return the number of processes that the system has killed for lack of memory.
 
-    Counted for this process's own control group, else for the whole machine; None where it is not
-    counted.
+    The count is that of this process's control group, or of the whole machine. It is None if the
+    system does not count.
     """
     for group in control_groups("memory", cgroup, proc):
         for name in ("memory.events", "memory.oom_control"):
@@ -55,7 +55,7 @@ def memory_kills(cgroup: Path = CGROUP, proc: Path = PROC) -> int | None:
 
 
 def gigabytes(count: float) -> str:
-    """Return ``1.5 GB`` (10⁹ bytes), to two digits; ``3 MB`` below a tenth of one."""
+    """Return a size such as ``1.5 GB`` (10⁹ bytes), or ``3 MB`` below 0.1 GB."""
     if 0 < count < 1e8:
         return f"{count / 1e6:.0f} MB"
     value = count / 1e9
@@ -66,13 +66,13 @@ def _number(*paths: Path) -> int | None:
     for path in paths:
         try:
             return int(path.read_text())
-        except (OSError, ValueError):  # missing, or the word "max"
+        except (OSError, ValueError):  # the file is missing or contains the word "max"
             continue
     return None
 
 
 def _count(path: Path, *keys: str) -> int | None:
-    """Return the number behind the first of these words in a file of words and numbers."""
+    """Return the number after the first of these words in a file of words and numbers."""
     for line in lines(path):
         word, _, value = line.partition(" ")
         if word in keys and value.isdigit():

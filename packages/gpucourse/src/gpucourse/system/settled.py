@@ -1,8 +1,8 @@
-"""Reading a file that another program may be saving at the moment.
+"""Reading of a file that another program may be saving.
 
-Most Jupyter servers write a notebook in place: for 20 to 90 ms of each save it is empty or cut
-short, and JupyterLab saves by itself too. So a file that is not whole is read again before anything
-is said of it.
+Most Jupyter servers write a notebook in place, so for 20 to 90 ms of each save it is empty or cut
+short, and JupyterLab also saves automatically. So an incomplete file is read again before an error
+is reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# So long a file is read again, from its last change on: ten times the longest save.
+# Seconds after a file's last change during which it is read again: ten times the longest save.
 PATIENCE = 1.0
 PAUSE = 0.05
 
@@ -23,7 +23,7 @@ PAUSE = 0.05
 def settled(path: Path, read: Callable[[], T], *broken: type[Exception]) -> T:
     """Call ``read()`` again while it raises `broken` during a save; return its result.
 
-    A file that nobody has touched for a second is read once.
+    A file that has not changed for a second is read only once.
     """
     end = time.monotonic() + 2 * PATIENCE
     while True:
@@ -37,7 +37,8 @@ def settled(path: Path, read: Callable[[], T], *broken: type[Exception]) -> T:
 
 def _changed_lately(path: Path) -> bool:
     try:
-        # A clock that is behind the file's is another machine's: wait as for a save.
+        # If the file's time is in the future, another machine's clock wrote it, so wait as for a
+        # save.
         return time.time() - os.lstat(path).st_mtime < PATIENCE
     except OSError:
         return False

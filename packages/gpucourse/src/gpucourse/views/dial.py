@@ -1,7 +1,7 @@
-"""A slider over a parameter: one picture for each setting, from runs made in advance.
+"""Slider over a parameter: one picture for each setting, from runs made in advance.
 
-Nothing runs while it is turned, so it works without a kernel: in a saved notebook, on the site, on
-slides. Where a page takes styles out (a notebook that is not trusted), all pictures stand there,
+Nothing runs while the slider is moved, so it works without a kernel, in a saved notebook, on the
+site and on slides. If a page removes styles (as for an untrusted notebook), all pictures are shown
 one below the other.
 """
 
@@ -14,14 +14,14 @@ from gpucourse.views.picture import Picture
 
 
 class Dial(View):
-    """A view whose pictures are images: no page takes them out."""
+    """A view whose pictures are images, because every page keeps images."""
 
     def _repr_html_(self) -> str:
         return STYLE + self.markup
 
 
 def dial(parameter: str, pictures: Mapping[object, Picture]) -> Dial:
-    """Return a slider over ``pictures``, in their order, by the value of ``parameter``."""
+    """Return a slider over ``pictures``, in order, labelled by the value of ``parameter``."""
     names = [f"{parameter}: {value}" for value in pictures]
     frames = [
         f"<p><b>{escape(name)}</b></p>{picture._repr_mimebundle_()['text/html']}"

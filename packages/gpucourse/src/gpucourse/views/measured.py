@@ -1,7 +1,8 @@
 """Pictures of measurements on a real GPU, drawn from the recorded run.
 
-Each function draws from :func:`.results.recorded`. Where there is no such run, or it lacks the
-rows, what comes back says so in words: never an empty plot, never a number that was not measured.
+Each function draws from :func:`.results.recorded`. If there is no recorded run, or it lacks the
+rows, the function returns a sentence that says so, and never an empty plot or an unmeasured
+number.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gpucourse.views.results import IN_WORDS, NotMeasured, Results, Row, common_
 from gpucourse.views.words import duration
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
-#: Whose contender it is.
+#: Library that each contender belongs to.
 MADE_BY = {
     "course": VERMILION,
     "tuned": PURPLE,
@@ -31,7 +32,7 @@ MARKERS = "osD^vP*X"
 
 
 def _from_the_record(draw: Callable) -> Callable:
-    """Pass the recorded run to the decorated function; without one, a sentence is returned."""
+    """Pass the recorded run to the decorated function, or return a sentence if there is none."""
 
     @functools.wraps(draw)
     def drawn(*arguments, **options) -> Picture | View:
@@ -41,7 +42,7 @@ def _from_the_record(draw: Callable) -> Callable:
         try:
             return draw(found, *arguments, **options)
         except NotMeasured as missing:
-            said = f"Nothing to draw: {missing}: make bench-gpu measures it."
+            said = f"There is nothing to draw, because {missing}. `make bench-gpu` measures it."
             return View(box(note(said)), said)
 
     return drawn
@@ -51,7 +52,7 @@ def _from_the_record(draw: Callable) -> Callable:
 def recorded_times(
     found: Results, group: str, contenders: Sequence[str] = (), size: int | None = None
 ) -> Picture:
-    """Draw times of a group's contenders as bars, the shortest first, with quartiles.
+    """Draw a group's times as bars with quartiles, the shortest first.
 
     Parameters
     ----------
@@ -113,23 +114,23 @@ def recorded_times(
 
 
 def recorded(*drawn: Picture | View) -> None:
-    """Show the plots of the record, one below the other; the same words only once."""
+    """Show plots of the record one below the other; repeat no caption."""
     for one in {repr(one): one for one in drawn}.values():
         show(one)
 
 
 def _told(found: Results, row: Row, clock: str) -> str:
-    """Describe a bar: its time, and its share of a copy's bandwidth where it has bytes."""
+    """Describe a bar: its time, and its share of the copy bandwidth if its bytes are known."""
     words = duration(1e-3 * row.median(clock))
     if row.bytes and clock != "call":
         share = row.bytes / (1e-3 * row.median(clock)) / found.copy_bandwidth()
-        words += f", {share:.0%} of a copy's bandwidth" if share >= 0.005 else ""
+        words += f", {share:.0%} of the copy bandwidth" if share >= 0.005 else ""
     return words
 
 
 @_from_the_record
 def recorded_scaling(found: Results, group: str) -> Picture:
-    """Draw times against sizes, both logarithmic, with a line for each contender.
+    """Draw times against sizes on logarithmic axes, with a line for each contender.
 
     Parameters
     ----------
@@ -182,7 +183,7 @@ def recorded_scaling(found: Results, group: str) -> Picture:
     axes.set_xlabel(some[0].unit)
     axes.set_ylabel("time [ms]")
     axes.legend(fontsize=8)
-    crossings = "; ".join(_crossings(lines)) or "no contender of the CPU is overtaken"
+    crossings = "; ".join(_crossings(lines)) or "no contender becomes faster than the CPU"
     return Picture(
         figure,
         f"Lines: {some[0].title}, from {some[0].items:,} to {some[-1].items:,} "
@@ -192,7 +193,7 @@ def recorded_scaling(found: Results, group: str) -> Picture:
 
 
 def _crossings(lines: dict[str, list[Row]]) -> list[str]:
-    """Return the sizes from which each contender beats the CPU's, in words."""
+    """Return in words the sizes from which each contender is faster than the CPU."""
     cpu = {
         row.size: row.median("call")
         for rows in lines.values()
@@ -205,14 +206,14 @@ def _crossings(lines: dict[str, list[Row]]) -> list[str]:
             continue
         wins = [row.items or 0 for row in rows if row.median("call") < cpu.get(row.size, 0.0)]
         said.append(
-            f"{rows[0].label} is faster than the CPU from {min(wins):,} on"
+            f"{rows[0].label} is faster than the CPU from {min(wins):,} upwards"
             if wins
-            else f"{rows[0].label} is nowhere faster than the CPU"
+            else f"{rows[0].label} is not faster than the CPU at any size"
         )
     return said
 
 
-#: What the roofline shows: (group, contender, whether its arithmetic is in float64).
+#: Points of the roofline: (group, contender, True if its arithmetic is in float64).
 ON_THE_ROOFLINE = (
     ("reduction", "shuffle"),
     ("quadratic.float64", "cupy-arrays"),
@@ -229,8 +230,8 @@ ON_THE_ROOFLINE = (
 def recorded_roofline(found: Results) -> Picture:
     """Draw measured operations per second under the measured slope and ceilings.
 
-    The intensity of a point is its operations over the *least* bytes that the work needs, so that
-    two ways of doing one thing stand above each other.
+    The intensity of a point is its operations divided by the *least* bytes that the work needs, so
+    that two implementations of the same work are drawn one above the other.
     """
     bandwidth = found.copy_bandwidth()
     ceilings = {}
@@ -246,7 +247,7 @@ def recorded_roofline(found: Results) -> Picture:
         clock = row.clocks[0]
         points.append((row, row.flops / row.bytes, row.flops / (1e-3 * row.median(clock))))
     if not points:
-        raise NotMeasured("the recorded run has none of the rows that the roofline shows")
+        raise NotMeasured("the recorded run has no rows for the roofline")
     figure, axes = canvas(9.5, 4.2)
     low = min(0.05, *(intensity for _, intensity, _ in points)) / 2
     high = max(100.0, *(intensity for _, intensity, _ in points)) * 4
@@ -272,12 +273,12 @@ def recorded_roofline(found: Results) -> Picture:
             markeredgewidth=0.6,
         )
     axes.set_title(f"Roofline, measured\n{found.where}", fontsize=9)
-    axes.set_xlabel("operations for each byte that the work needs at least")
+    axes.set_xlabel("operations per byte of the least data that the work needs")
     axes.set_ylabel("TFLOPS")
     axes.legend(fontsize=7.5, loc="center left", bbox_to_anchor=(1.01, 0.5))
     told = "; ".join(
-        f"{row.label} ({row.group}): {rate / 1e12:.3g} TFLOPS at {intensity:.2g} "
-        "operations for each byte"
+        f"{row.label} ({row.group}): {rate / 1e12:.3g} TFLOPS at {intensity:.2g} operations "
+        "per byte"
         for row, intensity, rate in points
     )
     roofs = " and ".join(f"{peak / 1e12:.1f} TFLOPS in {p}" for p, peak in ceilings.items())

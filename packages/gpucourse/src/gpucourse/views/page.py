@@ -1,9 +1,9 @@
-"""Building blocks of the views: HTML that follows the notebook's theme, and plain text.
+"""Building blocks of the views: HTML in the notebook's theme, and plain text.
 
-No script and nothing from the network: a saved notebook and its export show the same. Where a page
-takes styles and SVG out, there are words.
-Colours of text, lines and paper are JupyterLab's own variables, or what the page has where those
-are missing; fills are translucent or taken from one palette that reads on light and dark.
+There are no scripts and no resources from the network, so a saved notebook and its export look the
+same. If a page removes styles and SVG, it shows words instead. Colours of text, lines and paper
+are JupyterLab's variables, or the page's own colours if these are missing. Fills are translucent
+or come from one palette that is legible on light and dark pages.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from gpucourse.views.picture import COLOURS
 from gpucourse.wording import a_or_an
 
 SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE, VERMILION = COLOURS
-#: Blocks, warps or threads that stand side by side take these in turn. All carry black text.
+#: Colours of neighbouring blocks, warps or threads, in turn. Black text is legible on all of them.
 FILLS = (SKY, ORANGE, "#45C29B", YELLOW, "#E3A5C7", "#8FB8DE", "#F2956B", "#C5C5C5")
 
 _RULES = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-# JupyterLab's own rules for tables and code are specific; the name three times outweighs them.
+# JupyterLab's own rules for tables and code are specific; repeating the class three times outweighs
+# them.
 STYLE = f"<style>{_RULES.replace('.gpuc ', '.gpuc.gpuc.gpuc ').strip()}</style>"
-# JupyterLab takes styles and SVG out of the outputs of notebooks that were run elsewhere.
+# JupyterLab removes styles and SVG from the outputs of untrusted notebooks.
 _UNTRUSTED = (
-    "In words, because this notebook is not trusted:\n“Trust Notebook” among "
-    "Jupyter's commands shows the picture."
+    "This notebook is not trusted, so the picture is described in words.\nTo see the picture, "
+    "run Jupyter's command “Trust Notebook”."
 )
-_COLUMNS = 88  # of a monospaced font, in a notebook
+_COLUMNS = 88  # width of text in a monospaced font in a notebook
 _numbers = itertools.count(1)
 
 
 class View:
-    """Something to look at: HTML in a notebook, plain text everywhere else.
+    """An output that is HTML in a notebook and plain text everywhere else.
 
     Attributes
     ----------
     markup : str
-        HTML without the style sheet.
+        HTML without its style sheet.
     text : str
-        The same in words, for terminals and for those who cannot see the picture.
+        The same content in words, for terminals and for readers who cannot see the picture.
     """
 
     def __init__(self, markup: str, text: str):
@@ -55,7 +56,7 @@ class View:
         return {"text/plain": self.text, "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        # The words show where the style sheet has been taken out, and the picture only with it.
+        # Without the style sheet the words are visible, and with it the picture.
         words = f"{_UNTRUSTED}\n\n{escape(_wrapped(self.text))}"
         return (
             f'{STYLE}<pre class="gpuc-words">{words}</pre>'
@@ -64,7 +65,7 @@ class View:
 
 
 def _wrapped(text: str) -> str:
-    """Break long lines of prose between words; indented lines are tables and stay whole."""
+    """Break long lines of prose between words; indented lines are tables and are not broken."""
     return "\n".join(
         line if len(line) <= _COLUMNS or line[:1] == " " else textwrap.fill(line, _COLUMNS)
         for line in text.split("\n")
@@ -72,7 +73,7 @@ def _wrapped(text: str) -> str:
 
 
 def beside(*views: View) -> View:
-    """Place views side by side where the page is wide enough, else one below the other."""
+    """Show views side by side if the page is wide enough, else one below the other."""
     for view in views:
         if not isinstance(view, View):
             raise TypeError(
@@ -92,15 +93,15 @@ def box(*parts: str, label: str = "") -> str:
 
 
 def head(title: str, *facts: str) -> str:
-    """Return the first line of a view: its name, with facts beside it."""
+    """Return the first line of a view: its title, followed by facts."""
     beside = "".join(f'<span class="faint">{escape(fact)}</span>' for fact in facts if fact)
     return f'<div class="head"><b>{escape(title)}</b>{beside}</div>'
 
 
 def wide(markup: str, name: str) -> str:
-    """Wrap an element that may be wider than the page, so that it scrolls by itself.
+    """Wrap an element that may be wider than the page, so that it scrolls on its own.
 
-    The arrow keys scroll it too once Tab has reached it. `name` is what a screen reader calls it.
+    After Tab has reached the element, the arrow keys scroll it. A screen reader reads `name`.
     """
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{markup}</div>'
@@ -112,7 +113,7 @@ def note(text: str) -> str:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """Return a legend in one row from pairs of a swatch's style and words."""
+    """Return a legend in one row from pairs of a swatch's style and its label."""
     return (
         '<div class="legend small">'
         + "".join(
@@ -130,7 +131,7 @@ def escape(text: object) -> str:
 
 
 def svg(width: float, height: float, parts: Iterable[str], alt: str) -> str:
-    """Return a picture with its description; lengths are pixels."""
+    """Return an SVG picture with its description; lengths are in pixels."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" role="img" aria-label="{escape(alt)}">{"".join(parts)}</svg>'
@@ -155,11 +156,11 @@ def label(
 
 
 def stepper(frames: Sequence[str], names: Sequence[str], marks: Sequence[object] = ()) -> str:
-    """Return a slider over frames without a script: one radio button each, drawn as a scale.
+    """Return a slider over frames that needs no script: a radio button for each frame.
 
-    ``marks`` stand on the scale, in place of 1, 2, …; a frame's name is what a pointer is told.
-    The arrow keys move it once it has been clicked; in JupyterLab, whose own they are in a
-    notebook, thanks to the course's extension (``share/labextensions/gpucourse``).
+    ``marks`` label the scale instead of 1, 2, …; a frame's name appears under the pointer. After a
+    click on the slider, the arrow keys move it. In JupyterLab, which uses these keys itself, the
+    course's extension makes this work (``share/labextensions/gpucourse``).
     """
     if len(frames) == 1:
         return f"<div>{frames[0]}</div>"

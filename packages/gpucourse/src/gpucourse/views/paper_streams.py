@@ -1,17 +1,17 @@
-"""Streams on paper: queued commands run later, in an order that CUDA's rules permit.
+"""Model of streams: queued commands run later, in an order that CUDA's rules permit.
 
-The virtual GPU does everything when it is called, so a wait that is missing between two streams
-never shows there; on a GPU it may show once in a thousand runs. Here work is only queued, and
-:meth:`PaperGPU.run` then takes a random order out of those that are allowed:
+The virtual GPU executes each command when it is called, so it never reveals a missing wait between
+two streams. On a GPU, such a fault may show once in a thousand runs. In this model, commands are
+only queued, and :meth:`PaperGPU.run` then runs them in a random order that these rules allow:
 
-- work of one stream runs in the order in which it was queued;
-- work of two streams runs in any order, and at the same time, unless an event stands between:
-  what is queued after ``event.wait(stream)`` begins when all that stood before
-  ``event.record(other)`` is done. Waiting for an event that was not recorded is no wait at all;
-- ``stream.synchronize()`` and ``gpu.synchronize()`` hold up the host: what is queued later begins
-  later.
+- commands of one stream run in the order in which they were queued;
+- commands of two streams run in any order and may overlap, unless an event orders them:
+  commands after ``event.wait(stream)`` begin when all commands before ``event.record(other)`` are
+  done. Waiting for an event that was not recorded has no effect;
+- ``stream.synchronize()`` and ``gpu.synchronize()`` block the host, so commands queued after the
+  call also begin after it.
 
-The names are those of ``numba.cuda``. Not modelled: the default stream, callbacks, graphs.
+Names are as in ``numba.cuda``. The default stream, callbacks and graphs are not modelled.
 
 >>> gpu = PaperGPU()
 >>> buffer, answer = gpu.buffer(4), np.zeros(4)
@@ -34,24 +34,24 @@ import numpy as np
 
 from gpucourse.wording import many
 
-#: What works at the same time: one copy in each direction, and kernels.
+#: Engines that work at the same time: one copy in each direction, and kernels.
 ENGINES = ("copy in", "kernel", "copy out")
 
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """One copy or launch, and the tasks that must be done before it begins."""
+    """One copy or launch, with the tasks that must finish before it begins."""
 
     label: str
     engine: str
     stream: int
     action: Callable[[], object]
     after: list[Task] = field(default_factory=list)
-    start: int = 0  # in the timetable, whose unit is the length of any one task
+    start: int = 0  # start in the timetable, in units of one task
 
 
 class PaperGPU:
-    """Queues of work, to be run in any order that is allowed."""
+    """Queues of commands, which run in any order that is allowed."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
@@ -65,7 +65,7 @@ class PaperGPU:
         return self._streams[-1]
 
     def event(self) -> Event:
-        """Return a new event, recorded nowhere."""
+        """Return a new event that is not recorded yet."""
         return Event()
 
     def buffer(self, size: int) -> np.ndarray:
@@ -74,11 +74,11 @@ class PaperGPU:
         return self.buffers[-1]
 
     def synchronize(self) -> None:
-        """Wait for all that was queued."""
+        """Wait for everything that was queued."""
         self._host_waited_for = list(self.tasks)
 
     def run(self, seed: int) -> list[Task]:
-        """Run the queue in a random one of the allowed orders, and return that order."""
+        """Run the queue in a random allowed order, and return that order."""
         choose = random.Random(seed)
         waiting = {task: set(task.after) for task in self.tasks}
         order = []
@@ -92,10 +92,10 @@ class PaperGPU:
         return order
 
     def timetable(self) -> int:
-        """Give every task its earliest start, if each takes one unit; the end of the last.
+        """Set each task's earliest start if every task takes one unit; return the end time.
 
-        Each engine does one task at a time, in the order in which tasks were queued for it.
-        A model of what overlaps, not a time.
+        Each engine does one task at a time, in the order in which its tasks were queued. This
+        models what overlaps and not how long it takes.
         """
         free = dict.fromkeys(ENGINES, 0)
         for task in self.tasks:
@@ -122,47 +122,47 @@ class Stream:
         self.waits: list[Task] = []
 
     def copy_in(self, host: np.ndarray, buffer: np.ndarray, label: str = "in") -> None:
-        """Queue a copy from the host to the device. Raises ValueError for other memory."""
+        """Queue a copy from the host to the device; raise ValueError for other memory."""
         self._demand_device("copy_in", buffer)
         self.gpu._queue(self, "copy in", label, lambda: np.copyto(buffer, host))
 
     def launch(self, kernel: Callable, *arguments: object, label: str = "kernel") -> None:
-        """Queue a launch: ``kernel(*arguments)`` runs when its turn comes."""
+        """Queue a launch, which later calls ``kernel(*arguments)``."""
         self.gpu._queue(self, "kernel", label, lambda: kernel(*arguments))
 
     def copy_out(self, buffer: np.ndarray, host: np.ndarray, label: str = "out") -> None:
-        """Queue a copy from the device to the host. Raises ValueError for other memory."""
+        """Queue a copy from the device to the host; raise ValueError for other memory."""
         self._demand_device("copy_out", buffer)
         self.gpu._queue(self, "copy out", label, lambda: np.copyto(host, buffer))
 
     def _demand_device(self, what: str, buffer: np.ndarray) -> None:
         if not any(np.shares_memory(buffer, one) for one in self.gpu.buffers):
-            raise ValueError(f"{what} needs device memory there: gpu.buffer(size) gives it")
+            raise ValueError(f"{what} needs device memory there: gpu.buffer(size) returns it")
 
     def synchronize(self) -> None:
-        """Wait for all that was queued in this stream."""
+        """Wait for everything that was queued in this stream."""
         if self.last is not None:
             self.gpu._host_waited_for = [*self.gpu._host_waited_for, self.last]
 
 
 class Event:
-    """A mark in a stream, for others to wait for."""
+    """A mark in a stream for which other streams can wait."""
 
     def __init__(self) -> None:
         self._marks: list[Task] = []
 
     def record(self, stream: Stream) -> None:
-        """Mark the present end of the stream's queue; an earlier mark is discarded."""
-        # A wait that nothing was queued behind is passed on with the mark.
+        """Mark the current end of the stream's queue, instead of any earlier mark."""
+        # A wait at the end of the queue becomes part of the mark.
         self._marks = [*stream.waits, *([stream.last] if stream.last is not None else [])]
 
     def wait(self, stream: Stream) -> None:
-        """Delay the stream's commands from now on until the event is reached."""
+        """Delay the stream's later commands until the event is reached."""
         stream.waits = [*stream.waits, *self._marks]
 
 
 def draw(gpu: PaperGPU, title: str):
-    """Draw the timetable: a row for each engine, a colour for each stream."""
+    """Draw the timetable with a row for each engine and a colour for each stream."""
     from gpucourse.views.picture import COLOURS, INK, Picture, canvas
 
     end = gpu.timetable()
@@ -176,7 +176,7 @@ def draw(gpu: PaperGPU, title: str):
         yticks=range(len(ENGINES)),
         yticklabels=ENGINES[::-1],
         xlim=(0, max(end, 1)),
-        xlabel="units: each copy and each launch is said to take one",
+        xlabel="time in units; each copy and each launch takes one unit",
         title=title,
     )
     busy = ", ".join(
@@ -185,6 +185,6 @@ def draw(gpu: PaperGPU, title: str):
     streams = len({task.stream for task in gpu.tasks})
     alt = (
         f"{title}: {many(len(gpu.tasks), 'task')} of {many(streams, 'stream')} ({busy}) are "
-        f"done after {end} units. A model of what overlaps, not a time."
+        f"done after {end} units. This models what overlaps, not how long it takes."
     )
     return Picture(figure, alt)

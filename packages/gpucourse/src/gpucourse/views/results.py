@@ -1,9 +1,10 @@
 """Measurements on a real GPU: the rows of ``gpu_bench.json``, and their ratios.
 
-``make bench-gpu`` writes the file; the lectures draw from it (:mod:`gpucourse.views.measured`). It
-is looked for in the course's checkout around the working directory, in the checkout that this
-package is imported from, and in the package itself (``gpucourse/recorded``), where an installation
-puts a copy. Before the first run there is no such file, and what would show a time says so.
+``make bench-gpu`` writes the file, and the lectures draw from it
+(:mod:`gpucourse.views.measured`). It is looked up in the checkout that contains the working
+directory, in the checkout that this package is imported from, and in the package itself
+(``gpucourse/recorded``), into which an installation copies it. Before the first run there is no
+such file, and each picture of a time is replaced by a sentence that says so.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from gpucourse.course.checkout import result_files
 
 NAME = "gpu_bench.json"
 
-#: The clocks of a row, the most exact first; ``lab/benchmarks/gpu_measuring.py`` says what each is.
+#: Clocks of a row, the most exact first; ``lab/benchmarks/gpu_measuring.py`` describes them.
 CLOCKS = ("device", "queue", "call")
 IN_WORDS = {
-    "device": "time on the GPU, by CUDA events",
-    "queue": "time for each of many calls in a row, by the host's clock",
-    "call": "time of one call until it is done, by the host's clock",
+    "device": "time on the GPU, measured with CUDA events",
+    "queue": "time per call in a series of calls, measured by the host's clock",
+    "call": "time until one call completes, measured by the host's clock",
 }
 
 NOT_YET = (
-    "Not yet measured on a GPU: make bench-gpu, on a machine that has one, writes the "
-    "file that this is drawn from."
+    "This has not been measured on a GPU yet. To measure it, run `make bench-gpu` on a "
+    "machine with a GPU."
 )
 
 
 class NotMeasured(LookupError):
-    """A row that the recorded run does not have; the message says so and what to do."""
+    """The recorded run lacks a row; the message names it and says what to do."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One contender in one size, checked and timed, or with the error that it ended in.
+    """One contender at one size, checked and timed, or with the error that stopped it.
 
-    ``items`` counts what ``unit`` names. ``bytes`` and ``flops`` are the least that the work needs,
+    ``items`` is a number of ``unit``. ``bytes`` and ``flops`` are the least that the work needs,
     or None. Times are in milliseconds.
     """
 
@@ -67,24 +68,24 @@ class Row:
 
     @property
     def measured(self) -> bool:
-        """Return True if there are times."""
+        """Return True if the row has times."""
         return not self.error and bool(self.call_ms)
 
     @property
     def clocks(self) -> tuple[str, ...]:
-        """The clocks that it was timed by, the most exact first."""
+        """Return the clocks that timed the row, the most exact first."""
         return tuple(clock for clock in CLOCKS if self.samples(clock))
 
     def samples(self, clock: str) -> tuple[float, ...]:
-        """Return all times by one clock [ms]."""
+        """Return all times of one clock in milliseconds."""
         return getattr(self, f"{clock}_ms")
 
     def median(self, clock: str) -> float:
-        """Return the median by one clock [ms]."""
+        """Return the median time of one clock in milliseconds."""
         return statistics.median(self.samples(clock))
 
     def quartiles(self, clock: str) -> tuple[float, float]:
-        """Return the lower and upper quartile of the samples [ms]."""
+        """Return the lower and upper quartile of one clock's times in milliseconds."""
         values = self.samples(clock)
         if len(values) < 2:
             return values[0], values[0]
@@ -92,12 +93,12 @@ class Row:
         return low, high
 
     def bandwidth(self, clock: str) -> float:
-        """Return the bytes that the work needs, per second."""
+        """Return the bytes that the work needs divided by its time, per second."""
         return self.bytes / (1e-3 * self.median(clock))
 
 
 def common_clock(*rows: Row) -> str:
-    """Return the most exact clock that timed all of these."""
+    """Return the most exact clock that timed all of these rows."""
     for clock in CLOCKS:
         if all(row.samples(clock) for row in rows):
             return clock
@@ -105,7 +106,7 @@ def common_clock(*rows: Row) -> str:
 
 
 class Results:
-    """A recorded run: ``document`` as written, ``rows`` by their ids."""
+    """A recorded run: the ``document`` as written, and its ``rows`` by id."""
 
     def __init__(self, document: dict):
         self.document = document
@@ -113,19 +114,19 @@ class Results:
 
     @property
     def example(self) -> str:
-        """Not empty for data made up in a test, and why."""
+        """Return the reason why the data is made up for a test; empty for measured data."""
         return self.document.get("example", "")
 
     @property
     def where(self) -> str:
-        """Return GPU, driver and date in one line; say so plainly if it is an example."""
+        """Return the GPU, driver and date in one line, or say that it is an example."""
         gpu = self.document.get("gpu") or {}
         driver = f", driver {gpu['driver']}" if gpu.get("driver") else ""
-        told = f"{gpu.get('name', 'an unnamed GPU')}{driver}, {self.document['date'][:10]}"
+        told = f"{gpu.get('name', 'a GPU without a name')}{driver}, {self.document['date'][:10]}"
         return f"EXAMPLE, NOT MEASURED ({self.example})" if self.example else told
 
     def of(self, group: str, size: int | None = None) -> list[Row]:
-        """Return the measured rows of a group, in one size (by default its largest)."""
+        """Return the measured rows of a group at one size, by default its largest."""
         rows = [row for row in self.rows.values() if row.group == group and row.measured]
         if not rows:
             raise NotMeasured(f"the recorded run has no times of {group!r}")
@@ -133,7 +134,7 @@ class Results:
         return [row for row in rows if row.size == size]
 
     def row(self, group: str, contender: str, size: int | None = None) -> Row:
-        """Return one measured row. Raises :class:`NotMeasured`, with its error if it has one."""
+        """Return one measured row; raise :class:`NotMeasured` if it is missing or failed."""
         found = [
             row
             for row in self.rows.values()
@@ -146,22 +147,22 @@ class Results:
         raise NotMeasured(f"the recorded run has no times of {group}/{contender}{why}")
 
     def copy_bandwidth(self) -> float:
-        """Return the bytes read and written per second by the fastest copy on the device."""
+        """Return the bytes per second that the fastest device copy reads and writes."""
         return max(row.bandwidth("device") for row in self.of("copy"))
 
     def times_as_fast(self, one: Row, other: Row) -> float:
-        """Return the ratio of speeds of ``one`` and ``other``, by their best common clock."""
+        """Return how many times as fast ``one`` is as ``other``, by their best common clock."""
         clock = common_clock(one, other)
         return other.median(clock) / one.median(clock)
 
 
 def read(path: Path) -> Results | None:
-    """Read a recorded run, or None where there is no such file."""
+    """Read a recorded run; return None if there is no such file."""
     if not path.is_file():
         return None
     return Results(json.loads(path.read_text(encoding="utf-8")))
 
 
 def recorded() -> Results | None:
-    """Return the run that comes with the course, or None as long as there is none."""
+    """Return the run that comes with the course, or None if nothing was measured yet."""
     return next((found for path in result_files(NAME) if (found := read(path))), None)

@@ -1,4 +1,4 @@
-"""A picture of the lanes of warps, drawn from the work that each thread has."""
+"""Picture of the lanes of warps, drawn from the work of each thread."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ def draw_lanes(work: np.ndarray, per: str = "iteration", first: int = 0) -> Pict
     Parameters
     ----------
     work : ndarray, int, shape (threads,)
-        Iterations of its loop that each thread needs, in the order of ``cuda.grid(1)``.
+        Loop iterations of each thread, in the order of ``cuda.grid(1)``.
     per : str
-        What one iteration handles, for the axis.
+        Name of the thing that one iteration handles, for the axis label.
     first : int
-        The number of the first of these threads; it must be the first of its warp.
+        Index of the first of these threads, which must be the first of its warp.
     """
     work = np.asarray(work)
     if not 0 < len(work) <= 4 * WARP:
-        raise ValueError(f"{len(work)} threads cannot be drawn: give 1 to {4 * WARP} of them")
+        raise ValueError(f"{len(work)} threads cannot be drawn. Pass 1 to {4 * WARP} of them")
     if first % WARP:
-        raise ValueError(f"thread {first} is not the first of its warp: give a multiple of {WARP}")
+        raise ValueError(f"thread {first} is not the first of its warp. Pass a multiple of {WARP}")
     threads = first + np.arange(len(work))
     starts = range(0, len(work), WARP)
     busiest = np.array([work[start : start + WARP].max() for start in starts])
     paid = np.repeat(busiest, WARP)[: len(work)]
     figure, axes = canvas(min(11, 2 + 0.09 * len(work)), 2.6)
-    axes.bar(threads, paid, width=1, color=PALE, label="masked: waits for its warp")
+    axes.bar(threads, paid, width=1, color=PALE, label="masked, waits for its warp")
     axes.bar(threads, work, width=0.8, color=COLOURS[5], label="works")
     top = max(1, busiest.max())
     for start in starts:
@@ -49,7 +49,7 @@ def draw_lanes(work: np.ndarray, per: str = "iteration", first: int = 0) -> Pict
     useful, total = int(work.sum()), WARP * int(busiest.sum())
     alt = (
         f"Bars of {many(len(work), 'thread in', 'threads in')} {many(len(busiest), 'warp')}: "
-        f"they need {many(useful, 'iteration')} in "
-        f"all; because each warp makes as many as its busiest lane, {total} are paid for."
+        f"they need {many(useful, 'iteration')} in total, but each warp runs as long as its "
+        f"busiest lane, so {total} are executed."
     )
     return Picture(figure, alt)

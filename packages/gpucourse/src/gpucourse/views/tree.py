@@ -1,4 +1,4 @@
-"""The levels of a reduction, drawn from the values that the kernel left after each."""
+"""Levels of a reduction, drawn from the values that the kernel left after each launch."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import numpy as np
 
 from gpucourse.views.picture import COLOURS, INK, Picture, bare, canvas
 
-#: More values than this in a row cannot be read.
+#: A wider row of values would be illegible.
 WIDEST = 32
 
 
 def draw_levels(levels: Sequence[np.ndarray]) -> Picture:
-    """Draw a tree of values, with the two that became each one.
+    """Draw a tree of values in which each is joined to the two that it came from.
 
     Parameters
     ----------
     levels : sequence of ndarray, shape (n₀,), (n₁,), …
-        The values that still count after each launch, the input first. Element ``i`` of a level is
-        taken to come from elements ``i`` and ``i + len(level)`` of the one above; what is left over
-        beyond twice its length came into nothing and is marked.
+        The values that still matter after each launch, the input first. Element ``i`` of a level
+        is assumed to come from elements ``i`` and ``i + len(level)`` of the level above. Elements
+        beyond twice its length were not used and are marked.
     """
     levels = [np.asarray(level) for level in levels]
     widest = max(len(level) for level in levels)
     if widest > WIDEST:
-        raise ValueError(f"{widest} values are too many to draw: at most {WIDEST}")
+        raise ValueError(f"{widest} values are too many to draw; {WIDEST} is the most")
     figure, axes = canvas(min(11, 1.4 + 0.62 * widest), 0.5 + 0.8 * len(levels))
     lost: list[str] = []
     for depth, level in enumerate(levels):
@@ -46,7 +46,7 @@ def draw_levels(levels: Sequence[np.ndarray]) -> Picture:
     bare(axes)
     sizes = ", ".join(str(len(level)) for level in levels)
     ends = f"{levels[-1][0]:g}" if len(levels[-1]) else "nothing"
-    alt = f"A tree of values whose levels have {sizes} elements; at the end stands {ends}."
+    alt = f"A tree of values whose levels have {sizes} elements; the last value is {ends}."
     if lost:
         values = "value is" if len(lost) == 1 else "values are"
         alt += f" {len(lost)} {values} left out on the way: {', '.join(lost)}."

@@ -1,4 +1,4 @@
-"""Sentences for counters: the meaning of each number, and its best possible value."""
+"""Sentences about counters: the meaning of each number, and its best possible value."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from gpucourse.wording import many
 from virtualgpu.api import Counters
 
-#: Signs of a remark: as good as it gets, worth a look, or simply so.
+#: Signs of a remark: as good as possible, costly, or neutral.
 GOOD, COSTLY, PLAIN = "✓", "!", "·"
-#: Where a remark turns from good to costly: a tenth more than would do.
+#: Factor above the best value at which a remark is costly: a tenth more.
 _TOLERANCE = 1.1
 WARP = 32
 
@@ -25,7 +25,7 @@ class Remark:
 
 
 def remarks(counters: Counters, grid: tuple[int, ...], block: tuple[int, ...]) -> list[Remark]:
-    """Return remarks on a launch's counters, in the order in which a reader should look."""
+    """Return remarks on a launch's counters, the most important first."""
     blocks = math.prod(grid)
     found = [_work(counters, math.prod(block))]
     found += _memory(counters)
@@ -72,12 +72,12 @@ def _work(counters: Counters, threads: int) -> Remark:
     reasons = []
     if counters.divergent_branches:
         reasons.append(
-            f"{many(counters.divergent_branches, 'branch', 'branches')} parted a warp: "
-            "while some of its lanes ran, the others waited"
+            f"{many(counters.divergent_branches, 'branch', 'branches')} diverged within a "
+            "warp: while some of its lanes ran, the others waited"
         )
     if threads % WARP:
         reasons.append(f"blocks of {many(threads, 'thread')} do not fill their last warp")
-    text += f": {share(lost)} of the lanes paid for did nothing"
+    text += f": {share(lost)} of the executed lanes did nothing"
     if reasons:
         text += " (" + "; ".join(reasons) + ")"
     return Remark("lanes", text, COSTLY if lost > 0.1 else PLAIN)
@@ -130,8 +130,8 @@ def _memory(counters: Counters) -> list[Remark]:
                 "local memory",
                 (
                     f"local arrays and spilled variables were read {counters.local_loads:,} "
-                    f"and written "
-                    f"{counters.local_stores:,} times; on a GPU they lie in device memory"
+                    f"and written {counters.local_stores:,} times; on a GPU they are in device "
+                    "memory"
                 ),
             )
         )
@@ -166,7 +166,7 @@ def _sectors(count: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return ``32``, ``4.5``, ``12,345``: at most one decimal."""
+    """Return a number such as ``32``, ``4.5`` or ``12,345``, with at most one decimal."""
     if not math.isfinite(value):
         return "–"
     if value >= 1000:
@@ -177,13 +177,13 @@ def number(value: float) -> str:
 
 
 def share(part: float) -> str:
-    """Return a part of one as a percentage."""
+    """Return a fraction as a percentage."""
     percent = 100 * part
     return "<1 %" if 0 < percent < 1 else f"{percent:.0f} %"
 
 
 def size(nbytes: int) -> str:
-    """Return ``400 kB``; units are powers of ten."""
+    """Return a size such as ``400 kB``, in powers of ten."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if nbytes >= factor:
             return f"{number(nbytes / factor)} {unit}"
@@ -191,7 +191,7 @@ def size(nbytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return ``1.5 ms``, to three digits, in s, ms, µs or ns."""
+    """Return a time with three digits in s, ms, µs or ns, such as ``1.5 ms``."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"

@@ -1,1 +1,1 @@
-"""Cards and pictures of a launch: its counts, lines, memory, warps, races; launches compared."""
+"""Cards and pictures of launches: counts, lines, memory, warps, races, comparisons."""

@@ -1,4 +1,4 @@
-"""The card of a launch: its faults, its cost in plain words, and the costly lines."""
+"""Card of a launch: its faults, its cost in plain words, and the costly lines."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from virtualgpu.api import LaunchProfile, TileProfile
 from virtualgpu.errors import Location
 from virtualgpu.findings import Finding
 
-#: More findings than this are counted and not shown.
+#: Findings shown on a card; further ones are only counted.
 MOST_FINDINGS = 8
-#: Launches of one cell that get a card; the others are named.
+#: Launches of one cell that get a card; further ones are only named.
 MOST_CARDS = 6
 NOTHING = (
     "No kernel was launched in this cell. Write a launch as kernel[grid, block](…), "
     "with both brackets and parentheses."
 )
 COUNTED = "Counted on the virtual GPU, which measures no time."
-# Strength of the shading of the costliest line: letters keep 4.5 : 1 on a dark page too.
+# Opacity of the shading of the costliest line, at which text keeps a contrast of 4.5 : 1, also on
+# dark pages.
 HOTTEST = 0.4
 CLEAN = "No race, no bad barrier, no read of unwritten memory, no bad address."
 
@@ -41,7 +42,7 @@ _KINDS = {
 
 
 def card(observed: Observed, timing: str = "") -> View:
-    """Return the card of a watched launch; ``timing`` is a sentence about its time."""
+    """Return the card of an observed launch; ``timing`` is a sentence about its time."""
     profile = observed.profile
     findings, source = observed.findings, timing or COUNTED
     title, of_tiles = observed.kernel, isinstance(profile, TileProfile)
@@ -70,8 +71,8 @@ def card(observed: Observed, timing: str = "") -> View:
         parts = listing.parts(profile.counters, profile.kernel)
         columns = listing.columns(profile.counters)
         if profile.failed:
-            markup.append(note("The launch was stopped, and these counts are from before that."))
-            text.append("The launch was stopped, and these counts are from before that.")
+            markup.append(note("The launch was stopped. These counts are from before the stop."))
+            text.append("The launch was stopped. These counts are from before the stop.")
         drawn, told = tiles.picture(profile) if isinstance(profile, TileProfile) else ("", "")
         markup += [
             _remarks_markup(remarks),
@@ -91,7 +92,8 @@ def card(observed: Observed, timing: str = "") -> View:
 def cards(observed: Sequence[Observed], most: int) -> View:
     """Return the cards of several launches, one below the other.
 
-    Launches that are alike in every count share one; after ``most`` cards the rest is named.
+    Launches with the same counts share one card. After ``most`` cards the other launches are
+    named.
     """
     alike: list[list[Observed]] = []
     for one in observed:
@@ -103,7 +105,7 @@ def cards(observed: Sequence[Observed], most: int) -> View:
             alike.append([one])
     views = []
     for group in alike[:most]:
-        times = f" {len(group)} such launches in this cell, alike in every count."
+        times = f" {len(group)} launches in this cell have exactly these counts."
         views.append(card(group[0], COUNTED + times if len(group) > 1 else ""))
     markup, text = "".join(view.markup for view in views), [view.text for view in views]
     if rest := [one for group in alike[most:] for one in group]:
@@ -125,7 +127,7 @@ def _alike(one: Observed, other: Observed) -> bool:
 
 
 def from_profile(profile: LaunchProfile, findings: list[Finding]) -> Observed:
-    """Return a launch that was watched from outside, as ``%%gpu_report`` does."""
+    """Return the observation of a launch that ran under a profiler, as in ``%%gpu_report``."""
     return Observed(profile.kernel, profile.grid, profile.block, findings=findings, profile=profile)
 
 
@@ -190,7 +192,7 @@ def _findings_text(findings: list[Finding]) -> str:
 
 
 def _message(found: Finding) -> str:
-    """Return the message without its first word where the tag already says it."""
+    """Return the message without its first word if the tag already says it."""
     text = found.message.removeprefix(f"{found.kind}: ")
     return text[:1].upper() + text[1:]
 
@@ -218,7 +220,7 @@ def _where(place: Location) -> str:
 # -- counters -----------------------------------------------------------------------------------
 
 _CLASS = {words.GOOD: "good", words.COSTLY: "costly", words.PLAIN: "faint"}
-_SPOKEN = {words.GOOD: "good", words.COSTLY: "costly", words.PLAIN: "so it is"}
+_SPOKEN = {words.GOOD: "good", words.COSTLY: "costly", words.PLAIN: "neutral"}
 
 
 def _remarks_markup(remarks: list[words.Remark]) -> str:
@@ -261,8 +263,8 @@ def _listing_markup(parts: list[listing.Part], columns: list[listing.Column]) ->
         rows += [_row(line, columns, hottest) for line in part.lines]
     return wide(
         '<table class="lines"><thead><tr><th class="n">line</th>'
-        f'<th>{escape(parts[0].title)}</th><th class="n" title="its share of what all lines take: '
-        'instructions issued, each further sector, wavefront and pass of an atomic">cost</th>'
+        f'<th>{escape(parts[0].title)}</th><th class="n" title="share of the cost of all lines: '
+        'instructions issued, and extra sectors, wavefronts and passes of atomics">cost</th>'
         f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>",
         "lines",
     )
@@ -278,7 +280,7 @@ def _row(line: listing.Line, columns: list[listing.Column], hottest: float) -> s
         for c in columns
     )
     cost = words.share(line.cost) if line.counters else ""
-    number = "n" if style else "n faint"  # faint letters would not be read on a shade
+    number = "n" if style else "n faint"  # faint digits are unreadable on a shade
     return (
         f'<tr{style}><td class="{number}">{line.number or ""}</td>'
         f'<td class="code">{escape(line.code)}</td><td class="n">{cost}</td>{cells}</tr>'

@@ -1,7 +1,7 @@
 """Comparison of several implementations of one problem: agreement and cost.
 
-Costs are never mixed. Runs on this machine's processor, or on its GPU, have a time; runs on the
-virtual GPU have counts and no time; runs recorded on another machine say which and when.
+Each kind of cost has its own source. Runs on this machine's processor or GPU have a time. Runs on
+the virtual GPU have counts and no time. Recorded runs name their machine and date.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpucourse.views.launch.costs import Comparison, Recorded, Result
 from gpucourse.views.launch.runs import to_host
 from gpucourse.wording import a_or_an, many
 
-#: Runs that are timed after one to warm up, unless they take longer than the seconds below.
+#: Timed runs after one warm-up, unless they take longer than the seconds below.
 REPEATS, PATIENCE = 7, 1.0
 
 
@@ -38,29 +38,31 @@ def compare(
     ----------
     implementations : dict of str to callable
         Each takes the arguments and returns the answer: an array of any library, a number, or a
-        tuple of these. The first is what the others must agree with.
+        tuple of these. The others must agree with the first.
     *arguments
-        Arrays are copied for each call: yours stay as they are.
+        Arrays are copied for each call, so yours do not change.
     recorded : path, optional
-        Times that :meth:`Comparison.save` wrote on a machine with a GPU; shown beside the others
-        where there is none.
+        Times that :meth:`Comparison.save` wrote on a machine with a GPU. A machine without one
+        shows them beside its own results.
     rtol, atol : float
-        How far numbers may differ, as in :func:`numpy.allclose`.
+        Tolerances, as in :func:`numpy.allclose`.
 
     Raises
     ------
     TypeError
-        An implementation that cannot be called: a result, say, instead of the function.
+        An implementation is not callable, for example a result instead of the function.
     """
     if not isinstance(implementations, Mapping) or not implementations:
-        raise TypeError('give a dict of functions: compare({"NumPy": np.sort, "mine": my_sort}, x)')
+        raise TypeError(
+            'compare takes a dict of functions: compare({"NumPy": np.sort, "mine": my_sort}, x)'
+        )
     for name, function in implementations.items():
         kernel = hasattr(function, "py_func") and hasattr(function, "forall")
         if kernel or not callable(function):
             what = "a kernel, which needs brackets" if kernel else a_or_an(type(function).__name__)
             raise TypeError(
-                f"'{name}' is {what}: give a function that takes the input and returns "
-                "the answer, such as lambda x: ..."
+                f"'{name}' is {what}. Pass a function that takes the input and returns the "
+                "answer, such as lambda x: ..."
             )
     results, expected = [], None
     for name, function in implementations.items():
@@ -77,16 +79,16 @@ def compare(
 
 
 def _measure(name: str, function: Callable, arguments: tuple) -> tuple[Result, list | None]:
-    """Call once to warm up and to count; again for the time, where time is real."""
+    """Call once to warm up and to count, then again for the time if it is measured."""
     result = Result(name)
     with virtualgpu.profile() as profile, virtualgpu.launches() as array_kernels:
         try:
             answer = _call(function, arguments)[0]
-        except Exception as error:  # whatever the learner's code raises is what is told of it
+        except Exception as error:  # any exception from the learner's code becomes the result
             lines = str(error).strip().split("\n")
             result.trouble, result.agrees = f"{type(error).__name__}: {lines[0][:200]}", False
             return result, None
-    # Kernels of array libraries that the stand-ins compute with NumPy have no grid.
+    # NumPy computes the stand-ins' array functions, so their kernels have no grid.
     unseen = [one for one in array_kernels if "grid" not in one.details]
     result.launches = len(profile.launches) + len(unseen)
     if profile.launches:
@@ -104,7 +106,7 @@ def _seconds(function: Callable, arguments: tuple) -> float:
 
 
 def _call(function: Callable, arguments: tuple) -> tuple[list, float]:
-    """Return the answer as NumPy arrays, and the seconds that it took."""
+    """Return the answer as NumPy arrays, and the seconds that the call took."""
     copies = copy.deepcopy(arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -112,7 +114,7 @@ def _call(function: Callable, arguments: tuple) -> tuple[list, float]:
         answer = function(*copies)
         parts = list(answer) if isinstance(answer, tuple) else [answer]
         for part in parts:
-            if hasattr(part, "block_until_ready"):  # JAX returns before it has computed
+            if hasattr(part, "block_until_ready"):  # JAX returns before its result is computed
                 part.block_until_ready()
         _synchronise()
         elapsed = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Results of a comparison: a table, bars, and the source of each figure."""
+"""Results of a comparison: a table, bars, and the source of each number."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpucourse.views.words import duration, number, size
 from gpucourse.wording import many
 from virtualgpu.api import Counters
 
-SECTOR = 32  # bytes
-#: Of which a comparison that is kept has the versions.
+SECTOR = 32  # in bytes
+#: Packages whose versions are stored with a recorded comparison.
 PACKAGES = ("numpy", "numba", "numba-cuda", "cupy", "jax", "awkward")
 
 
@@ -31,15 +31,15 @@ class Result:
     ----------
     name : str
     seconds : float or None
-        Median time of a call; None where its time would be that of the virtual GPU.
+        Median time of a call; None for the virtual GPU, which measures no time.
     launches : int
-        Kernels that it launched, those of array libraries included.
+        Kernels launched, including those of array libraries.
     counters : Counters or None
-        Of what ran on the virtual GPU.
+        Counts from the virtual GPU.
     agrees : bool
-        With the first that gave an answer.
+        True if the answer agrees with the first implementation's.
     trouble : str
-        How the answer differs, or the error that was raised.
+        The difference from the first answer, or the error that was raised.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Times measured elsewhere: ``seconds`` by implementation, and where and when."""
+    """Times measured on another machine, by implementation, with its name and the date."""
 
     machine: str
     date: str
@@ -61,26 +61,26 @@ class Recorded:
 
     @classmethod
     def read(cls, path: str | Path) -> Recorded:
-        """Read a file that :meth:`Comparison.save` wrote."""
+        """Read a file written by :meth:`Comparison.save`."""
         return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 class Comparison(View):
-    """Shows itself; ``results`` has the figures, in the order in which they were given."""
+    """Comparison of implementations, shown as a table; ``results`` keeps their order."""
 
     def __init__(self, results: list[Result], recorded: Recorded | None):
         self.results, self.recorded = results, recorded
         super().__init__(_markup(results, recorded), _text(results, recorded))
 
     def save(self, path: str | Path) -> None:
-        """Save the times of this machine's GPU for learners who have none.
+        """Save times measured on this machine's GPU, for learners who have none.
 
-        Raises RuntimeError where there is no GPU: its times would not be a GPU's.
+        Raises RuntimeError without a GPU, because the times would not be a GPU's.
         """
         if device().virtual:
             raise RuntimeError(
-                "times of a GPU can be recorded only on a machine with a GPU: the "
-                "virtual GPU measures none"
+                "GPU times can be recorded only on a machine with a GPU, because the virtual "
+                "GPU measures no time"
             )
         times = {r.name: r.seconds for r in self.results if r.seconds is not None and r.agrees}
         versions = {name: found for name in PACKAGES if (found := version(name))}
@@ -91,8 +91,8 @@ class Comparison(View):
 # -- showing ------------------------------------------------------------------------------------
 
 NO_RECORD = (
-    "No times of a GPU are recorded for this comparison. To have them: run it on a "
-    "machine with a GPU, keep the result with .save(path), and give recorded=path here."
+    "No GPU times are recorded for this comparison. To add them, run it on a machine with a "
+    "GPU, save the result with .save(path), and pass recorded=path here."
 )
 
 
@@ -131,12 +131,12 @@ def _notes(results: list[Result], recorded: Recorded | None) -> list[str]:
     if here.virtual:
         timed = [r.name for r in results if r.seconds is not None]
         if timed:
-            told.append(f"Times are of this machine's processor: {', '.join(timed)}.")
+            told.append(f"Times are from this machine's processor: {', '.join(timed)}.")
         counted = [r.name for r in results if r.launches]
         if counted:
             told.append(
-                "Instructions of warps, and sectors of global memory that their loads and "
-                "stores moved, are counted on the virtual GPU, which measures no time: "
+                "The virtual GPU, which measures no time, counts the warps' instructions and "
+                "the sectors of global memory that their loads and stores move: "
                 f"{', '.join(counted)}."
             )
         if recorded:
@@ -146,8 +146,8 @@ def _notes(results: list[Result], recorded: Recorded | None) -> list[str]:
             told.append(NO_RECORD)
     else:
         told.append(
-            f"Times are of this machine, with the {here.name}, until the answer is there; "
-            "nothing was counted."
+            f"Times are from this machine with the {here.name} and include the wait for the "
+            "answer. Nothing was counted."
         )
     return told
 
@@ -214,7 +214,7 @@ def _plot(results: list[Result], recorded: Recorded | None) -> str:
         p
         for p in (
             ("time", [("here", COLOURS[0], times), ("recorded", COLOURS[1], elsewhere)]),
-            ("instructions of warps, virtual GPU", [("", COLOURS[2], counts)]),
+            ("warp instructions, virtual GPU", [("", COLOURS[2], counts)]),
         )
         if any(values for _, _, values in p[1])
     ]

@@ -1,7 +1,7 @@
-"""The levels of a reduction inside one block, from what its threads read and wrote.
+"""Levels of a reduction in one block, reconstructed from its reads and writes.
 
 A value that a thread writes into the array is one level above the highest value that the thread
-read from there since it last wrote. This assumes nothing about the method of the kernel.
+has read from the array since its last write. This rule works for every method of reduction.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from gpucourse.views.page import (
 from gpucourse.wording import many
 from virtualgpu.api import ThreadStep
 
-#: Elements that fit beside each other.
+#: Elements that fit side by side.
 WIDEST = 64
 _WIDTH, _LEFT, _ROW = 810, 78, 46
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One value that stood in an element: ``came`` are the values that it was made from."""
+    """One value that an element held; ``came`` are the values that it was computed from."""
 
     element: int
     level: int
@@ -81,8 +81,8 @@ def tree(
     widest = max((node.element for node in nodes), default=0) + 1
     if widest > WIDEST:
         raise ValueError(
-            f"{widest} elements are too many to draw, at most {WIDEST}: launch blocks "
-            f"of {WIDEST} threads or fewer to see the levels"
+            f"{widest} elements are too many to draw; {WIDEST} is the most. Launch blocks of "
+            f"at most {WIDEST} threads to see the levels"
         )
     return _view(observed, nodes, widest, "shared memory" if place is None else place.name)
 
@@ -127,7 +127,7 @@ def _nodes(observed: Observed, place: ArrayArgument | None, dtype: object) -> It
                 and before not in came
                 and (step.kind == "atomic" or (came and before.thread == thread))
             ):
-                came = [before, *came]  # a running sum: the thread knows it and need not read it
+                came = [before, *came]  # a running sum stays in a register
             for node in came:
                 node.used = True
             level = 1 + max((node.level for node in came), default=-1)
@@ -157,8 +157,8 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
     if not top:
         told.insert(
             0,
-            f"No thread of the first block wrote to {name} a value made from others "
-            "there: there is no level to draw.",
+            f"No thread of the first block wrote to {name} a value computed from other values "
+            "in it, so there is no level to draw.",
         )
         return View(box(head(title), *(note(line) for line in told)), "\n".join([title, *told]))
     lost = [node for node in nodes if not node.used and node.level < top and not _is_filling(node)]
@@ -193,7 +193,7 @@ def _view(observed: Observed, nodes: list[Node], widest: int, name: str) -> View
 
 
 def _is_filling(node: Node) -> bool:
-    """Return True for a zero of the input, which pads a block and is not missed in the sum."""
+    """Return True for a zero of the input that only pads a block; losing it is no fault."""
     return node.level == 0 and node.value == 0
 
 

@@ -1,4 +1,4 @@
-"""A kernel's source with the cost of each line."""
+"""A kernel's source code with the cost of each line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gpucourse.wording import many
 from virtualgpu import sources
 from virtualgpu.api import Counters
 
-#: Lines of source that a card shows at most; a kernel is rarely as long.
+#: Largest number of source lines on a card; few kernels are as long.
 MOST_LINES = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``number`` is None for a gap and for instructions that name no line; ``cost`` from 0 to 1."""
+    """A source line with its share of the cost; ``number`` is None for gaps and for the rest."""
 
     number: int | None
     code: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Lines of one function, or the sum of a file that the learner did not write."""
+    """Lines of one function, or the total of a file that the learner did not write."""
 
     title: str
     lines: list[Line]
@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One number of each line."""
+    """A column of the listing: one number for each line."""
 
     title: str
     explained: str
@@ -49,10 +49,10 @@ class Column:
 
 
 def cost(counters: Counters) -> int:
-    """Return the cost of a line to its warps: instructions issued, and what memory adds.
+    """Return the cost of a line: its warps' instructions and its extra memory work.
 
-    Added are each further sector of a request to global memory, each further wavefront of one to
-    shared memory and each further pass of an atomic; the first is the instruction itself.
+    The first sector of a global memory request, the first wavefront of a shared memory request and
+    the first pass of an atomic are part of the instruction. Each further one adds one.
     """
     return (
         counters.warp_instructions
@@ -68,7 +68,7 @@ def cost(counters: Counters) -> int:
 
 
 def parts(counters: Counters, kernel: str) -> list[Part]:
-    """Return the functions that a launch ran through, the kernel first."""
+    """Return the functions that ran in a launch, the kernel first."""
     total = sum(map(cost, counters.by_line.values())) or 1
     by_file: dict[str | None, dict[int | None, Counters]] = {}
     for (filename, line), counted in counters.by_line.items():
@@ -82,7 +82,7 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
             together = Counters()
             for counted in lines.values():
                 together.add(counted)
-            title = f"{sources.name(filename)} (a library's)"
+            title = f"{sources.name(filename)} (library code)"
             library.append(
                 Part(
                     title,
@@ -108,7 +108,7 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
                 [
                     Line(
                         None,
-                        "instructions that name no line of the source",
+                        "instructions without a source line",
                         nowhere,
                         cost(nowhere) / total,
                     )
@@ -119,7 +119,7 @@ def parts(counters: Counters, kernel: str) -> list[Part]:
 
 
 def columns(counters: Counters) -> list[Column]:
-    """Return the columns with something to show; a launch over tiles has no warps."""
+    """Return the columns that have values; a launch over tiles has no warps."""
     who = "warp's" if counters.warp_instructions else "block's"
     return [
         Column(title, explained.replace("warp's", who))
@@ -142,17 +142,17 @@ def _functions(text: list[str], lines: dict) -> Iterator[tuple[str, range]]:
 
 
 def _definitions(text: str) -> list[ast.FunctionDef]:
-    """Yield the functions of a file, an inner function before the one around it."""
+    """Yield the functions of a file, inner functions before outer ones."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):  # CUDA C++, a cell with magics
+    except (SyntaxError, ValueError):  # CUDA C++, or a cell with magics
         return []
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return sorted(found, key=lambda node: node.end_lineno - node.lineno)
 
 
 def _lines(text: list[str], span: range, lines: dict, total: int) -> Iterator[Line]:
-    """Yield counted lines and those between them; long stretches without cost are left out."""
+    """Yield the counted lines and those between them, without long stretches that cost nothing."""
     idle: list[Line] = []
     shown = 0
     dent = _indent(text[span.start - 1 : span.stop - 1])
@@ -166,7 +166,7 @@ def _lines(text: list[str], span: range, lines: dict, total: int) -> Iterator[Li
         idle = []
         shown += 1
         if shown > MOST_LINES:
-            yield Line(None, "⋮ the rest of these lines is left out")
+            yield Line(None, "⋮ the other lines are not shown")
             return
         yield Line(number_, code, counted, cost(counted) / total)
 
@@ -203,12 +203,12 @@ _COLUMNS = (
     ("instructions", "issued by warps", lambda c: c.warp_instructions),
     (
         "sectors/request",
-        "32-byte pieces of global memory that a warp's access touched, in "
-        "brackets how few would do",
+        "sectors (32 bytes of global memory) that a warp's accesses touched; in brackets, "
+        "the least possible number",
         lambda c: c.global_requests,
     ),
     ("conflicts", "extra wavefronts of shared memory", lambda c: c.bank_conflicts),
-    ("lanes lost", "share of the lanes that were masked off or not there", lambda c: c.lanes_lost),
+    ("lanes lost", "share of the lanes that were masked off or missing", lambda c: c.lanes_lost),
     ("atomics", "updates by threads", lambda c: c.atomics),
 )
 _CELLS = {

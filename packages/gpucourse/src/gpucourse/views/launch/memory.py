@@ -1,8 +1,8 @@
 """Picture of the threads that touched each element of an array, request by request.
 
-An array in global memory is drawn in the pieces that move: sectors of 32 bytes, four of them in a
-line. Shared memory is drawn by its 32 banks, a row for each wavefront that a request takes. The
-pictures agree with the counters: :mod:`virtualgpu.watch.counters` defines it.
+An array in global memory is drawn as sectors of 32 bytes, which are the units of transfer; four of
+them form a line. Shared memory is drawn as its 32 banks, with a row for each wavefront of a
+request. The pictures agree with the counters, which :mod:`virtualgpu.watch.counters` defines.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from gpucourse.wording import many
 from virtualgpu import sources
 from virtualgpu.api import ThreadStep
 
-#: Requests that are drawn unless told otherwise, and at most.
+#: Default and largest number of requests drawn.
 STEPS, MOST_STEPS = 16, 40
-#: Bytes of pictures after which no further one is drawn: two views side by side stay small.
+#: Bytes of pictures after which none is added, so that two views side by side stay small.
 MOST_BYTES = 120_000
-#: Warps whose requests are looked at.
+#: Number of warps whose requests are drawn.
 WARPS = 2
 SECTOR, BANKS, WORD = 32, 32, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One instruction of one warp: which threads of it touched which bytes.
+    """One instruction of one warp, with the bytes that each of its threads touched.
 
-    ``offsets`` count from the start of the array, or of the block's shared memory.
+    ``offsets`` count from the start of the array or of the block's shared memory.
     """
 
     step: ThreadStep
     block: int
     warp: int
-    threads: np.ndarray  # numbers in the block
+    threads: np.ndarray  # indices of threads in the block
     offsets: np.ndarray
 
     @property
     def size(self) -> int:
-        """Bytes of each thread."""
+        """Return the number of bytes that each thread accesses."""
         return self.step.size
 
     @property
@@ -85,12 +85,12 @@ def memory(
     steps : int
         How many requests to draw, at most 40; a slider moves through them.
     title : str
-        Words above the picture, such as ``"coalesced"``.
+        Text above the picture, such as ``"coalesced"``.
 
     Returns
     -------
     View
-        Put two beside each other with ``gpucourse.beside(memory(…), memory(…))``.
+        ``gpucourse.beside(memory(…), memory(…))`` shows two of them side by side.
     """
     launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
     starts = warp_starts(launch.threads, launch.blocks, WARPS)
@@ -104,7 +104,7 @@ def memory(
 
 
 def requests(observed: Observed, place: ArrayArgument | None) -> Iterator[Request]:
-    """Yield the requests to one array, warp by warp (shared memory where ``place`` is None)."""
+    """Yield the requests to one array, by warp; ``place=None`` means shared memory."""
     in_block = int(np.prod(observed.block))
     for step in observed.trace.accesses("shared" if place is None else "global"):
         offsets = step.addresses.astype(np.int64)
@@ -128,7 +128,7 @@ def requests(observed: Observed, place: ArrayArgument | None) -> Iterator[Reques
 def _choose(places: list[ArrayArgument], array: str | int | None) -> ArrayArgument:
     if not places:
         raise ValueError(
-            'the kernel has no array among its arguments: for shared memory give array="shared"'
+            'the kernel has no array among its arguments. For shared memory, pass array="shared"'
         )
     if array is None:
         return places[0]
@@ -136,7 +136,9 @@ def _choose(places: list[ArrayArgument], array: str | int | None) -> ArrayArgume
         if array in (place.name, place.number) and not isinstance(array, bool):
             return place
     names = ", ".join(f'"{place.name}"' for place in places)
-    raise ValueError(f'no array {array!r} among the arguments: give one of {names}, or "shared"')
+    raise ValueError(
+        f'there is no array {array!r} among the arguments. Pass array= one of {names}, or "shared"'
+    )
 
 
 def _view(
@@ -208,7 +210,7 @@ _PER_ROW, _SECTOR_WIDTH, _CELL, _GAP = 4, 102, 17, 6
 def sectors(request: Request, place: ArrayArgument) -> tuple[str, str]:
     """Draw the whole sectors that a request touches, and describe them."""
     item = min(place.dtype.itemsize, SECTOR)
-    base = place.address % SECTOR  # arrays start at a sector; views of them need not
+    base = place.address % SECTOR  # arrays start at a sector, views may not
     first, last = ((request.offsets + base + more) // SECTOR for more in (0, request.size - 1))
     touched = np.unique(np.concatenate([first, last]))
     held: dict[int, list[int]] = {}
@@ -218,7 +220,7 @@ def sectors(request: Request, place: ArrayArgument) -> tuple[str, str]:
     parts, x, y = [], 0.0, 0.0
     row_of = touched // _PER_ROW
     rows = {row: at for at, row in enumerate(np.unique(row_of).tolist())}
-    # Far apart, each sector would have a row of its own: pack them, a gap tells.
+    # Sectors that are far apart are drawn in one row, with a gap between them.
     packed = len(rows) > 8
     for at, sector in enumerate(touched.tolist()):
         column, row = (
@@ -233,8 +235,8 @@ def sectors(request: Request, place: ArrayArgument) -> tuple[str, str]:
     least = -(-wanted // SECTOR)
     moved = len(touched) * SECTOR
     words = (
-        f"{many(len(touched), 'sector')} touched, {many(moved, 'byte')} moved for the {wanted:,} "
-        f"bytes wanted"
+        f"{many(len(touched), 'sector')} touched, {many(moved, 'byte')} moved for {wanted:,} "
+        "requested bytes"
         + (f": {least} would do" if len(touched) > least else ": as few as would do")
     )
     alt = f"{_caption(request)}: {words}. {_who(request)}."
@@ -338,9 +340,9 @@ def banks(request: Request) -> tuple[str, str]:
                 )
             )
     words = f"{many(len(wavefronts), 'wavefront')}" + (
-        f"; {least} would do: threads want different words of one bank"
+        f"; {least} would do, because threads access different words of one bank"
         if len(wavefronts) > least
-        else ": no bank is wanted twice"
+        else ", because no bank is accessed twice"
         if least == 1
         else ": as few as this size allows"
     )

@@ -1,7 +1,7 @@
-"""Replay of a race: two threads at one address, in an order that ran.
+"""Replay of a race: two threads that access one address, in an order that ran.
 
-The threads and lines are those that the race check names. The order is recorded under seeds of
-``virtualgpu.schedule``: every order that it picks is one that hardware may choose.
+The race check names the threads and the lines. The order is recorded under seeds of
+``virtualgpu.schedule``; hardware may choose any order that these produce.
 """
 
 from __future__ import annotations
@@ -46,15 +46,18 @@ def race(
             "barrier, an atomic or the end of a launch orders them."
         )
         if observed.findings:
-            text = f"Nothing to replay, but there is this: {observed.findings[0].message}"
+            text = (
+                "There is no race to replay, but there is another finding: "
+                f"{observed.findings[0].message}"
+            )
         return View(
             box(head(title + "no race"), f"<p>{escape(text)}</p>"), f"{title}no race\n{text}"
         )
-    # An update that is lost reads and writes on one line: that tells the story best.
+    # The clearest example is a lost update that reads and writes on one line.
     races.sort(key=lambda f: f.other is None or f.other.line != f.line)
     found = next((f for f in races if f.other and None not in (f.thread, f.other.thread)), None)
     if found is None:
-        text = f"{races[0].message} (which thread the other was is no longer known)"
+        text = f"{races[0].message} (the index of the other thread was not kept)"
         return View(box(head(title + "a race"), note(text)), f"{title}{text}")
     replays = record(launch, observed, found)
     return _view(observed, found, replays)
@@ -70,7 +73,7 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         _name(found.other.block, found.other.thread, found.block),
     )
     if not replays:
-        text = f"{found.message} (no recording of these two threads shows it)"
+        text = f"{found.message} (no recording of these two threads shows the race)"
         return View(box(head(title), note(text)), f"{title}\n{text}")
     markup, lines = [], [title]
     alike = _alike(replays)
@@ -80,8 +83,8 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
         heading = f"Order {number + 1}. " if len(replays) > 1 else ""
         if len(replays) == 1 and replay.lost() is None:
             moral = _by_chance(replay, names, found) or moral
-            moral += " Nothing makes it so: in another order the other comes first."
-        # The outcome is shown at the last step, so that a reader may guess until then.
+            moral += " Nothing enforces this order: in another one, the other thread comes first."
+        # Only the last step shows the outcome, so that readers can guess until then.
         first, last = ("Step by step:", moral) if replay.lost() else (moral, "")
         frames = [
             _frame(rows, shown, names, replay.cell, last) for shown in range(1, len(rows) + 1)
@@ -98,10 +101,10 @@ def _view(observed: Observed, found: Finding, replays: Sequence[Replay]) -> View
             "the default order" if seed is None else f"virtualgpu.schedule({seed})"
             for seed in sorted(how, key=str)
         )
-        + "; hardware is as free to choose it."
+        + ". Hardware may choose it as well."
     )
     if len(replays) == 1 and how == {None}:
-        told += f" In launches of at most {MOST_THREADS:,} threads, other orders are tried too."
+        told += f" In launches of at most {MOST_THREADS:,} threads, other orders are also tried."
     advice = found.message.rsplit(": ", 1)[-1]
     return View(
         box(
@@ -153,18 +156,18 @@ def _rows(replay: Replay) -> list[_Row]:
                     value,
                     None,
                     "",
-                    "others wrote meanwhile",
+                    "other threads wrote in between",
                 )
             )
         for who in (0, 1) if event.who == 2 else (event.who,):
             does[who] = {"load": "reads", "store": "writes", "atomic": "updates"}[event.kind]
-            # Of two that write at once, the recording holds only the value that stays.
+            # If two threads write at once, the recording has only the value that remains.
             does[who] += "" if (event.who, event.kind) == (2, "store") else f" {value}"
             registers[who] = value if event.kind == "load" else ""
         known = value
         mark = ""
         if lost and at == lost[0]:
-            mark = "overwrites what the other wrote: that update is lost"
+            mark = "overwrites the other thread's value, so that update is lost"
             if lost[0] == lost[1]:
                 mark = f"both write at once: one {_written(replay)} is lost"
         rows.append(
@@ -181,7 +184,7 @@ def _rows(replay: Replay) -> list[_Row]:
 
 
 def _written(replay: Replay) -> str:
-    """Return what both threads write: an ``update`` of a value that they read, or a ``value``."""
+    """Return ``update`` if the threads write a value derived from a read, else ``value``."""
     return "update" if any(event.kind == "load" for event in replay.events) else "value"
 
 
@@ -201,7 +204,7 @@ def _by_chance(replay: Replay, names: tuple[str, str], found: Finding) -> str:
 
 
 def _alike(replays: Sequence[Replay]) -> int:
-    """Return the number of events that two orders share at the start; 0 for equal orders."""
+    """Return the number of steps that two orders share at the start; 0 for equal orders."""
     if len(replays) != 2:
         return 0
     pairs = zip(replays[0].events, replays[1].events, strict=False)
@@ -210,24 +213,27 @@ def _alike(replays: Sequence[Replay]) -> int:
 
 
 def _moral(replay: Replay, names: tuple[str, str], alike: int) -> str:
-    """Describe the lesson of an order, and the difference of a similar one after these events."""
+    """Describe what an order shows, and where it differs from a similar order."""
     lost = replay.lost()
     if lost is not None and lost[0] == lost[1] and _written(replay) == "value":
-        return f"Both threads write {replay.cell} in one step, and nothing says whose value stays."
+        return (
+            f"Both threads write {replay.cell} in one step, and the value that remains "
+            "is undefined."
+        )
     if lost is not None and lost[0] == lost[1]:
         return (
-            f"Both threads read {replay.cell} before either wrote, so both write what they "
-            "made of the same old value: two updates count as one."
+            f"Both threads read {replay.cell} before either wrote, so both write a value "
+            "computed from the same old one, and one update is lost."
         )
     if lost is not None:
         victim = replay.events[lost[1]].who
         return (
             f"{_capital(names[1 - victim])} works on a value of {replay.cell} that "
-            f"{names[victim]} has replaced meanwhile: the update between is lost."
+            f"{names[victim]} has replaced in the meantime, so that update is lost."
         )
     first = replay.events[alike]
     verb = {"load": "reads", "store": "writes", "atomic": "updates"}[first.kind]
-    begin = f"Up to step {alike} both orders are alike; then" if alike else "Here"
+    begin = f"Up to step {alike} both orders are the same; then" if alike else "Here"
     if first.who == 2:
         return f"{begin} both threads {verb.rstrip('s')} {replay.cell} at once."
     return f"{begin} {names[first.who]} {verb} {replay.cell} first."
@@ -243,7 +249,7 @@ def _frame(rows: list[_Row], shown: int, names: tuple[str, str], cell: str, last
         style = ' style="background:rgba(0,114,178,.22)"' if number == shown else ""
         if row.mark:
             style = ' style="background:rgba(213,94,0,.32)"'
-        if number > shown:  # it keeps its place, so that nothing jumps
+        if number > shown:  # a hidden row keeps its space, so that the table does not move
             style = ' style="visibility:hidden"'
         where = f"<code>{escape(row.code)}</code> (line {row.line})" if row.line else ""
         mark = f"<br><b>{escape(row.mark)}</b>" if row.mark else ""

@@ -1,10 +1,11 @@
 """Views on a machine with a GPU: times from the GPU, counts from the virtual GPU.
 
-Each figure says where it comes from. A kernel in which the virtual GPU found a bad address or that
-it had to stop is not run on the GPU: after an illegal address a process has no GPU any more.
+Each number is labelled with its source. A kernel is not run on the GPU if the virtual GPU found an
+invalid address in it or had to stop it, because after an illegal address a process can no longer
+use the GPU.
 
-On a GPU the lessons' cards were shown (``lab/results/gpu_check.json``); tests have the virtual GPU
-in the part of the real one.
+The lessons' cards were shown on a GPU (``lab/results/gpu_check.json``). In the tests, the virtual
+GPU takes the place of the real one.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from gpucourse.views.launch.runs import Launch, Observed, copies_for, observe, t
 from gpucourse.views.page import View, box, note
 from virtualgpu.errors import VirtualGPUError
 
-#: Launches that are timed, after one that warms up: their median is what counts.
+#: Timed launches after one warm-up; their median is shown.
 REPEATS = 21
 
 
 def sentence(launch: Launch, observed: Observed) -> str:
-    """Return the kernel's time on the GPU in words, and where the counts come from."""
+    """Return the kernel's time on the GPU in words, and the source of the counts."""
     counted = "Counts are from the virtual GPU, which measures no time."
     if observed.error is not None:
         return f"Not run on the {device().name}, because the launch fails. {counted}"
@@ -39,7 +40,8 @@ def sentence(launch: Launch, observed: Observed) -> str:
 def milliseconds(launch: Launch) -> float:
     """Return the median time of a launch on the current device, between two CUDA events.
 
-    All launches work on one set of copies, so a kernel that changes its input sees it changed.
+    All launches use the same copies of the arguments, so a kernel that changes its input works on
+    changed values.
     """
     from numba import cuda
 
@@ -59,10 +61,10 @@ def milliseconds(launch: Launch) -> float:
 
 
 class WatchedOnGPU:
-    """The launches of Numba kernels inside a ``with``, repeated afterwards on copies.
+    """Record of Numba launches inside a ``with`` block, which are then repeated on copies.
 
-    The arguments are copied to the host before each launch, which is slow, and is why this is a
-    magic and not a habit.
+    The arguments are copied to the host before each launch. This is slow, so it happens only in
+    the magic.
     """
 
     def __init__(self):

@@ -1,7 +1,7 @@
 """Recordings of a race: the steps of two threads at one address, in an order that ran.
 
-Every order that ``virtualgpu.schedule`` picks is one that hardware may choose, and the same seed
-gives the same order again.
+Hardware may choose every order that ``virtualgpu.schedule`` produces, and a seed always produces
+the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from virtualgpu.api import POISON, ThreadStep
 from virtualgpu.errors import BudgetExceeded
 from virtualgpu.findings import Finding
 
-#: Orders that are tried, and the largest launch for which that is quick.
+#: Orders that are tried, and the largest launch for which this is fast.
 SEEDS = range(1, 25)
 MOST_THREADS = 2048
 #: Steps of a replay that are kept.
@@ -25,14 +25,14 @@ MOST_STEPS = 24
 
 @dataclass(frozen=True, slots=True)
 class RaceEvent:
-    """Action of one of the two threads (0 or 1), or both at once (2), at their shared place."""
+    """A step of one thread (0 or 1), or of both at once (2), at their shared address."""
 
     who: int
     kind: str
     line: int | None
     code: str
-    value: object  # what the place holds afterwards
-    phase: int = 0  # barriers of its block that the thread has passed
+    value: object  # the value at the address afterwards
+    phase: int = 0  # barriers of the block that the thread has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,10 @@ class Replay:
     cell: str
 
     def lost(self) -> tuple[int, int] | None:
-        """Return (the event that overwrites, the event that is lost).
+        """Return the event that overwrites and the event that is lost, or None.
 
-        A thread then writes what it computed from a value that the other has replaced meanwhile.
+        The overwriting thread writes a value computed from one that the other thread has since
+        replaced.
         """
         read = {}
         for at, event in enumerate(self.events):
@@ -62,9 +63,9 @@ class Replay:
         return None
 
     def order(self) -> tuple:
-        """Return the key of an order: the threads and the kind of each step.
+        """Return a key of the order: the thread and the kind of each step.
 
-        Reads with no write between them change nothing, whichever comes first.
+        Reads without a write between them count as equal in either order.
         """
         told: list[tuple] = []
         for event in self.events:
@@ -85,7 +86,7 @@ def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
         ]
     )
     if isinstance(observed.error, BudgetExceeded):
-        return []  # it probably never ends, and would not under any seed
+        return []  # the launch probably never ends, under any seed
     threads = launch.blocks * launch.threads
     seeds = [*SEEDS, None] if threads <= MOST_THREADS else [None]
     at_once: list[Replay] = []
@@ -105,16 +106,16 @@ def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
 
 
 def _number(observed: Observed, block: tuple, thread: tuple) -> int:
-    """Return a thread's number in the grid."""
+    """Return a thread's index in the grid."""
     (gx, gy, _), (bx, by, bz) = observed.grid, observed.block
     in_grid = block[0] + gx * (block[1] + gy * block[2])
     return in_grid * bx * by * bz + thread[0] + bx * (thread[1] + by * thread[2])
 
 
 def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -> Replay | None:
-    """Return both threads' actions at the first place that both touch and one writes.
+    """Return the steps of both threads at the first address that both access and one writes.
 
-    Only accesses at these lines count.
+    Only accesses at the lines of the finding count.
     """
     lines = {found.line, found.other.line}
     accesses = [step for step in run.trace.steps if step.space in ("global", "shared")]
@@ -131,7 +132,7 @@ def _replay(run: Observed, pair: np.ndarray, found: Finding, seed: int | None) -
     ]
     if not shared:
         return None
-    # The place that the finding speaks of: there its first thread writes.
+    # The address of the finding, which its first thread writes.
     shared.sort(key=lambda p: ("load" in touched[p][int(pair[0])], p))
     space, address = shared[0]
     place = next(

@@ -10,8 +10,8 @@ from gpucourse.views.launch.runs import Launch, is_tiled, observe
 from gpucourse.views.page import View, box, note
 
 TILES = (
-    "Launches over tiles are counted on the virtual GPU alone: to see this card here, start "
-    "Jupyter with CUDA_VISIBLE_DEVICES= (nothing)."
+    "Launches over tiles are counted only on the virtual GPU. To see this card here, start "
+    "Jupyter with CUDA_VISIBLE_DEVICES= (an empty value)."
 )
 
 
@@ -28,23 +28,23 @@ def report(
     ----------
     kernel : a kernel of ``@cuda.jit`` or ``@ct.kernel``, or a ``cupy.RawKernel``
     grid, block : int or tuple of up to three ints
-        Blocks in the grid, threads in a block: what stands in the brackets of a launch. Over tiles
-        the block is 1.
+        Blocks in the grid and threads per block, as in the brackets of a launch. For a kernel over
+        tiles the block is 1.
     *arguments
-        The kernel's arguments. Arrays are copied: yours stay as they are.
+        The kernel's arguments. Arrays are copied, so yours do not change.
     shared_bytes : int
-        Dynamic shared memory of each block, in bytes.
+        Dynamic shared memory per block in bytes.
 
     Returns
     -------
     View
-        A card: findings first, then what was counted, then the source line by line. Counts come
-        from the virtual GPU; on a machine with a GPU the card also has its time, measured there.
+        A card with the findings, the counts, and the cost of each source line. Counts come from
+        the virtual GPU; on a machine with a GPU the card also shows the time measured on it.
 
     Raises
     ------
     TypeError
-        What was given is no kernel, no grid or no block; the message says what to write.
+        An argument is not a kernel, a grid or a block; the message says what to write.
     """
     launch = Launch.of(kernel, grid, block, arguments, shared_bytes)
     if is_tiled(kernel) and not virtualgpu.answers():

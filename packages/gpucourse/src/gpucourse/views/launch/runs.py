@@ -1,4 +1,4 @@
-"""Trial launches for views: on the virtual GPU, on copies of the arguments, observed."""
+"""Observed trial launches on the virtual GPU, with copies of the arguments, for views."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ArrayArgument:
-    """An array argument on the device. ``strides`` in bytes; ``number`` counts arguments from 0."""
+    """Array argument on the device, with ``strides`` in bytes and its 0-based ``number``."""
 
     name: str
     number: int
@@ -49,38 +49,41 @@ class ArrayArgument:
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """Return the first address after the array."""
         if not self.size:
             return self.address
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return self.address + last + self.dtype.itemsize
 
     def holds(self, addresses: np.ndarray) -> np.ndarray:
-        """Return the mask of the addresses that lie in it."""
+        """Return the mask of the addresses that are inside the array."""
         return (self.address <= addresses) & (addresses < self.end)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Launch to make: a kernel, its configuration in brackets, and its arguments."""
+    """A launch to make: a kernel, its configuration in brackets, and its arguments."""
 
     kernel: Any
     grid: Triple
     block: Triple
     arguments: tuple
-    shared_bytes: int = 0  # of dynamic shared memory in each block
+    shared_bytes: int = 0  # dynamic shared memory per block
 
     @classmethod
     def of(
         cls, kernel: Any, grid: object, block: object, arguments: tuple, shared_bytes: int = 0
     ) -> Launch:
-        """Check a learner's value. Raises TypeError that says what to write instead."""
+        """Check a learner's values. Raises TypeError with a message that says what to write."""
         check_kernel(kernel)
         made = cls(
             kernel, dimensions(grid, "grid"), dimensions(block, "block"), arguments, shared_bytes
         )
         if is_tiled(kernel) and made.block != (1, 1, 1):
-            raise TypeError("the block of a kernel over tiles is 1: it is written without threads")
+            raise TypeError(
+                "the block of a kernel over tiles must be 1, because such a "
+                "kernel is written without threads"
+            )
         return made
 
     @property
@@ -89,11 +92,11 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """In each block."""
+        """Return the number of threads per block."""
         return math.prod(self.block)
 
     def run(self, kernel: Any, arguments: list) -> None:
-        """Launch by the kernel's own convention: Numba's brackets, cuTile's or CuPy's tuples."""
+        """Launch as the library requires: Numba's brackets, or tuples for cuTile and CuPy."""
         if hasattr(kernel, "py_func"):
             kernel[self.grid, self.block, 0, self.shared_bytes](*arguments)
         elif is_tiled(kernel):
@@ -104,7 +107,7 @@ class Launch:
 
 @dataclass
 class Observed:
-    """One watched launch: its findings, counters or trace, and the error that stopped it."""
+    """One observed launch: its findings, its counters or trace, and its error."""
 
     kernel: str
     grid: Triple
@@ -114,12 +117,13 @@ class Observed:
     profile: LaunchProfile | None = None
     trace: LaunchTrace | None = None
     error: VirtualGPUError | None = None
-    after: list = field(default_factory=list)  # the arguments, as the kernel left them
+    after: list = field(default_factory=list)  # the arguments after the launch
 
     def dtype(self, place: ArrayArgument | None, size: int) -> np.dtype | None:
         """Return the dtype of an array's values.
 
-        For shared memory it is that of the first array whose elements are ``size`` bytes wide.
+        For shared memory, it is the dtype of the first array whose elements are ``size`` bytes
+        wide.
         """
         return (
             place.dtype
@@ -129,12 +133,12 @@ class Observed:
 
 
 def observe(launch: Launch) -> Observed:
-    """Launch once under every checker and the counters. A fault becomes a finding."""
+    """Launch once under every checker and the counters; faults become findings."""
     with virtualgpu.profile() as profile, virtualgpu.check() as report:
         observed = _run(launch)
     observed.findings = findings_of(report, observed)
-    # A kernel of the learner's may be launched through helpers that launch more (a fill): the
-    # kernel itself comes last.
+    # Helpers that launch a learner's kernel may launch others before it (a fill), so the last
+    # launch is the kernel's.
     observed.profile = profile.launches[-1] if profile.launches else None
     return observed
 
@@ -152,13 +156,13 @@ def traced(launch: Launch, *, seed: int | None = None, **options) -> Observed:
                 observed = _run(launch)
     observed.trace = written.launches[-1] if written.launches else None
     if observed.trace is None:
-        # No device takes such a launch: there is nothing to draw, and the error says why.
+        # No device accepts such a launch, so nothing can be drawn and the error is shown.
         raise observed.error or RuntimeError("nothing was launched")
     return observed
 
 
 def findings_of(report: Report, observed: Observed) -> list[Finding]:
-    """Return the report's findings, and the error of a launch that no device would take."""
+    """Return the report's findings, including the error of an invalid launch."""
     findings = list(report.findings)
     if observed.error is not None and not any(
         found.message == observed.error.message for found in findings
@@ -192,7 +196,7 @@ def _run(launch: Launch) -> Observed:
 def check_kernel(kernel: Any) -> str:
     """Return the kernel's name.
 
-    Raises TypeError that names what was given instead of a kernel.
+    Raises TypeError with the name of the value's type if it is not a kernel.
     """
     if _is_numba(kernel):
         return kernel.py_func.__name__
@@ -202,21 +206,21 @@ def check_kernel(kernel: Any) -> str:
         return kernel._pyfunc.__name__
     if hasattr(kernel, "dispatcher") and _is_numba(kernel.dispatcher):
         raise TypeError(
-            "this kernel already has its brackets: give the kernel, the grid and the block one "
-            "after the other, as in report(kernel, 4, 32, x)"
+            "this kernel already has its brackets. Pass the kernel, the grid and the block as "
+            "separate arguments, as in report(kernel, 4, 32, x)"
         )
     if kernel is None:
         raise TypeError(
-            "this is None, which is what a launch returns: give the kernel itself, not "
-            "kernel[grid, block](…)"
+            "this is None, which a launch returns. Pass the kernel itself, not kernel[grid, "
+            "block](…)"
         )
     if callable(kernel) and hasattr(kernel, "__code__"):
         raise TypeError(
-            f"'{kernel.__name__}' is an ordinary Python function, not a kernel: put "
+            f"'{kernel.__name__}' is an ordinary Python function, not a kernel. Write "
             "@cuda.jit above its def"
         )
     raise TypeError(
-        f"this is {a_or_an(type(kernel).__name__)}, not a kernel: give the name of the "
+        f"this is {a_or_an(type(kernel).__name__)}, not a kernel. Pass the name of the "
         "function under @cuda.jit, without brackets, or a RawKernel"
     )
 
@@ -224,7 +228,7 @@ def check_kernel(kernel: Any) -> str:
 def dimensions(given: Any, what: str) -> Triple:
     """Return a grid or a block as three ints.
 
-    Raises TypeError that shows how it is written.
+    Raises TypeError with a message that says how to write it.
     """
     parts = given if isinstance(given, tuple | list) else (given,)
     whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in parts]
@@ -235,18 +239,18 @@ def dimensions(given: Any, what: str) -> Triple:
             else repr(given)[:60]
         )
         hint = (
-            "; / gives a float, // an int"
+            ". Use // instead of /, which returns a float"
             if any(isinstance(n, float) for n in parts)
-            else ": after the kernel come the grid (how many blocks), the block (how many threads "
-            "in each), then the kernel's own arguments"
+            else ". The arguments are the kernel, the grid (number of blocks), the block "
+            "(threads per block), then the kernel's own arguments"
         )
-        raise TypeError(f"the {what} is one to three whole numbers, not {shown}{hint}")
+        raise TypeError(f"the {what} must be one to three integers, not {shown}{hint}")
     x, y, z = (*(int(n) for n in parts), 1, 1)[:3]
     return x, y, z
 
 
 def parameter_names(kernel: Any) -> list[str]:
-    """Return the names of a Numba kernel's parameters; of other kernels nothing is known."""
+    """Return the names of a Numba kernel's parameters; other kernels do not have them."""
     return list(inspect.signature(kernel.py_func).parameters) if _is_numba(kernel) else []
 
 
@@ -265,10 +269,10 @@ def is_tiled(kernel: Any) -> bool:
 
 @contextmanager
 def on_virtual_gpu(kernel: Any) -> Iterator[object]:
-    """Yield the kernel in a form that runs on the virtual GPU, also beside a real one.
+    """Yield the kernel in a form that runs on the virtual GPU, even if there is a real one.
 
-    Beside a real GPU the kernel is compiled again, for the virtual GPU's compute capability, and
-    the libraries that drive the real one are left alone.
+    With a real GPU, the kernel is compiled again for the virtual GPU's compute capability, and the
+    libraries that use the real GPU are not changed.
     """
     if virtualgpu.answers():
         yield kernel
@@ -293,11 +297,12 @@ def _compiled_anew(kernel: Any):
 
 
 def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = None) -> list:
-    """Copy every array among the arguments to the device; the same array twice is one copy.
+    """Copy every array among the arguments to the device.
 
-    Layouts stay as they are, because they decide what an access costs: a strided view is copied
-    with what lies between its elements. Numbers and objects without arrays are passed on. ``copy``
-    copies one array, by default to the device that numba.cuda talks to.
+    An array that is passed twice is copied once. Layouts are preserved, because the cost of an
+    access depends on them: a strided view is copied together with the bytes between its elements.
+    Numbers and objects without arrays are passed on. ``copy`` copies one array, by default to the
+    device of numba.cuda.
     """
     copy = copy or _copy
     known: dict[int, object] = {}
@@ -319,7 +324,7 @@ def copy_arguments(arguments: tuple, copy: Callable[[object], object] | None = N
 def copies_for(kernel: Any, arguments: tuple) -> list:
     """Return copies on the device in the form that the kernel takes.
 
-    A RawKernel refuses all arrays but CuPy's, and a kernel over tiles those of Numba.
+    A RawKernel accepts only CuPy arrays, and a kernel over tiles does not accept Numba's.
     """
     copies = copy_arguments(arguments)
     if not _is_raw(kernel) and not is_tiled(kernel):
@@ -330,10 +335,7 @@ def copies_for(kernel: Any, arguments: tuple) -> list:
 
 
 def to_host(value: object) -> object:
-    """Return an array of Numba, CuPy or JAX as NumPy's, an Awkward Array on the CPU.
-
-    Anything else is returned as it is.
-    """
+    """Return a Numba, CuPy or JAX array as a NumPy array, and an Awkward Array on the CPU."""
     if is_awkward(value):
         return sys.modules["awkward"].to_backend(value, "cpu")
     for method in ("copy_to_host", "get"):
@@ -343,7 +345,7 @@ def to_host(value: object) -> object:
 
 
 def _copy_beside(value: object) -> object:
-    """Copy to the virtual GPU's memory, while numba.cuda and CuPy drive a real one."""
+    """Copy to the virtual GPU's memory while numba.cuda and CuPy use a real GPU."""
     host = host_copy(value)
     return value if host is None else MachineArray(host, current_device())
 
@@ -351,7 +353,7 @@ def _copy_beside(value: object) -> object:
 def _copy(value: object) -> object:
     from numba import cuda
 
-    if is_awkward(value):  # kernels cannot change it
+    if is_awkward(value):  # kernels cannot change an Awkward Array
         return awkward_to_device(value)
     if isinstance(value, np.ndarray):
         if value.flags.c_contiguous or value.flags.f_contiguous or not value.size:

@@ -1,4 +1,4 @@
-"""Views of a launch over tiles: bytes moved, and the tiles that each block reached."""
+"""Views of a launch over tiles: bytes moved, and the tiles that each block accessed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpucourse.views.words import COSTLY, GOOD, Remark, number, size
 from gpucourse.wording import many
 from virtualgpu.api import TileProfile
 
-#: Arrays that are drawn side by side, tiles of each, and tiles with the numbers of their blocks.
+#: Most arrays drawn side by side, most tiles of each, and most tiles labelled with block numbers.
 MOST_PANELS, MOST_DRAWN, MOST_NAMED = 4, 512, 64
 _PAST = {"load": "loaded", "store": "stored", "atomic": "updated"}
 
@@ -23,7 +23,7 @@ def geometry(grid: Sequence[int]) -> str:
 
 
 def remarks(profile: TileProfile) -> list[Remark]:
-    """Return remarks on a launch's counts, in the order in which a reader should look."""
+    """Return remarks on a launch's counts, the most important first."""
     counts, found = profile.counters, []
     if profile.tiles:
         found.append(Remark("tiles", "; ".join(_of(panel) for panel in _panels(profile))))
@@ -71,7 +71,7 @@ def remarks(profile: TileProfile) -> list[Remark]:
 def picture(profile: TileProfile) -> tuple[str, str]:
     """Return SVG of the arrays with their tiles, each with its blocks, and a description.
 
-    Both are empty where no tile of an array of one or two dimensions was reached.
+    Both are empty if no block accessed a tile of an array with one or two dimensions.
     """
     panels = [
         panel for panel in _panels(profile) if len(panel[0].sizes) in (1, 2) and all(panel[0].sizes)
@@ -90,7 +90,7 @@ def picture(profile: TileProfile) -> tuple[str, str]:
 
 
 def _panels(profile: TileProfile) -> list[list]:
-    """Return the tiles by what reached them: a line that loads or stores, and an array."""
+    """Return the tiles grouped by array and by the line that loads or stores them."""
     found: dict[tuple, list] = {}
     for one in profile.tiles:
         found.setdefault((one.kind, one.line, one.base, one.sizes), []).append(one)
@@ -122,7 +122,7 @@ def _told(panel: list, grid: Sequence[int]) -> str:
 
 
 def _blocks(panel: list) -> dict[tuple, list[int]]:
-    """Return the blocks that reach each tile, by first element and shape."""
+    """Return the blocks that access each tile, by its first element and shape."""
     found: dict[tuple, list[int]] = {}
     for one in panel:
         found.setdefault((one.first, one.shape), []).append(one.block)
@@ -189,7 +189,7 @@ def _index(index: Sequence[int]) -> str:
 
 
 def _used(sizes: Sequence[int], least: int = 1) -> tuple[int, ...]:
-    """Return the sizes without the ones at their end."""
+    """Return the sizes without trailing ones."""
     parts = list(sizes)
     while len(parts) > least and parts[-1] == 1:
         parts.pop()

@@ -1,7 +1,7 @@
-"""Warps over time: each warp's steps, where its lanes diverged, and where it waited.
+"""Timeline of warps: each warp's steps, where its lanes diverged, and where it waited.
 
-Time here is the order in which the virtual GPU runs instructions: a step is one instruction (or
-one line's arithmetic) of the threads that run it together. It says nothing of how long a step
+The axis is the order in which the virtual GPU runs instructions. One step is one instruction, or
+the arithmetic of one line, of the threads that run it together. It does not show how long a step
 takes.
 """
 
@@ -36,12 +36,12 @@ from gpucourse.wording import many
 from virtualgpu import sources
 from virtualgpu.api import ThreadStep
 
-#: Steps and warps that are drawn unless told otherwise, and at most.
+#: Default and largest numbers of steps and warps drawn.
 STEPS, WARPS = 100, 4
 MOST_STEPS, MOST_WARPS = 240, 12
 _WIDTH, _LEFT, _LANE = 860, 64, 2.5
 
-#: What a warp may do: colour, words, a letter for terminals.
+#: Actions of a warp: colour, words, and a letter for terminals.
 KINDS = {
     "compute": ("#8FB8DE", "computes", "c"),
     "global load": (ORANGE, "reads global memory", "g"),
@@ -57,17 +57,17 @@ _MASKED = 'fill="currentColor" fill-opacity=".13"'
 
 @dataclass(slots=True)
 class Column:
-    """One step as drawn: the threads that took part, and those waiting at a barrier."""
+    """One drawn step: the threads that take part and the threads that wait at a barrier."""
 
     kind: str
     step: ThreadStep
     active: np.ndarray  # bool, shape (threads watched,)
     waiting: np.ndarray
     ended: np.ndarray
-    taken: np.ndarray | None = None  # of a branch
+    taken: np.ndarray | None = None  # the step is a branch
 
     def parted(self, lanes: slice) -> bool:
-        """Return True if lanes of one warp go different ways here."""
+        """Return True if lanes of one warp take different branches here."""
         if self.taken is None:
             return False
         ways = self.taken[lanes][self.active[lanes]]
@@ -90,8 +90,8 @@ def timeline(
     kernel, grid, block, *arguments, shared_bytes
         As for :func:`gpucourse.report`.
     warps, steps : int
-        How many warps from the first one, at most 12, and how many steps, at most 240. A line
-        below the picture says what is left out.
+        Number of warps from the first, at most 12, and of steps, at most 240. A line below the
+        picture says what is left out.
 
     Returns
     -------
@@ -107,8 +107,8 @@ def timeline(
 
 
 def warp_starts(in_block: int, blocks: int, warps: int) -> np.ndarray:
-    """Return the first thread of each of the first warps, and the one after the last."""
-    per_block = max(1, -(-in_block // WARP))  # an empty block is refused where it is launched
+    """Return the first thread of each drawn warp, and the first thread after them."""
+    per_block = max(1, -(-in_block // WARP))  # the launch itself reports an empty block
     number = np.arange(min(warps, per_block * max(0, blocks)) + 1)
     starts = number // per_block * in_block + number % per_block * WARP
     return np.minimum(starts, blocks * in_block)
@@ -137,14 +137,14 @@ def _columns(steps: list[ThreadStep], threads: int):
 
 
 def _is_heading(step: ThreadStep) -> bool:
-    """Return True for the line of ``def``, where the compiler puts the loading of parameters."""
+    """Return True for the line of ``def``, to which the compiler assigns parameter loads."""
     return sources.text(step.filename, step.line).startswith(("def ", "@"))
 
 
 def _belongs_to_next(steps: list[ThreadStep], at: int) -> bool:
-    """Return True for arithmetic of the same line and threads as an access beside it.
+    """Return True for arithmetic of the same line and threads as a neighbouring access.
 
-    It is not drawn as a step of its own.
+    Such arithmetic is not drawn as a step of its own.
     """
     step = steps[at]
     for other in steps[at + 1 : at + 2] + steps[max(0, at - 1) : at]:
@@ -169,7 +169,7 @@ def _kind(step: ThreadStep) -> str:
 
 
 class _View:
-    """Draws the columns of one launch."""
+    """Drawing of the columns of one launch."""
 
     def __init__(self, observed: Observed, columns: list[Column], first: np.ndarray, steps: int):
         self.observed, self.first = observed, first
@@ -189,7 +189,7 @@ class _View:
         if any(column.waiting.any() for column in self.columns):
             entries.append((f"background:{BLUE};opacity:.35", "waits there"))
         entries += [
-            ("background:currentColor;opacity:.13", "masked off: its warp is busy"),
+            ("background:currentColor;opacity:.13", "masked off while other lanes of the warp run"),
             (f"background:{VERMILION};height:3px;vertical-align:.35em", "lanes part"),
         ]
         told = self._told()
@@ -197,7 +197,8 @@ class _View:
         told.insert(
             0,
             "Steps go from left to right in the order in which the virtual GPU runs them, "
-            "not in time. A row is blank where a warp does not run or has ended.",
+            "and their lengths are not times. A row is blank where its warp does not run or "
+            "has ended.",
         )
         picture = wide(self._picture(alt), title)
         notes = [note(text) for text in told]
@@ -257,7 +258,7 @@ class _View:
         threads = np.flatnonzero(column.active[lanes]) + int(lanes.start) % self.in_block
         what = KINDS[column.kind][1]
         if column.parted(lanes):
-            what = "the lanes part here"
+            what = "the lanes diverge here"
         elif column.kind in ("shared", "local"):
             what = f"{'reads' if step.kind == 'load' else 'writes'} {what}"
         return (
@@ -266,7 +267,7 @@ class _View:
         )
 
     def _lines(self, y: float):
-        """Yield line numbers below the steps, where there is room."""
+        """Yield line numbers below the steps where there is room."""
         free = 0.0
         before = None
         for at, column in enumerate(self.columns):
@@ -325,7 +326,7 @@ class _View:
 
 
 def _runs(lanes: np.ndarray, x: float, top: float, width: float) -> str:
-    """Return rectangles over the lanes that are True, as the data of an SVG path."""
+    """Return rectangles over the lanes that are True, as SVG path data."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], lanes, [False])).astype(np.int8)))
     return "".join(
         f"M{x:.4g} {top + _LANE * start:g}h{width:.3g}v{_LANE * (end - start):g}h-{width:.3g}z"
@@ -334,7 +335,7 @@ def _runs(lanes: np.ndarray, x: float, top: float, width: float) -> str:
 
 
 def ranges(numbers: np.ndarray, most: int = 6) -> str:
-    """Return numbers as ``0-31, 40``, with … after so many."""
+    """Return numbers as ``0-31, 40``, with … after the first few."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     shown = [
         f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
