@@ -76,7 +76,7 @@ class Exchange:
         self._room = room
 
     def to_device(self, data: np.ndarray) -> np.ndarray:
-        """Return the bytes for the device: uint8, exchanged where they are the first of a pair."""
+        """Return the bytes for the device as uint8, exchanged if they match the first array."""
         for table in self._tables:
             self.as_many |= len(data) == table.known.nbytes
             if (changed := table.exchanged(data)) is not None:
