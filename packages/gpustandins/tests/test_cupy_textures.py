@@ -298,7 +298,7 @@ def test_errors_name_line_and_thread(cp, t, run):
         run("fetched", (32,), short, out)
     with pytest.raises(MemoryAccessError, match=r"(?s)no such object.*line 4"):
         run("fetched", (32,), np.uint64(1), out)
-    with pytest.raises(MemoryAccessError, match=r"(?s)the address of an array; make an object"):
+    with pytest.raises(MemoryAccessError, match=r"(?s)the address of an array; create an object"):
         run("fetched", (32,), x, out)
     array = cuda_array(
         cp, np.zeros((32, 4), np.float32), flags=cp.cuda.runtime.cudaArraySurfaceLoadStore
@@ -325,7 +325,7 @@ def test_objects_that_cuda_refuses(cp, t):
     wrong = cp.cuda.runtime.CUDARuntimeError
     with pytest.raises(wrong, match=r"(?s)InvalidFilterSetting.*only floats are interpolated"):
         of_array(cp, cuda_array(cp, np.zeros(4, np.int32)), None, 1)
-    with pytest.raises(wrong, match=r"(?s)InvalidValue.*give the array that flag") as error:
+    with pytest.raises(wrong, match=r"(?s)InvalidValue.*create the array with that flag") as error:
         t.SurfaceObject(t.ResourceDescriptor(0, cuda_array(cp, np.zeros(4, np.float32))))
     assert error.value.status == 1
     with pytest.raises(wrong, match="unknown address, filter or read mode"):

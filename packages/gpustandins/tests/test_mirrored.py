@@ -133,7 +133,7 @@ def test_what_finalisers_give_back_is_told_with_the_next_request(there, mirrored
     assert len(there.asked) == asked and mirrored.extent(first) is None
     with pytest.raises(VirtualGPUError, match="no live allocation"):
         mirrored.free(second)
-    with pytest.raises(VirtualGPUError, match="no allocation has them"):
+    with pytest.raises(VirtualGPUError, match="not inside one allocation"):
         mirrored.view(first, (1,), np.int64)
     mirrored.revive(first, 8)
     assert there.asked[asked:] == ["retire", "free", "revive"]
@@ -223,7 +223,7 @@ def test_a_device_out_of_reach_is_refused_by_name(mirrored, cp, monkeypatch):
     monkeypatch.setattr(mirrored, "shares_memory", False, raising=False)
     with pytest.raises(
         VirtualGPUError,
-        match=r"CuPy's stand-in computes on the memory of .*, and "
-        r"'Virtual GPU \(CPU\)' keeps its memory in another",
+        match=r"CuPy's stand-in computes in the memory of .*, but the memory of "
+        r"'Virtual GPU \(CPU\)' is in another",
     ):
         cp.zeros(3)

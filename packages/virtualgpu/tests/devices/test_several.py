@@ -27,7 +27,7 @@ def test_each_has_its_share_and_addresses_of_its_own(four_devices):
     starts = [one.allocate(16) for one in four_devices]
     assert [devices.owner(start) for start in starts] == four_devices
     assert len({one.total_memory for one in four_devices}) == 1
-    with pytest.raises(virtualgpu.VirtualGPUError, match="where no live allocation starts"):
+    with pytest.raises(virtualgpu.VirtualGPUError, match="no live allocation starts there"):
         four_devices[1].free(starts[0])
 
 
@@ -90,7 +90,7 @@ def test_native_code_refuses_it_too(kernels, four_devices, monkeypatch):
 @pytest.mark.parametrize("said", ["0", "17", "two", "-1"])
 def test_a_number_that_is_none(monkeypatch, said):
     monkeypatch.setenv("VIRTUALGPU_DEVICES", said)
-    with pytest.raises(virtualgpu.VirtualGPUError, match="how many virtual GPUs there are"):
+    with pytest.raises(virtualgpu.VirtualGPUError, match="the number of virtual GPUs must be"):
         wanted()
 
 

@@ -283,7 +283,7 @@ def test_a_vector_atomic_misused():
     assert wrong.value.location.thread[0] == 5
     with pytest.raises(MemoryAccessError, match="illegal address"):
         per_thread("add.u64 %rd3, %rd2, 32;" + add, memory)
-    with pytest.raises(MemoryAccessError, match="global memory alone"):
+    with pytest.raises(MemoryAccessError, match="only for global memory"):
         per_thread(
             "mov.u64 %rd3, tile; cvta.shared.u64 %rd3, %rd3;" + add.replace(".global", ""),
             memory,

@@ -238,7 +238,7 @@ def test_a_thread_arrives_at_anothers_mbarrier():
         (
             "mapa.shared::cluster.u32 %r2, %r1, 1; ld.shared.u32 %r0, [%r2]; " + SYNC,
             MemoryAccessError,
-            r"names the block's own .* in that of block 1",
+            r"accesses the block's own .* in that of block 1",
         ),
         (
             "mapa.shared::cluster.u32 %r2, %r1, 1; ld.shared::cluster.u32 %r0, [%r2+256]; " + SYNC,

@@ -185,14 +185,14 @@ def test_what_was_in_the_source_at_the_wait_counts():
             "writes 4 bytes of shared",
         ),
         ("cp.async.ca.shared.global [%rd8], [%rd8], 4;", MemoryAccessError, "reads"),
-        ("cp.async.ca.shared.global [%rd8], [%rd9], 4, 5;", BarrierError, "to read 5"),
+        ("cp.async.ca.shared.global [%rd8], [%rd9], 4, 5;", BarrierError, "would read 5"),
         (
             (
                 "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%rd8], [%rd9], "
                 "8, [object];"
             ),
             BarrierError,
-            "multiples of 16",
+            "must be a multiple of 16",
         ),
     ],
 )

@@ -197,10 +197,10 @@ WRONG = {
     ),
     "twice": (
         "@%p1 mbarrier.init.shared.b64 [object], 1; @%p1 mbarrier.init.shared.b64 [object], 1;",
-        "that is in use",
+        "while it is in use",
     ),
-    "by all": ("mbarrier.init.shared.b64 [object], 32;", "that is in use"),
-    "count 0": ("@%p1 mbarrier.init.shared.b64 [object], 0;", "made for 0 arrivals"),
+    "by all": ("mbarrier.init.shared.b64 [object], 32;", "while it is in use"),
+    "count 0": ("@%p1 mbarrier.init.shared.b64 [object], 0;", "initialised for 0 arrivals"),
     "count 2^20": ("@%p1 mbarrier.init.shared.b64 [object], 1048576;", "1 to 1,048,575"),
     "too many": (
         "@%p1 mbarrier.init.shared.b64 [object], 3; "
@@ -212,7 +212,7 @@ WRONG = {
         "@%p1 mbarrier.arrive.noComplete.shared.b64 %rd9, [object], 3;",
         "must not complete",
     ),
-    "global": ("@%p1 mbarrier.init.b64 [%rd1], 3;", "lies in shared memory"),
+    "global": ("@%p1 mbarrier.init.b64 [%rd1], 3;", "must be in shared memory"),
     "bytes": (
         "@%p1 mbarrier.init.shared.b64 [object], 3; "
         "@%p1 mbarrier.expect_tx.shared::cta.b64 [object], 1048576;",

@@ -104,13 +104,13 @@ def test_lanes_that_come_later_are_waited_for():
         (
             "mov.u64 %rd8, %rd2;" + LOAD.replace(".shared", ""),
             MemoryAccessError,
-            "takes addresses in shared memory",
+            "needs addresses in shared memory",
             0,
         ),
         (
             "mov.u64 %rd8, %rd2;" + STORE.replace(".shared", ""),
             MemoryAccessError,
-            "takes addresses in shared memory",
+            "needs addresses in shared memory",
             0,
         ),
         (WMMA + "[%rd2+16];", MisalignedAddressError, "starts at an address.* multiple of 32", 0),

@@ -317,7 +317,9 @@ def test_boundaries_of_surfaces(geometry):
             f"{start} suld.b.{geometry}.b32.{mode} {{%r0}}, [%rd10, {place}];", block=8
         )
         assert got.tolist() == [outside[0]] * 2 + row.tolist() + [outside[1]] * 2
-    with pytest.raises(MemoryAccessError, match=r"\(-8.*the first counts bytes.*guard the coord"):
+    with pytest.raises(
+        MemoryAccessError, match=r"\(-8.*the first coordinate counts bytes.*guard the coord"
+    ):
         per_thread(f"{start} suld.b.{geometry}.b32.trap {{%r0}}, [%rd10, {place}];", block=8)
     store = start + "mul.lo.u32 %r3, %gid, 100; sust.b.{}.b32.{} [%rd10, {}], {{%r3}};"
     per_thread(store.format(geometry, "zero", place), block=8)
@@ -363,7 +365,7 @@ def test_numbers_that_are_no_textures():
     for number, words in (
         (gone, "destroyed; keep it"),
         (0, "no such object; pass what"),
-        (where.address, "the address of an array; make an object of it"),
+        (where.address, "the address of an array; create an object"),
         (device.create_surface(where), "a texture object is wanted.*a surface"),
     ):
         with pytest.raises(MemoryAccessError, match=f"{words}[^$]*kernel k, thread 0 of block 0"):
@@ -383,7 +385,7 @@ def test_objects_of_another_device():
     with (
         devices.use(second),
         pytest.raises(
-            MemoryAccessError, match="an object of device 0, and this is device 1; make one on"
+            MemoryAccessError, match="an object of device 0, but this is device 1; create one on"
         ),
     ):
         read(handle, "1d", np.zeros(3, np.float32))
@@ -420,10 +422,10 @@ def test_objects_that_cuda_does_not_make():
     address = texels(good).address
     for where, words in (
         (Texels("linear", address + 4, good.dtype, 1, (2,), 8), "multiple of 512"),
-        (Texels("pitch", address, good.dtype, 1, (6, 2), 24), "pitch is a multiple of 32"),
+        (Texels("pitch", address, good.dtype, 1, (6, 2), 24), "pitch must be a multiple of 32"),
         (Texels("pitch", address, good.dtype, 1, (16, 2), 32), "at least a row's length"),
         (Texels("linear", address, good.dtype, 1, (17,), 68), "a texture of 68 bytes at"),
-        (Texels("linear", address, good.dtype, 1, (0,), 0), "at least one element"),
+        (Texels("linear", address, good.dtype, 1, (0,), 0), "every dimension must be at least 1"),
     ):
         with pytest.raises(VirtualGPUError, match=words):
             device.create_texture(where, Sampler())

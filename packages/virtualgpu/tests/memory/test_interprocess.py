@@ -86,11 +86,11 @@ except VirtualGPUError as error:
 
 def test_handles_that_cannot_be(memory):
     address = memory.allocate(64)
-    with pytest.raises(VirtualGPUError, match="where no live allocation starts"):
+    with pytest.raises(VirtualGPUError, match="no live allocation starts there"):
         interprocess.handle(memory, address + 4)
-    with pytest.raises(VirtualGPUError, match="this process made the handle"):
+    with pytest.raises(VirtualGPUError, match="the handle is from this process"):
         interprocess.open_handle(memory, interprocess.handle(memory, address))
-    with pytest.raises(VirtualGPUError, match="no handle of memory that cuIpcGetMemHandle made"):
+    with pytest.raises(VirtualGPUError, match="not a handle from cuIpcGetMemHandle"):
         interprocess.open_handle(memory, bytes(64))
     with pytest.raises(VirtualGPUError, match="no handle of another process's memory was opened"):
         interprocess.close_handle(memory, address)

@@ -1,8 +1,8 @@
-"""Devices: the protocol that front ends use, and the current device.
+"""Current device, device selection, and copies between devices.
 
 A frontend allocates, copies, loads PTX and launches through :class:`Device`
-(:mod:`virtualgpu.devices.protocol`), and does not know whether the machine is in this process, in
-another one (a grader's) or a real GPU.
+(:mod:`virtualgpu.devices.protocol`). It does not depend on whether the device is in this process,
+in another one (such as a grader's) or a real GPU.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 ]
 
 _devices: list[Device] = []  # by number; empty until the first use
-_aside: list[list[Device]] = []  # those that a `use` around this has replaced
+_aside: list[list[Device]] = []  # the devices that enclosing `use` contexts have replaced
 _selected = threading.local()
 
 
 def every() -> list[Device]:
     """Return the devices that frontends see, by number.
 
-    The first call makes virtual GPUs, as many as ``VIRTUALGPU_DEVICES`` says (one by default), of
-    which ``CUDA_VISIBLE_DEVICES`` lets this process see some.
+    The first call creates as many virtual GPUs as ``VIRTUALGPU_DEVICES`` says (one by default).
+    ``CUDA_VISIBLE_DEVICES`` selects those that this process sees.
     """
     if not _devices:
         seen = visible(count := wanted())
@@ -53,18 +53,18 @@ def every() -> list[Device]:
 
 
 def living() -> list[Device]:
-    """Return :func:`every` device, and those that come back when a :func:`use` ends."""
+    """Return :func:`every` device, and those that are restored when a :func:`use` ends."""
     return [*every(), *(device for devices in _aside for device in devices)]
 
 
 def number() -> int:
-    """Return this thread's index in :func:`every`: 0 until :func:`select` sets another."""
+    """Return the index of this thread's device in :func:`every`; 0 until :func:`select`."""
     chosen: int = getattr(_selected, "number", 0)
     return chosen if chosen < len(_devices or every()) else 0
 
 
 def select(chosen: int) -> None:
-    """Make device ``chosen`` this thread's. Raises VirtualGPUError where there is none such."""
+    """Make device ``chosen`` this thread's device. Raises VirtualGPUError if there is none."""
     if not 0 <= chosen < len(every()):
         raise VirtualGPUError(no_device(chosen))
     _selected.number = int(chosen)
@@ -75,18 +75,18 @@ def no_device(chosen: int) -> str:
     count = len(every())
     there = "one virtual GPU, number 0" if count == 1 else f"{count} virtual GPUs, 0 to {count - 1}"
     return (
-        f"there is no device {chosen}: this process has {there}; the environment variable "
-        f"VIRTUALGPU_DEVICES={max(chosen + 1, 2)}, set before it starts, makes more"
+        f"there is no device {chosen}: this process has {there}. To have more, set the environment "
+        f"variable VIRTUALGPU_DEVICES={max(chosen + 1, 2)} before it starts"
     )
 
 
 def current() -> Device:
-    """Return the device that this thread's frontends use."""
+    """Return the current device of this thread."""
     return (_devices or every())[number()]
 
 
 def owner(address: int) -> Device:
-    """Return the device that has ``address``; the current one where no device is known to."""
+    """Return the device that owns ``address``, or the current device if none is known to."""
     if len(found := every()) > 1:
         for one in found:
             memory = getattr(one, "memory", None)
@@ -96,9 +96,9 @@ def owner(address: int) -> Device:
 
 
 def device_address(address: int) -> int:
-    """Return the device address of a byte at the host's ``address``.
+    """Return the device address of a byte at the host address ``address``.
 
-    Returns ``address`` itself where it is no device's.
+    Returns ``address`` itself if it belongs to no device.
     """
     for one in every():
         if (mapping := getattr(getattr(one, "memory", None), "mapping", None)) is not None and (
@@ -109,7 +109,7 @@ def device_address(address: int) -> int:
 
 
 def copy(target: int, origin: int, nbytes: int) -> None:
-    """Copy from device to device, also between different ones (a peer copy)."""
+    """Copy within a device, or between two devices (a peer copy)."""
     there, here = owner(target), owner(origin)
     if there is here:
         there.copy(target, origin, nbytes)
@@ -120,26 +120,26 @@ def copy(target: int, origin: int, nbytes: int) -> None:
 def current_shared(library: str) -> SharedDevice:
     """Return :func:`current` for a stand-in of ``library`` that works on its memory in place.
 
-    Raises VirtualGPUError where this process does not reach the device's memory.
+    Raises VirtualGPUError if this process cannot access the device's memory.
     """
     found = shared(device := current())
     if found is None:
         raise VirtualGPUError(
-            f"{library}'s stand-in computes on the memory of the virtual GPU, and {device.name!r} "
-            "keeps its memory in another process: use numba.cuda arrays here"
+            f"{library}'s stand-in computes in the memory of the virtual GPU, but the memory of "
+            f"{device.name!r} is in another process. Use numba.cuda arrays here"
         )
     return found
 
 
 def set_current(device: Device | None) -> None:
-    """Have one device for the rest of the process (None: fresh ones at the next use)."""
+    """Set the only device for the rest of the process; None creates new ones at the next use."""
     global _devices
     _devices = [] if device is None else [device]
 
 
 @contextmanager
 def use(device: Device) -> Iterator[Device]:
-    """Make ``device`` the current and only one inside the ``with``."""
+    """Make ``device`` the only device inside the ``with`` block."""
     global _devices
     before, _devices = _devices, [device]
     _aside.append(before)

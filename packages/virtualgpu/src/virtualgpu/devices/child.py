@@ -1,8 +1,8 @@
-"""Child processes of this package that answer requests: start, messages, end.
+"""Child processes that run a module of this package and answer requests.
 
-A message is JSON and arrays of bytes. Before it stand two lengths of 8 bytes each, of the JSON and
-of the arrays together; the JSON says how many bytes each array has. Nothing else is ever decoded.
-POSIX systems alone have what this needs.
+A message consists of JSON and arrays of bytes. It begins with two lengths of 8 bytes each: that of
+the JSON and that of all arrays together. The JSON contains the size of each array. No other format
+is ever decoded. This module works on POSIX systems only.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Message = tuple[dict[str, Any], list[np.ndarray]]
 
 
 class ChildEnded(Exception):
-    """The process has ended; the message says how, and repeats its last words."""
+    """End of the child process; the message has its exit code and its last line of output."""
 
 
 class ChildLate(Exception):
-    """No answer came in time; the process has been ended."""
+    """No answer in time; the child process has been ended."""
 
 
 # -- messages -----------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def _taken_apart(raw: bytes | bytearray, length: int) -> Message:
 
 
 def own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return the streams of orders and answers; anything else that is printed is discarded."""
+    """Return the streams of requests and answers; all other output is discarded."""
     orders = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_RDWR)
@@ -86,17 +86,17 @@ def own_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 class Child:
-    """A process that runs a module of this package.
+    """Process that runs a module of this package.
 
     Parameters
     ----------
     module : str
-        What ``python -m`` runs. It answers each message on standard input by one on standard
-        output, and may send one before the first.
+        The module that ``python -m`` runs. It answers each message on standard input with one on
+        standard output, and may send one message before the first.
     arguments : str
-        Of its command line.
+        Arguments of its command line.
     called : str
-        What errors call it, as "the GPU's process".
+        Name of the process in error messages, such as "the GPU's process".
     """
 
     def __init__(self, module: str, *arguments: str, called: str):
@@ -113,7 +113,7 @@ class Child:
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,
         )
-        # Pipes both, as they were asked for above.
+        # Both are pipes, as requested above.
         self._there = cast(BinaryIO, self.process.stdin)
         self._back = cast(BinaryIO, self.process.stdout)
 
@@ -124,7 +124,7 @@ class Child:
     def ask(
         self, told: dict[str, Any], arrays: Sequence[np.ndarray] = (), seconds: float | None = None
     ) -> Message:
-        """Send a message and wait for the answer, for so many seconds (None: for ever).
+        """Send a message and wait at most ``seconds`` for the answer (None: no limit).
 
         Raises ChildEnded or ChildLate.
         """
@@ -136,7 +136,7 @@ class Child:
         except BaseException as error:
             if isinstance(error, OSError) and not raised_by_handler(error):
                 raise self._ended() from None
-            self.close()  # the answer would be taken for the next one's
+            self.close()  # else the next request would get this answer
             raise
 
     def answer(self, seconds: float | None = None) -> Message:
@@ -171,15 +171,15 @@ class Child:
 
     @property
     def descriptors(self) -> frozenset[int]:
-        """The open files that lead to the process; none where it is gone."""
+        """File descriptors of this process that lead to the child; none after its end."""
         streams = (self._there, self._back, self._said)
         return frozenset(one.fileno() for one in streams if not one.closed)
 
     def close(self) -> None:
-        """End the process, whatever it does.
+        """End the process, whatever it is doing.
 
-        Where this one may send no signals, the child ends itself as soon as it receives no more
-        orders.
+        If this process may not send signals, the child ends itself when it receives no more
+        requests.
         """
         if self._gone is None:
             self._gone = f"{self._called} was ended"

@@ -1,7 +1,7 @@
-"""Comparison of two devices' results of one launch.
+"""Comparison of two devices' results for one launch.
 
-Equal to the last bit is the rule: PTX says what most instructions compute. A launch may differ for
-reasons that can be named, and only those excuse it:
+Results must be equal to the last bit, because PTX defines what most instructions compute. A launch
+may differ only for one of these reasons:
 
 - *approximate* instructions (``sin.approx``, ``div.full`` …), for which PTX gives an error bound;
 - *contraction*: the assembler makes one ``fma`` of a multiplication and an addition where PTX
@@ -38,17 +38,17 @@ EQUAL, BOUNDED, ORDER, HARDWARE, FAULT, DIFFERS = (
     "faulty on purpose",
     "DIFFERS",
 )
-#: By bytes of a float: two correct orders of adding differ by rounding, n additions of like size
-#: by at most n units in the last place, about sqrt(n) in practice. For n = 1e4 that is 1e-5 in
-#: float32.
+#: Tolerance by the size of a float in bytes. Two correct orders of addition differ by rounding: n
+#: additions of similar numbers differ by at most n units in the last place, in practice by about
+#: sqrt(n). For n = 1e4 that is 1e-5 in float32.
 TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-9}
-#: Of integers that contraction decides (steps until a point is lost, where it lies near the
-#: border) this part may differ. On an H200 it was 1 in 1,800 at most.
+#: Part of the integers that may differ if contraction decides them, such as the steps until a point
+#: near the border is lost. On an H200 it was at most 1 in 1,800.
 DECIDED = 1 / 500
 CONTRACTION = "contraction"
 #: Verdicts that need no attention.
 FINE = (EQUAL, BOUNDED, ORDER, HARDWARE, FAULT)
-#: Seeds of the orders in which the virtual GPU is asked again.
+#: Seeds of the thread orders in which the virtual GPU repeats a launch.
 SEEDS = (1, 2, 3)
 
 _APPROXIMATE = re.compile(r"\b\w+\.(?:approx|full)(?:\.ftz)?\.(?:ftz\.)?f(?:16|32|64)")
@@ -60,9 +60,10 @@ _HARDWARE = re.compile(r"%(?:clock|globaltimer|smid|nsmid|warpid|nwarpid|gridid|
 class Agreement:
     """Agreement between two results of one launch.
 
-    ``nbytes`` were compared; in ``differing`` elements they are not the same. ``worst`` is the
-    largest difference of two floats, relative to the larger or, near zero, to the largest of those
-    that differ. ``unknown``: a reason that could not be looked for, and why.
+    ``nbytes`` bytes were compared, and ``differing`` elements are not equal. ``worst`` is the
+    largest difference of two floats, relative to the larger one; near zero, it is relative to the
+    largest of the floats that differ. ``unknown`` names a reason that could not be checked, and
+    why.
     """
 
     verdict: str
@@ -85,7 +86,7 @@ def compare(
 ) -> Agreement:
     """Compare ``got``, from :func:`~virtualgpu.devices.recorded.play`, with the record.
 
-    A launch that differs is played again, on what ``new_device`` makes.
+    A launch with different results is repeated on a device that ``new_device`` creates.
     """
     wrong = [
         (piece, other)
@@ -144,7 +145,7 @@ def _compare_piece(piece: Piece, got: np.ndarray, again: _Again, result: Agreeme
 
 
 def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
-    """Return the types for a comparison with a tolerance: those that the kernel stores."""
+    """Return the float types to compare with a tolerance: those that the kernel stores."""
     codes = [code for name, code in (("f64", "f8"), ("f32", "f4"), ("f16", "f2")) if name in types]
     return [code for code in codes if len(got) % int(code[1]) == 0]
 
@@ -152,18 +153,18 @@ def _float_types(piece: Piece, got: np.ndarray, types: set[str]) -> list[str]:
 def close(a: np.ndarray, b: np.ndarray, least: int = 8) -> tuple[np.ndarray, float]:
     """Return the mask of elements within the grader's tolerance, and their worst difference.
 
-    ``least`` is the size in bytes of the least exact type in the computation, where that is less
-    than the size of the arrays' own type.
+    ``least`` is the size in bytes of the least exact type in the computation, if that is smaller
+    than the arrays' own type.
     """
     same = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
     same |= np.isnan(a) & np.isnan(b)
     x, y = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
         finite = np.isfinite(x) & np.isfinite(y)
-        # Of the numbers that differ, not of counts or addresses that lie beside them.
+        # Use only the floats that differ, not counts or addresses that are stored beside them.
         scale = np.abs(x[finite & ~same]).max(initial=0.0)
         larger = np.maximum(np.abs(x), np.abs(y))
-        # Integers in disguise are tiny: no kernel of the course computes with denormal floats.
+        # Integers that are read as floats are tiny: no kernel of the course uses denormal floats.
         normal = larger >= np.finfo(a.dtype).tiny
         off = np.where(finite, np.abs(x - y), np.inf)
         tolerance = TOLERANCE[min(a.itemsize, least)]
@@ -181,7 +182,7 @@ def _width(piece: Piece, types: set[str]) -> int:
 def _same_set(a: np.ndarray, b: np.ndarray) -> bool:
     """Return True if two arrays hold the same elements in another order.
 
-    Lists that threads fill do.
+    This is so for lists that threads fill in any order.
     """
     first, second = (raw[np.lexsort(raw.T)] for raw in (a, b))
     return np.array_equal(first, second)
@@ -215,22 +216,22 @@ def _first(piece: Piece, got: np.ndarray, types: set[str]) -> str:
 
 
 def _least_exact(text: str) -> int:
-    """Return the size of the least exact type that a kernel approximates or sums in any order.
+    """Return the size of the least exact type that a kernel approximates or adds atomically.
 
-    8 where it does neither.
+    The result is 8 if it does neither.
     """
     found = [*_APPROXIMATE.findall(text), *_FLOAT_ATOMIC.findall(text)]
     return min((int(one[-2:]) // 8 for one in found), default=8)
 
 
 def _reasons(launch: RecordedLaunch) -> tuple[list[str], str]:
-    """Return reasons for which two devices may differ on a kernel, and unknown instructions."""
+    """Return reasons why two devices may differ on a kernel, and what could not be checked."""
     text = "\n".join(launch.texts)
     found = []
     if match := _APPROXIMATE.search(text):
         found.append(f"approximate ({match[0]})")
     if _FLOAT_ATOMIC.search(text):
-        found.append("order (sums of floats by atomics)")
+        found.append("order (atomic additions of floats)")
     if _HARDWARE.search(text):
         found.append(HARDWARE)
     try:
@@ -239,24 +240,26 @@ def _reasons(launch: RecordedLaunch) -> tuple[list[str], str]:
     except (LinkError, OSError) as error:
         why = str(error).strip().splitlines()
         return found, (
-            "whether the assembler fuses a multiplication and an addition is not known: "
-            f"{type(error).__name__}: {why[0] if why else 'without a word'}"
+            "it is unknown whether the assembler fuses a multiplication and an addition: "
+            f"{type(error).__name__}: {why[0] if why else 'no message'}"
         )
     return found, ""
 
 
 class _Again:
-    """The launch once more on a virtual GPU: under its checkers, and in other orders.
+    """Repetition of the launch on a virtual GPU, under its checkers and in other orders.
 
     Attributes
     ----------
     types : dict of int to set of str
-        By the piece's address: the types of the stores and atomics that reach it, as ``f32``.
+        By the piece's address: the types of the stores and atomics that write to it, such as
+        ``f32``.
     varies : dict of int to ndarray of bool
         By the piece's address: the bytes that another order of threads changes.
     faults : list of str
     least : int
-        Bytes of the least exact type that the kernel computes with in a way that may differ.
+        Size in bytes of the least exact type that the kernel uses in a computation that may
+        differ.
     """
 
     def __init__(self, launch: RecordedLaunch, new_device: Callable[[], VirtualDevice]):
@@ -303,7 +306,7 @@ class _Again:
 
 
 class _Stores(Observer):
-    """Types of numbers that reach each piece."""
+    """Observer of the types of numbers that are stored in each piece."""
 
     def __init__(self):
         self.types: dict[int, set[str]] = {}

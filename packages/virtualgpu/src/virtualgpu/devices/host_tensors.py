@@ -1,8 +1,8 @@
 """PyTorch's CPU tensors as arguments of a launch: copied to the device and back.
 
-PyTorch has no device on the virtual GPU, and tests of Triton's and cuTile's kernels make tensors. A
-launch gets a copy of each tensor's whole storage, so that views of one storage stay views of one;
-what the kernel left in it is in the tensors when the launch ends.
+PyTorch has no device type for the virtual GPU, but tests of Triton and cuTile kernels create
+tensors. A launch gets a copy of each tensor's whole storage, so that views of one storage stay
+views of one storage. When the launch ends, the tensors receive what the kernel wrote.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from virtualgpu.devices import current
 
-# Kernels are compiled for pointers at multiples of 16 where they are; a copy keeps what is left
-# of its address by more than that.
+# Compilers specialise kernels for pointers at multiples of 16, so a copy keeps the remainder of its
+# address modulo this larger number.
 _ALIGNMENT = 256
 
 
-#: The attribute of a CPU tensor that answers as one of the device (:mod:`virtualgpu.torch_device`).
+#: Attribute of a CPU tensor that counts as a device tensor (:mod:`virtualgpu.torch_device`).
 MARK = "_is_of_the_virtual_gpu"
 
 
@@ -37,8 +37,8 @@ def is_host_tensor(argument: Any) -> bool:
 def copies() -> Iterator[Callable[[Any], int]]:
     """Yield a function from a CPU tensor to its address on the current device, 0 if it is empty.
 
-    At the end the tensors get back what their copies hold; where it came to an error, they are as
-    they were.
+    At the end, the contents of the copies are copied back to the tensors. After an error, the
+    tensors stay unchanged.
     """
     device = current()
     found: dict[int, tuple[int, int, int]] = {}  # storage → (allocation, address, bytes)
@@ -65,5 +65,5 @@ def copies() -> Iterator[Callable[[Any], int]]:
 
 
 def _host(start: int, nbytes: int) -> np.ndarray:
-    """Return the host's bytes at an address, without a copy."""
+    """Return the bytes of host memory at an address, without a copy."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))

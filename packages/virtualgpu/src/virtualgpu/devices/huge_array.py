@@ -1,4 +1,4 @@
-"""``virtualgpu.huge()``: arrays that are only said to be large."""
+"""``virtualgpu.huge()``: arrays that take memory only where they are touched."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def huge(shape: int | Iterable[int], dtype: Any = float, fill: Any = 0) -> HugeA
     ...     kernel[2**25, 256](x)
     >>> x[-4:].get()
 
-    It has addresses for every element and does not count for the device's memory. Kernels of
-    Numba, CuPy, PyCUDA, Triton and cuTile take it, and ``cupy.asarray(x)`` is the same memory as a
-    CuPy array. The host copies and computes on parts of at most 1 GiB.
+    Every element has an address, but the array does not count as used device memory. Kernels of
+    Numba, CuPy, PyCUDA, Triton and cuTile accept it, and ``cupy.asarray(x)`` returns the same
+    memory as a CuPy array. The host can only copy and compute on parts of at most 1 GiB.
 
     Parameters
     ----------
@@ -38,22 +38,22 @@ def huge(shape: int | Iterable[int], dtype: Any = float, fill: Any = 0) -> HugeA
     dtype : dtype
         Numbers, booleans or records of them.
     fill : number, "index", callable or None
-        What elements hold before they are written: a number, their index in C order, or what a
-        function gives for an array of indices (int64). Zero costs nothing; with another one each
-        launch runs twice at least, first to see which pages it touches. None: they hold zeros and
-        count as unwritten, so that ``check()`` reports a read.
+        Initial values of the elements: a number, their index in C order, or the result of a
+        function of an array of indices (int64). Zero costs nothing. With any other value, each
+        launch runs at least twice, the first time to find out which pages it touches. With None,
+        elements are zero but count as unwritten, so that ``check()`` reports a read.
 
     Raises
     ------
     ValueError
-        A shape without elements, or with a negative length.
+        The shape has no elements, or a negative length.
     TypeError
-        Elements that are Python objects.
+        The elements are Python objects.
     OutOfMemory
-        More bytes than the virtual GPU has addresses for.
+        The array has more bytes than the virtual GPU has addresses for.
     VirtualGPUError
-        The current device is no virtual GPU in this process, or the system does not tell which
-        pages are touched.
+        The current device is not a virtual GPU in this process, or the system does not report
+        which pages are touched.
     """
     lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     lengths = tuple(map(operator.index, lengths))
@@ -63,13 +63,13 @@ def huge(shape: int | Iterable[int], dtype: Any = float, fill: Any = 0) -> HugeA
     demand_plain(kind, "a huge array")
     if not tells():
         raise VirtualGPUError(
-            "huge arrays need a system that tells which pages are touched: Linux, with "
+            "huge arrays need a system that reports which pages are touched: Linux, with "
             "/proc/self/pagemap"
         )
     machine = current()
     if not isinstance(machine, VirtualDevice):
         raise VirtualGPUError(
-            f"huge arrays lie on a virtual GPU in this process, and {machine.name!r} is none"
+            f"huge arrays need a virtual GPU in this process, and {machine.name!r} is not one"
         )
     nbytes = math.prod(lengths) * kind.itemsize
     memory = machine.memory
@@ -85,18 +85,19 @@ def _rule(fill: Any, dtype: np.dtype) -> Rule | None:
         return fill
     if isinstance(fill, str):
         if fill != "index":
-            raise ValueError(f'huge: fill={fill!r}; give a number, "index", a function or None')
+            raise ValueError(f'huge: fill={fill!r}; pass a number, "index", a function or None')
         return lambda index: index
     value = np.asarray(fill, dtype)
     if value.shape:
-        raise ValueError(f"huge: fill has shape {value.shape}; give one number for all elements")
+        raise ValueError(f"huge: fill has shape {value.shape}; pass one number for all elements")
     return None if not any(value.tobytes()) else lambda index: value
 
 
 class HugeArray:
-    """An array of :func:`huge`, or a part of it: ``array[a:b]``.
+    """Array that :func:`huge` returns, or a part of it: ``array[a:b]``.
 
-    It has ``shape``, ``strides``, ``dtype``, ``size``, ``nbytes`` and ``__cuda_array_interface__``.
+    It has ``shape``, ``strides``, ``dtype``, ``size``, ``nbytes`` and
+    ``__cuda_array_interface__``.
     """
 
     def __init__(
@@ -121,16 +122,16 @@ class HugeArray:
         }
 
     def data_ptr(self) -> int:
-        """Return the address of the first element, as Triton asks."""
+        """Return the address of the first element, under the name that Triton uses."""
         return self._address
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> HugeArray:
-        """Return a part that shares the memory. Keys are integers, slices, ... and None."""
+        """Return a part that shares the memory. Keys are integers, slices, ``...`` and None."""
         if not is_basic(key):
-            raise TypeError("a huge array takes integers and slices between its brackets")
+            raise TypeError("a huge array can only be indexed with integers and slices")
         keys = key if isinstance(key, tuple) else (key,)
         part: Any = self._view[keys if ... in keys else (*keys, ...)]
         address = self._machine.address_of(part.ctypes.data) if part.size else 0
@@ -151,7 +152,7 @@ class HugeArray:
     copy_to_host = get
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        raise TypeError("a huge array becomes no NumPy array by itself: x[a:b].get() copies a part")
+        raise TypeError("a huge array does not fit a NumPy array: copy a part with x[a:b].get()")
 
     def __repr__(self) -> str:
         return f"<huge array of shape {self.shape}, {self.dtype}: x[a:b].get() copies a part>"

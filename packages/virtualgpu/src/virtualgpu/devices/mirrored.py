@@ -1,8 +1,8 @@
-"""A remote device with a local copy of its memory, for array operations.
+"""Remote device with a local copy of its memory, for array operations.
 
-What NumPy sees of an array is this process's copy of its allocation. What the host wrote goes over
-before the device does anything else; what a launch made of it comes back after the launch. So
-CuPy's stand-in works with a device whose memory this process does not reach.
+NumPy sees this process's copy of an allocation. Bytes that the host wrote are sent before the
+device does anything else, and bytes that a launch changed are fetched after it. In this way, the
+CuPy stand-in works with a device whose memory this process cannot access.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from virtualgpu.wording import many
 
 
 class _Copy:
-    """The host's copy of an allocation.
+    """Host copy of an allocation.
 
     Attributes
     ----------
     written : list of (start, end)
-        Bytes that the host wrote and the device does not have.
+        Bytes that the host wrote and has not sent yet.
     before : ndarray, optional
-        What the device has, where the host writes without a word: mapped and managed memory.
+        The device's contents, for mapped and managed memory, which the host writes without notice.
     """
 
     def __init__(self, data: np.ndarray) -> None:
@@ -55,25 +55,26 @@ class _Copy:
 
 
 class MirroredDevice(RemoteDevice):
-    """The device that answers `ask`: a :class:`~virtualgpu.devices.protocol.SharedDevice`.
+    """Device that answers through `ask`, with the methods of a shared device.
 
-    Arguments as of :class:`~virtualgpu.devices.remote.RemoteDevice`. Of those who answer it asks
-    two verbs more, ``retire`` and ``revive``.
+    It is a :class:`~virtualgpu.devices.protocol.SharedDevice`. The arguments are those of
+    :class:`~virtualgpu.devices.remote.RemoteDevice`. It sends two more verbs, ``retire`` and
+    ``revive``.
     """
 
     shares_memory = True
-    heeds_writes = True  # what the host wrote has to go over
+    heeds_writes = True  # the host's writes must be sent
 
     def __init__(
         self, ask: Ask, name: str, compute_capability: tuple[int, int], total_memory: int
     ) -> None:
         super().__init__(ask, name, compute_capability, total_memory)
-        self._starts: list[int] = []  # of live allocations and of modules' variables, sorted
+        self._starts: list[int] = []  # live allocations and variables of modules, sorted
         self._sizes: dict[int, int] = {}
         self._retired: set[int] = set()
-        self._untouched: set[int] = set()  # allocated since the device last did something
+        self._untouched: set[int] = set()  # allocated since the device's last operation
         self._copies: dict[int, _Copy] = {}
-        # Finalisers give back at any time, also while an answer is waited for.
+        # Finalisers free memory at any time, even while an answer is awaited.
         self._given_back: list[tuple[str, int]] = []
 
     def _request(
@@ -103,7 +104,7 @@ class MirroredDevice(RemoteDevice):
 
     def _give_back(self, verb: str, address: int) -> None:
         if address not in self._sizes and address not in self._retired:
-            raise VirtualGPUError(f"{verb} of {address:#x}, where no live allocation starts")
+            raise VirtualGPUError(f"{verb} of {address:#x}: no live allocation starts there")
         self._given_back.append((verb, address))
         if self._sizes.pop(address, None) is not None:
             self._starts.remove(address)
@@ -140,13 +141,13 @@ class MirroredDevice(RemoteDevice):
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
-                f"{what} of {many(nbytes, 'byte')} at {address:#x}: no allocation has them"
+                f"{what} of {many(nbytes, 'byte')} at {address:#x}: not inside one allocation"
             )
 
     # -- the copy ------------------------------------------------------------------------------
 
     def _copy_of(self, address: int) -> tuple[int, _Copy]:
-        """Return the allocation that holds an address, and the host's copy of it."""
+        """Return the start of the allocation that holds an address, and the host copy of it."""
         self.demand(address, 1, "view")
         start = self._starts[bisect.bisect(self._starts, address) - 1]
         if start not in self._copies:
@@ -177,7 +178,7 @@ class MirroredDevice(RemoteDevice):
         return copy.data[address - start : address - start + nbytes]
 
     def address_of(self, host: int) -> int:
-        """Return the device address of a byte of a copy; 0 for what lies elsewhere."""
+        """Return the device address of a byte of a copy; 0 if it is in no copy."""
         for start, copy in self._copies.items():
             if copy.host <= host < copy.host + len(copy.data):
                 return start + host - copy.host
@@ -188,14 +189,14 @@ class MirroredDevice(RemoteDevice):
         copy.wrote(address - start, address - start + nbytes)
 
     def _send(self) -> None:
-        """Bring the device up to date, which is about to do something."""
+        """Send all unsent bytes, before the device does anything."""
         for start, copy in list(self._copies.items()):
             for low, high in copy.unsent():
                 super().write(start + low, copy.data[low:high])
         self._untouched.clear()
 
     def _fetch(self, copies: dict[int, _Copy]) -> None:
-        """Bring copies up to date, of which nothing is unsent."""
+        """Fetch the contents of copies that have no unsent bytes."""
         for start, copy in copies.items():
             copy.data[:] = super().read(start, len(copy.data))
             if copy.before is not None:

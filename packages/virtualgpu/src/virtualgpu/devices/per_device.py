@@ -12,15 +12,15 @@ Thing = TypeVar("Thing")
 
 
 class PerDevice(Generic[Thing]):
-    """One thing for each device, made at its first use there."""
+    """One value for each device, created at its first use there."""
 
     def __init__(self) -> None:
         self._things: dict[Device, Thing] = {}
 
     def get_or(self, make: Callable[[], Thing], device: Device | None = None) -> Thing:
-        """Return the thing of ``device`` (the current one); ``make()`` it where there is none.
+        """Return the value for ``device`` (by default the current one), created if there is none.
 
-        What belonged to devices that are no longer there goes.
+        Values of devices that no longer exist are dropped.
         """
         device = device or devices.current()
         if device not in self._things:
@@ -30,6 +30,6 @@ class PerDevice(Generic[Thing]):
         return self._things[device]
 
     def clear(self) -> dict[Device, Thing]:
-        """Forget all; they are returned."""
+        """Remove all values and return them."""
         gone, self._things = self._things, {}
         return gone

@@ -1,10 +1,10 @@
-"""Protocol of a device: the methods that a front end may call.
+"""Protocol of a device: the methods that a frontend may call.
 
-:class:`Device` is any machine that runs PTX: the virtual GPU, a real one, one in another process.
-A :class:`SharedDevice` is one whose memory this process reaches as well, so that array work can be
-NumPy's in place; the stand-ins of CuPy, PyCUDA and cuDF need such a one.
+A :class:`Device` is any machine that runs PTX: the virtual GPU, a real one, or one in another
+process. A :class:`SharedDevice` also lets this process access its memory, so that NumPy can
+compute there in place. The stand-ins of CuPy, PyCUDA and cuDF need a shared device.
 
-Addresses are ints, 0 is the null pointer, sizes are bytes. What goes wrong is a
+Addresses are ints, 0 is the null pointer, and sizes are in bytes. Errors are
 :class:`~virtualgpu.errors.VirtualGPUError`.
 """
 
@@ -18,18 +18,18 @@ Triple = tuple[int, int, int]  # (x, y, z)
 
 
 class Device(Protocol):
-    """A machine that runs PTX.
+    """Machine that runs PTX.
 
     Attributes
     ----------
     name : str
-        What it calls itself.
+        Name of the device.
     compute_capability : tuple of two ints
-        Major and minor.
+        Major and minor version.
     total_memory : int
         Bytes of device memory.
     shares_memory : bool
-        Whether it is a :class:`SharedDevice` (:func:`shared`).
+        True for a :class:`SharedDevice` (:func:`shared`).
     """
 
     name: str
@@ -38,19 +38,19 @@ class Device(Protocol):
     shares_memory: bool
 
     def allocate(self, nbytes: int) -> int:
-        """Return the address of ``nbytes`` new bytes. Raises OutOfMemory."""
+        """Allocate ``nbytes`` bytes and return their address. Raises OutOfMemory."""
 
     def free(self, address: int) -> None:
-        """Give an allocation back. Raises VirtualGPUError where none starts at ``address``."""
+        """Free an allocation. Raises VirtualGPUError if none starts at ``address``."""
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Copy the bytes of ``data``, of any shape, in C order, from host to device.
+        """Copy the bytes of ``data``, of any shape, in C order from host to device.
 
         Raises TypeError for a dtype with Python objects (:mod:`virtualgpu.memory.plain_dtypes`).
         """
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Copy from device to host: a new array, uint8, shape (nbytes,)."""
+        """Copy from device to host, into a new uint8 array of shape (nbytes,)."""
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
         """Copy ``nbytes`` bytes from ``origin`` to ``target`` on the device."""
@@ -61,15 +61,15 @@ class Device(Protocol):
     def load(self, ptx: str | list[str], names: dict[str, str] | None = None) -> Any:
         """Return a module of linked PTX, an object that only the device understands.
 
-        ``names`` says what to call an entry in messages, where the mangled name would puzzle.
-        Raises PTXSyntaxError, LinkError, UnsupportedInstruction.
+        ``names`` gives the names of kernels in messages, to replace mangled names. Raises
+        PTXSyntaxError, LinkError, UnsupportedInstruction.
         """
 
     def unload(self, module: Any) -> None:
-        """Give the memory of a module's variables back."""
+        """Free the memory of a module's variables."""
 
     def symbol(self, module: Any, name: str) -> tuple[int, int]:
-        """Return address and bytes of a module's variable. Raises LinkError for unknown names."""
+        """Return address and size of a module's variable. Raises LinkError for unknown names."""
 
     def launch(
         self,
@@ -93,17 +93,17 @@ class Device(Protocol):
         shared_bytes : int
             Dynamic shared memory of each block.
         cooperative : bool
-            All blocks resident at once, so that ``grid.sync()`` works.
+            Keep all blocks resident at once, so that ``grid.sync()`` works.
         cluster : tuple of three ints, optional
-            Blocks of a thread block cluster, where the kernel does not say it itself.
+            Blocks in a thread block cluster, if the kernel does not declare it.
 
         Raises
         ------
         LaunchError
-            Dimensions or parameters that the device does not take.
+            The device does not accept the dimensions or parameters.
         VirtualGPUError
-            What goes wrong in the kernel, with its line, block and thread; of a real GPU only
-            :meth:`synchronize` tells it, and only the driver's name for it.
+            An error in the kernel, with its line, block and thread. For a real GPU, only
+            :meth:`synchronize` raises it, and only with the driver's name for it.
         """
 
     def synchronize(self) -> None:
@@ -111,15 +111,15 @@ class Device(Protocol):
 
 
 class SharedDevice(Device, Protocol):
-    """A device whose memory this process reaches.
+    """Device whose memory this process can access.
 
     Attributes
     ----------
     allocated : int
         Bytes in use.
     heeds_writes : bool
-        Whether :meth:`wrote` would make a difference now. It may be asked before each write, since
-        it costs less than to find out what was written.
+        True if :meth:`wrote` would have an effect now. Callers test it before each write, because
+        that costs less than finding out what was written.
     """
 
     @property
@@ -131,26 +131,26 @@ class SharedDevice(Device, Protocol):
     def allocate(self, nbytes: int, *, poison: bool = True) -> int:
         """Allocate as :meth:`Device.allocate` does.
 
-        Without ``poison``, the caller writes all of it.
+        Without ``poison``, the caller must write all bytes.
         """
 
     def retire(self, address: int) -> None:
-        """Free an allocation for its users, while a memory pool keeps the place.
+        """Free an allocation for its users, while a memory pool keeps its memory.
 
-        Its bytes still count, and touching them is an error, until :meth:`revive` hands them out
-        again or :meth:`free` gives them back.
+        The bytes still count as allocated, and accessing them is an error, until :meth:`revive`
+        reuses the memory or :meth:`free` releases it.
         """
 
     def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
-        """Hand out a retired allocation again, with as many bytes as fit in its place."""
+        """Reuse a retired allocation, with as many bytes as fit in its memory."""
 
     def extent(self, address: int) -> tuple[int, int] | None:
         """Return ``(start, end)`` of the live allocation that holds ``address``, or None."""
 
     def demand(self, address: int, nbytes: int, what: str) -> None:
-        """Raise VirtualGPUError unless the bytes from ``address`` lie in one live allocation.
+        """Raise VirtualGPUError unless the bytes from ``address`` are in one live allocation.
 
-        The message begins with ``what``. No bytes lie anywhere.
+        The message begins with ``what``. Zero bytes are always accepted.
         """
 
     def view(
@@ -160,24 +160,26 @@ class SharedDevice(Device, Protocol):
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        """Return the device's own bytes as a NumPy array; report changes by :meth:`wrote`.
+        """Return device memory as a NumPy array without a copy; report changes by :meth:`wrote`.
 
-        ``strides`` are in bytes (by default: C order). Nothing is checked: :meth:`demand` does.
+        ``strides`` are in bytes (by default C order). Nothing is checked here; :meth:`demand` does
+        that.
         """
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
         """Return the bytes of mapped or managed memory: uint8, shape (nbytes,).
 
-        The host writes them without notice, so the whole allocation counts as written from now on.
+        The host can write them without notice, so the whole allocation counts as written from now
+        on.
         """
 
     def address_of(self, host: int) -> int:
-        """Return the device address of what lies at the host address ``host``, inside a view."""
+        """Return the device address of the host address ``host``, which is inside a view."""
 
     def wrote(self, address: int, nbytes: int) -> None:
         """Tell observers that the host wrote ``nbytes`` from ``address`` through a view."""
 
 
 def shared(device: Device) -> SharedDevice | None:
-    """Return ``device`` itself if this process reaches its memory, else None."""
+    """Return ``device`` itself if this process can access its memory, else None."""
     return cast(SharedDevice, device) if device.shares_memory else None

@@ -1,4 +1,4 @@
-"""A recorded launch: the memory before it and the memory after it.
+"""Recorded launch: its code and parameters, and the memory before and after it.
 
 What the virtual GPU did once can be done again on another device: the launch holds the PTX, the
 geometry, the parameters and every allocation that the kernel can reach from them. Addresses differ
@@ -23,7 +23,7 @@ import numpy as np
 
 from virtualgpu.errors import LinkError, VirtualGPUError
 
-if TYPE_CHECKING:  # a process that plays launches on a GPU starts without the virtual one
+if TYPE_CHECKING:  # a process that plays launches on a GPU does not import the virtual one
     from virtualgpu.devices.protocol import Device, Triple
     from virtualgpu.devices.virtual import VirtualDevice
     from virtualgpu.launch.linker import LoadedModule
@@ -34,10 +34,10 @@ WORD = 8
 
 @dataclass
 class Piece:
-    """One allocation: where it was, its bytes before and after, uint8 with shape (n,).
+    """One allocation: its address, and its bytes before and after (uint8, shape (n,)).
 
-    ``variable`` is the module's name for it, if it is a module's variable; ``unwritten`` are spans
-    (start, end) of bytes that were not written before the launch.
+    ``variable`` is the module's name for it, if it is a module's variable. ``unwritten`` has the
+    spans (start, end) of bytes that were not written before the launch.
     """
 
     address: int
@@ -53,9 +53,9 @@ class Piece:
 
 @dataclass
 class RecordedLaunch:
-    """One launch; ``kernel`` is its name for people, ``entry`` its name in the PTX.
+    """One launch; ``kernel`` is its readable name, ``entry`` its name in the PTX.
 
-    ``note`` says where it comes from, as a lesson and a cell.
+    ``note`` says where it comes from, for example a lesson and a cell.
     """
 
     kernel: str
@@ -141,7 +141,7 @@ class RecordedLaunch:
 
 
 def shorter(dimensions: Triple) -> str:
-    """Return ``(4, 1, 1)`` as ``4``."""
+    """Return the dimensions without trailing ones: ``(4, 1, 1)`` as ``4``."""
     x, y, z = dimensions
     return str(x) if (y, z) == (1, 1) else f"({x}, {y})" if z == 1 else str(tuple(dimensions))
 
@@ -160,8 +160,8 @@ def capture(
     cooperative: bool = False,
     cluster: Triple | None = None,
 ) -> RecordedLaunch:
-    """Record a launch that is about to happen, with the memory as it is now."""
-    module.program(entry)  # gives the variables that it uses their places
+    """Record a launch that is about to run, with the present contents of memory."""
+    module.program(entry)  # gives addresses to the variables that it uses
     memory = device.memory
     variables = {address: name for name, address in module.placed().items()}
     starts = _reachable(memory, parameters, list(variables))
@@ -194,14 +194,14 @@ def capture(
 
 
 def finish(launch: RecordedLaunch, device: Device) -> RecordedLaunch:
-    """Add the memory as the launch has left it."""
+    """Add the contents of memory after the launch."""
     for piece in launch.pieces:
         piece.after = device.read(piece.address, len(piece.before))
     return launch
 
 
 def _reachable(memory: GlobalMemory, parameters: list[bytes], more: list[int]) -> list[int]:
-    """Return the allocations that a kernel can reach: their starts, in order of address."""
+    """Return the starts of the allocations that a kernel can reach, in order of address."""
     live = memory.starts, memory.ends
     starts, ends = (np.array(one, np.uint64) for one in live)
     words = [np.frombuffer(raw[: len(raw) // WORD * WORD], np.uint64) for raw in parameters]
@@ -223,13 +223,13 @@ def _reachable(memory: GlobalMemory, parameters: list[bytes], more: list[int]) -
 
 
 def _allocations(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> list[int]:
-    """Return the starts of the allocations that some word points into."""
+    """Return the starts of the allocations to which any of the words points."""
     at, inside = _find(words, starts, ends)
     return np.unique(starts[at[inside]]).tolist()
 
 
 def _find(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each word's last start not above it, and True where the word is inside."""
+    """Return each word's last start not above it, and True for each word inside."""
     if not len(starts):
         return np.zeros(len(words), np.int64), np.zeros(len(words), bool)
     at = np.searchsorted(starts, words, side="right").astype(np.int64) - 1
@@ -258,19 +258,19 @@ def play(
     poison: bool = True,
     placed: Callable[[list[int]], None] = lambda addresses: None,
 ) -> list[np.ndarray]:
-    """Launch on ``device``; return every piece afterwards, pointers as they were recorded.
+    """Run the launch on ``device``; return every piece afterwards, with recorded addresses.
 
     Parameters
     ----------
     module
-        The texts, loaded on the device already.
+        The module, if it is already loaded on the device.
     poison
-        Whether unwritten bytes get the virtual GPU's poison. Without, they are left as the
-        device's memory happens to be, and a checker sees that they were never written.
+        Fill unwritten bytes with the virtual GPU's poison. If false, they keep the contents of the
+        device's memory, and a checker can see that they were never written.
     placed
-        Is told the pieces' addresses on the device before the launch.
+        Function that is called before the launch with the addresses of the pieces on the device.
 
-    Raises what the device raises.
+    Errors of the device are raised too.
     """
     if module is None:
         module = device.load(list(launch.texts))
@@ -302,19 +302,19 @@ def play(
         )
         device.synchronize()
         inward = _AddressTranslation(launch.pieces, there, inward=True)
-        # A variable that the module keeps to itself cannot be read: what the record says stands.
+        # A hidden variable of the module cannot be read, so its recorded contents are returned.
         return [
             inward(device.read(address, len(piece.before))) if address is not None else piece.after  # type: ignore[misc]  # a record that is played is finished
             for piece, address in zip(launch.pieces, there, strict=True)
         ]
     finally:
         for address in owned:
-            with suppress(VirtualGPUError):  # of a GPU that the launch has spoiled
+            with suppress(VirtualGPUError):  # raised by a GPU that the launch has spoiled
                 device.free(address)
 
 
 def _variable(device: Device, module: Any, piece: Piece) -> int | None:
-    """Return the device address of a module's variable; None where none of that size is shown."""
+    """Return the device address of a module's variable; None if none of that size is visible."""
     try:
         address, nbytes = device.symbol(module, piece.variable)
     except LinkError:
@@ -331,7 +331,7 @@ def _write(device: Device, address: int, data: np.ndarray, gaps: list[tuple[int,
 
 
 class _AddressTranslation:
-    """Words that point into a piece on one device, as they are on the other."""
+    """Translator of words that point into a piece, from one device's addresses to the other's."""
 
     def __init__(self, pieces: list[Piece], there: list[int | None], *, inward: bool):
         pairs = sorted(

@@ -1,7 +1,7 @@
-"""A device in another process: every method is a request to that process.
+"""Device in another process: every method is a request to that process.
 
-It does what :class:`virtualgpu.devices.Device` says, so the frontends cannot tell the difference.
-Nothing is computed or decided here. A grader's student asks the oracle so.
+It has the methods of :class:`virtualgpu.devices.Device`, so frontends cannot tell the difference.
+Nothing is computed or decided here. A student's process in the grader uses it to reach the oracle.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from virtualgpu.devices.protocol import Triple
 from virtualgpu.errors import VirtualGPUError
 from virtualgpu.memory.plain_dtypes import demand_plain
 
-#: What sends a request, ``{"device": verb, ...}`` and arrays, and brings the reply: values that
-#: JSON has, and arrays. A reply may be ``{"device_error": ...}``.
+#: Function that sends a request, ``{"device": verb, ...}`` with arrays, and returns the reply: JSON
+#: values and arrays. A reply may be ``{"device_error": ...}``.
 Ask = Callable[[dict, Sequence[np.ndarray]], tuple[dict, list[np.ndarray]]]
 
 
 @dataclass(frozen=True)
 class RemoteModule:
-    """A module that is loaded there; `number` is its handle."""
+    """Module that is loaded in the other process; `number` is its handle."""
 
     number: int
 
 
 class RemoteDevice:
-    """The device that answers `ask`.
+    """Device that answers through `ask`.
 
     Parameters
     ----------
     ask : callable
         See :data:`Ask`.
     name, compute_capability, total_memory
-        As of every :class:`~virtualgpu.devices.protocol.Device`.
+        See :class:`~virtualgpu.devices.protocol.Device`.
     """
 
     shares_memory = False

@@ -1,4 +1,4 @@
-"""The virtual GPU in this process."""
+"""Virtual GPU in this process."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class VirtualDevice:
-    """The virtual GPU in this process: a :class:`~virtualgpu.devices.protocol.SharedDevice`.
+    """Virtual GPU in this process; a :class:`~virtualgpu.devices.protocol.SharedDevice`.
 
     Parameters
     ----------
     total_memory : int
         Bytes of device memory; by default half of the host's, at most 16 GiB.
     budget : Budget, optional
-        What one launch may use; by default ``Budget()``, whose time is looked up at each launch.
+        Limits of one launch; by default ``Budget()``, whose time limit is read at each launch.
     memory : GlobalMemory, optional
-        Its memory, made already (:func:`several`).
+        Existing memory for the device (:func:`several`).
 
     Attributes
     ----------
     compiles : bool
-        Whether kernels that work long become native code (:mod:`virtualgpu.native`); switch it
-        off where PTX comes from people who are not trusted: LLVM was not made for them.
+        Compile long-running kernels to native code (:mod:`virtualgpu.native`). Switch it off for
+        untrusted PTX, because LLVM is not designed for untrusted input.
     cores : int
-        On how many processor cores native code runs the blocks of a launch: by default all that
-        this process may use (:func:`virtualgpu.processors.wanted`).
+        Number of processor cores on which native code runs the blocks of a launch; by default all
+        that are available (:func:`virtualgpu.processors.wanted`).
 
     Notes
     -----
-    Launches run one after the other, in the order in which they are issued: streams never
-    overlap; a missing synchronisation is found by ``check(streams=True)`` alone.
+    Launches run one after the other, in the order in which they are issued. Streams never overlap,
+    so only ``check(streams=True)`` finds a missing synchronisation.
     """
 
     name = "Virtual GPU (CPU)"
@@ -79,9 +79,9 @@ class VirtualDevice:
 
     @property
     def _used(self) -> GlobalMemory:
-        """Return the memory, and note that this thread of the host changes it.
+        """Return the memory, and record that this host thread changes it.
 
-        :func:`~virtualgpu.memory.snapshot.can_be_taken_back` needs it.
+        :func:`~virtualgpu.memory.snapshot.can_be_taken_back` needs this record.
         """
         self.memory.callers.add(threading.current_thread())
         return self.memory
@@ -112,7 +112,7 @@ class VirtualDevice:
             observer.host_wrote(address, data.nbytes)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Copy from device to host: a new uint8 array, shape (nbytes,)."""
+        """Copy from device to host, into a new uint8 array of shape (nbytes,)."""
         return self.memory.read(address, nbytes)
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
@@ -137,7 +137,7 @@ class VirtualDevice:
         return textures.create_surface(self.memory, texels)
 
     def destroy(self, handle: int) -> None:
-        """End a texture or surface object."""
+        """Destroy a texture or surface object."""
         textures.destroy(self.memory, handle)
 
     # -- memory that the host reaches ------------------------------------------------------------
@@ -189,17 +189,17 @@ class VirtualDevice:
         module.unload()
 
     def load_tiles(self, bytecode: bytes) -> TileModule:
-        """Read and prove Tile IR. Raises BytecodeError, UnsupportedInstruction."""
-        from virtualgpu.tile.module import TileModule  # a tenth of what activate() imports
+        """Parse and verify Tile IR. Raises BytecodeError, UnsupportedInstruction."""
+        from virtualgpu.tile.module import TileModule  # takes a tenth of the time of activate()
 
         return TileModule(bytecode, self.memory)
 
     def launch_tiles(
         self, module: TileModule, entry: str, grid: Triple, parameters: list[bytes]
     ) -> None:
-        """Run a kernel over tiles to its end.
+        """Run a tile kernel to its end.
 
-        Raises what :class:`~virtualgpu.tile.launch.TileLaunch` does.
+        Raises the errors of :class:`~virtualgpu.tile.launch.TileLaunch`.
         """
         from virtualgpu.tile import check, counts, launch
 
@@ -223,7 +223,7 @@ class VirtualDevice:
             run(actual)
 
     def symbol(self, module: LoadedModule, name: str) -> tuple[int, int]:
-        """Return address and bytes of a module's variable."""
+        """Return the address and size of a module's variable."""
         return module.address(name), module.size(name)
 
     def launch(
@@ -237,7 +237,7 @@ class VirtualDevice:
         cooperative: bool = False,
         cluster: Triple | None = None,
     ) -> None:
-        """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` does."""
+        """Run a kernel to its end. Raises what :class:`~virtualgpu.launch.launch.Launch` raises."""
 
         def run(conditions: Conditions) -> None:
             program = module.program(entry, conditions.schedule.fine)
@@ -264,13 +264,13 @@ class VirtualDevice:
             run(actual)
 
     def synchronize(self) -> None:
-        """Do nothing: nothing is ever in flight."""
+        """Do nothing, because every launch has already finished."""
 
 
 def several(count: int) -> list[VirtualDevice]:
     """Return ``count`` virtual GPUs in this process, which share the memory of one.
 
-    Each has addresses of its own, so a pointer says whose it is.
+    Each has its own range of addresses, so a pointer determines its device.
     """
     if count == 1:
         return [VirtualDevice()]
@@ -285,15 +285,15 @@ def several(count: int) -> list[VirtualDevice]:
 def wanted() -> int:
     """Return the number of virtual GPUs: ``VIRTUALGPU_DEVICES``, or 1.
 
-    Raises VirtualGPUError for what is no such number.
+    Raises VirtualGPUError if the variable is not an integer from 1 to 16.
     """
     said = os.environ.get(VARIABLE, "").strip()
     if not said:
         return 1
     if not (said.isascii() and said.isdigit() and 1 <= int(said) <= 16):
         raise VirtualGPUError(
-            f"{VARIABLE}={said!r}: how many virtual GPUs there are, a whole number from 1 to 16; "
-            "leave it out for one"
+            f"{VARIABLE}={said!r}: the number of virtual GPUs must be a whole number from 1 to 16. "
+            "Leave it out for one"
         )
     return int(said)
 
@@ -301,9 +301,9 @@ def wanted() -> int:
 def visible(count: int) -> list[int]:
     """Return the virtual GPUs of ``count`` that ``CUDA_VISIBLE_DEVICES`` shows, in its order.
 
-    As the CUDA Programming Guide has it: numbers from 0 with commas between, and the first that is
-    no device ends the list. "" and "-1", which hide a real GPU, hide no virtual one. Raises
-    VirtualGPUError where a list of numbers leaves none.
+    The rules are those of the CUDA Programming Guide: a comma-separated list of numbers from 0,
+    which ends at the first number without a device. "" and "-1" hide a real GPU but no virtual
+    one. Raises VirtualGPUError if a list of numbers leaves no device.
     """
     said = os.environ.get(VISIBLE, "")
     if said.strip() in ("", "-1", "NoDevFiles"):
@@ -316,8 +316,8 @@ def visible(count: int) -> list[int]:
     if not seen:
         there = "one virtual GPU, number 0" if count == 1 else f"virtual GPUs 0 to {count - 1}"
         raise VirtualGPUError(
-            f"{VISIBLE}={said!r} leaves no device: there is {there}; unset it, or have more by "
-            f"{VARIABLE} (1 to 16)"
+            f"{VISIBLE}={said!r} leaves no device: there is {there}. Unset it, or request more "
+            f"with {VARIABLE} (1 to 16)"
         )
     return seen
 

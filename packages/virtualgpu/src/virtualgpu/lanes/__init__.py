@@ -1,1 +1,1 @@
-"""The interpreter: lanes of thread blocks as NumPy arrays, one basic block after the other."""
+"""Interpreter: executes basic blocks for many threads at a time, with NumPy arrays."""

@@ -2,8 +2,9 @@
 
 PTX ISA, "Data Movement", "ld", "st", "atom", "red".
 
-Every access is checked before it takes effect: inside a live allocation, aligned to its size.
-Generic addresses are sorted into global, shared and local by the windows they lie in.
+Every access is checked before it takes effect: it must be inside a live allocation and aligned to
+its size. Generic addresses are classified as global, shared or local by the window that contains
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BASE = np.uint64(BASE)
 
 
 def load(site: Site, group: Group, address: np.ndarray) -> Any:
-    """Load values at ``address`` (uint64, shape (1,) or (n,)): one array, or ``width`` of them."""
+    """Load from ``address`` (uint64, shape (1,) or (n,)): one array, or ``width`` arrays."""
     space, address = place(site, group, address)
     if space is None:
         return _mixed(site, group, address)
@@ -41,14 +42,14 @@ def load(site: Site, group: Group, address: np.ndarray) -> Any:
 
 
 def store(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> None:
-    """Write ``values`` (``width`` arrays). Where lanes write one address, the last lane wins."""
+    """Write ``values`` (``width`` arrays). If lanes write to one address, the last lane wins."""
     watch = group.wave.launch.standstill
     space, address = place(site, group, address)
     if space is None:
         _mixed(site, group, address, values)
         return
     view, index = locate(site, group, space, address)
-    # One thread of a block may fetch a flag and store it for the others, the same in each round.
+    # One thread of a block may read a flag and store it for the others, the same in each round.
     group.changed = group.changed or not group.waited or not _has(view, index, values)
     for element, value in enumerate(values):
         if len(index) == 1 and len(value) > 1:
@@ -68,10 +69,10 @@ def _has(view: np.ndarray, index: np.ndarray, values: tuple[np.ndarray, ...]) ->
 
 
 def atomic(site: Site, group: Group, address: np.ndarray, *values: np.ndarray) -> Any:
-    """Read, modify and write, lane after lane; return the old values, shape (n,).
+    """Read, modify and write in lane order; return the old values, shape (n,).
 
-    Of a vector, ``values`` are its elements, each of which is an atomic of its own (PTX ISA,
-    "atom"): a tuple of ``width`` arrays.
+    For a vector, ``values`` is a tuple of ``width`` arrays, and each element is a separate atomic
+    (PTX ISA, "atom").
     """
     space, address = place(site, group, address)
     if space is None:
@@ -108,22 +109,23 @@ def _update(
     spread = [group.spread(value) for value in values]
     operation = site.operation
     if operation == "add" and space == "global" and view.dtype == np.float32:
-        # PTX ISA, "atom": float32 sums flush subnormal numbers in global memory, not in shared.
+        # PTX ISA, "atom": float32 additions flush subnormal numbers in global memory, not in
+        # shared.
         operation = "add_ftz"
     old, changed = atomics.run(operation, view, index, *spread)
     if changed:
         group.changed = True
         if watch is not None:
             watch.wrote(group, space, address, before, view[index])
-    elif site.instruction.opcode != "red":  # which tells a lane nothing that it could wait for
+    elif site.instruction.opcode != "red":  # red returns nothing that a lane could wait for
         group.waited = ALL
     return old
 
 
 def _wrong_space(site: Site, group: Group, space: str) -> NoReturn:
     raise MemoryAccessError(
-        f"a vector atomic ({site.instruction.name}) at an address of {space} memory; it is for "
-        "global memory alone: update the elements one by one",
+        f"a vector atomic ({site.instruction.name}) at an address of {space} memory; vector "
+        "atomics exist only for global memory. Update the elements one by one",
         site.location(group, int(group.lanes[0])),
         space=space,
     )
@@ -132,7 +134,7 @@ def _wrong_space(site: Site, group: Group, space: str) -> NoReturn:
 def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np.ndarray]:
     """Return the space of a generic address, and the address within it.
 
-    The space is None where lanes differ.
+    The space is None if lanes differ.
     """
     if site.offset:
         address = address + np.uint64(site.offset & 0xFFFF_FFFF_FFFF_FFFF) & np.uint64(site.mask)
@@ -145,14 +147,14 @@ def place(site: Site, group: Group, address: np.ndarray) -> tuple[str | None, np
         if windows.STARTS[space] <= low and windows.reaches(high, space, nbytes):
             return space, windows.within(address, space)
     if high < windows.SHARED_BASE:
-        return "global", address  # null and the like: the check below names the fault
+        return "global", address  # null and similar addresses: the check below names the fault
     return None, address
 
 
 def _mixed(
     site: Site, group: Group, address: np.ndarray, values: tuple[np.ndarray, ...] = ()
 ) -> Any:
-    """Access memory through generic addresses that lie in different spaces."""
+    """Access memory through generic addresses in different spaces."""
     address = group.spread(address)
     results = [np.zeros(group.count, site.dtype) for _ in range(site.width)]
     spaces = {
@@ -164,7 +166,8 @@ def _mixed(
     offset, site.offset = site.offset, 0
     try:
         for space, chosen in spaces.items():
-            # Named, so that it is not sorted again: what is in no window counts as global.
+            # With a named space, the addresses are not classified again; those in no window count
+            # as global.
             site.space = space
             chosen = np.flatnonzero(chosen)
             if not len(chosen):
@@ -185,19 +188,19 @@ def _mixed(
 
 
 def checked(site: Site, group: Group, address: np.ndarray, tell: bool = True) -> np.ndarray:
-    """Return the addresses within the site's space after a check, shape (1,) or (n,).
+    """Return the checked addresses within the site's space, shape (1,) or (n,).
 
-    Observers are told of the access, unless it is to come later.
+    Observers are notified of the access, unless ``tell`` is false because it happens later.
     """
     space, address = place(site, group, address)
     assert space is not None  # the site names it
     locate(site, group, space, address, tell)
-    # The site reaches its own block alone, by whichever of its addresses.
+    # The site accesses only its own block, whichever of the block's addresses it has.
     return address & np.uint64(WINDOW - 1) if space == "shared" else address
 
 
 def some_lanes(wave: Wave, lanes: np.ndarray) -> Group:
-    """Return lanes without registers, for events while others run."""
+    """Return lanes without registers, for events of lanes that are not running."""
     return Group(wave, lanes, 0, Registers.of({}, lanes, wave.lanes))
 
 
@@ -261,7 +264,7 @@ def locate(
 def _tell(
     site: Site, group: Group, space: str, address: np.ndarray, blocks: np.ndarray | None
 ) -> None:
-    """Let observers know of a legal access."""
+    """Notify observers of a legal access."""
     launch = group.wave.launch
     told, watch = launch.listeners.accessed, launch.standstill
     wanted, group.wanted = group.wanted, None

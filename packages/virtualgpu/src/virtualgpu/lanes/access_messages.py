@@ -26,7 +26,7 @@ def _verb(site: Site) -> str:
 
 
 def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.ndarray) -> NoReturn:
-    """Raise a MemoryAccessError for the first of the group's lanes that is ``bad``."""
+    """Raise a MemoryAccessError for the first ``bad`` lane of the group."""
     position = int(np.flatnonzero(np.broadcast_to(bad, address.shape))[0])
     wrong = int(address[position])
     lane = int(group.lanes[position])
@@ -47,10 +47,11 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
                 help_ = _computed_index(site, place) or help_
         elif language is CPP and numbered and "after the end" in where:
             help_ = _computed_index_in_cpp(site) or help_
-        if site.instruction.source is None:  # PTX that names no file
+        if site.instruction.source is None:  # PTX that names no source file
             help_ = _GUARD
         elif numbered and language is NUMBA:
-            # An array takes several parameters there: their number is none that its author knows.
+            # In Numba an array takes several parameters, so their numbers mean nothing to the
+            # author.
             numbered = numbered.partition(" of argument ")[0]
         if other:
             help_ = "copy the array to the device that launches, or launch on the one that has it"
@@ -61,8 +62,8 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
         where = f"offset {wrong}, outside the thread's local arrays"
         if wrong > STACK_TOP >> 1:
             where = (
-                f"offset {wrong}, outside what the thread has of alloca: past its end, or "
-                "given back since by stackrestore or a return"
+                f"offset {wrong}, outside the thread's memory from alloca: past its end, or "
+                "already freed by stackrestore or a return"
             )
         help_ = f"check the index against the size {language.local}"
     others = (
@@ -85,7 +86,7 @@ def illegal(site: Site, group: Group, space: str, address: np.ndarray, bad: np.n
 def _several_indices(
     site: Site, group: Group, position: int, place: array_names.ArrayPosition, address: int
 ) -> tuple[str, str]:
-    """Return the element and the advice where an array has several dimensions."""
+    """Return the element and the advice for an array with several dimensions."""
     name, shape = place.array.name, place.shape
     written = _written_indices(site, name, len(shape))
     index = index_values.indices(site, group, position, place.array, address)
@@ -107,9 +108,9 @@ def _several_indices(
 
 
 def _computed_index(site: Site, place: array_names.ArrayPosition) -> str | None:
-    """Return the advice for an index past the end that is more than a name, as ``a.size - i``.
+    """Return the advice for an expression as index, such as ``a.size - i``, past the end.
 
-    A guard of the thread's own number does not help there; None for any other index.
+    It is None for any other index, because a guard of the thread's index helps there.
     """
     name, (size,) = place.array.name, place.shape
     beyond = re.match(rf"{re.escape(name)}\[(\d+)\]", place.words)
@@ -125,13 +126,13 @@ def _computed_index(site: Site, place: array_names.ArrayPosition) -> str | None:
 def _where_too_large(written: list[str], larger: str, guards: str) -> str:
     quoted = " or ".join(f"`{text}`" for text in written)
     return (
-        f"in which threads is {quoted} {larger}? Change that index, or guard it itself "
+        f"in which threads is {quoted} {larger}? Change that index, or guard the index itself "
         f"(if {guards})"
     )
 
 
 def _furthest(indices: list[ast.expr]) -> list[str]:
-    """Return the texts of ``indices``, of ``i``, ``i + 1`` and ``i - 1`` only ``i + 1``."""
+    """Return the texts of ``indices``; of ``i``, ``i + 1`` and ``i - 1`` only ``i + 1``."""
     furthest: dict[str, tuple[int, str]] = {}
     for index in indices:
         base, offset = index, 0
@@ -144,9 +145,10 @@ def _furthest(indices: list[ast.expr]) -> list[str]:
 
 
 def _computed_index_in_cpp(site: Site) -> str | None:
-    """Return the same advice for CUDA C++, where the line has one index that it can be.
+    """Return the same advice for CUDA C++, if the line has only one possible index.
 
-    PTX does not name the pointer: a load is on the right of the line's ``=``, a store on its left.
+    PTX does not name the pointer, but a load is to the right of the line's ``=`` and a store to
+    its left.
     """
     source = site.instruction.source
     line = (sources.text(source.filename, source.line) or "") if source else ""
@@ -164,7 +166,7 @@ def _computed_index_in_cpp(site: Site) -> str | None:
 
 
 def _written_indices(site: Site, name: str, dimensions: int) -> list[str]:
-    """Return the indices of ``name`` as the line writes them, or ``i``, ``j``, ``k``."""
+    """Return the indices of ``name`` as in the source line, or ``i``, ``j``, ``k``."""
     found = {
         tuple(map(ast.unparse, index.elts))
         for index in _subscripts(site, name)
@@ -176,13 +178,13 @@ def _written_indices(site: Site, name: str, dimensions: int) -> list[str]:
 
 
 def _subscripts(site: Site, name: str) -> list[ast.expr]:
-    """Return the texts in the brackets of ``name`` in the site's line, each once."""
+    """Return the expressions in the brackets of ``name`` in the site's line, each once."""
     source = site.instruction.source
     if source is None:
         return []
     found: dict[str, ast.expr] = {}
     line = (sources.text(source.filename, source.line) or "").strip().rstrip(":")
-    for text in (line, f"{line}: pass"):  # the second is the head of an if or a loop
+    for text in (line, f"{line}: pass"):  # the second form is for the head of an if or a loop
         try:
             tree = ast.parse(text)
         except SyntaxError:
@@ -196,7 +198,7 @@ def _subscripts(site: Site, name: str) -> list[ast.expr]:
 def misaligned(site: Site, group: Group, space: str, address: np.ndarray) -> NoReturn:
     """Raise a MisalignedAddressError for the first misaligned lane.
 
-    Its address is no multiple of the site's size.
+    Its address is not a multiple of the site's size.
     """
     position = int(np.flatnonzero(address & np.uint64(site.size - 1))[0])
     wrong = int(address[position])

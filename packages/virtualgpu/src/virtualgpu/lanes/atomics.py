@@ -1,6 +1,6 @@
-"""Atomic read-modify-write, lane after lane (PTX ISA, "atom" and "red").
+"""Atomic read-modify-write operations in lane order (PTX ISA, "atom" and "red").
 
-A compiled loop for each operation and type.
+There is one compiled loop for each operation and type.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def run(
     first: np.ndarray,
     second: np.ndarray | None = None,
 ) -> tuple[np.ndarray, bool]:
-    """Apply an operation to ``memory[index]``, lanes in order.
+    """Apply an operation to ``memory[index]`` in lane order.
 
-    ``memory`` is a typed view, whose dtype says what the operation works on; ``index`` (int64,
-    shape (n,)) was checked by the caller. ``first`` is the operand b; for ``cas``, b is the value
-    compared with and ``second`` the new one. Returns the old values, shape (n,), and whether any
-    element has other bits now.
+    ``memory`` is a typed view whose dtype is the type of the operation. The caller has checked
+    ``index`` (int64, shape (n,)). ``first`` is the operand b. For ``cas``, b is the value to
+    compare with, and ``second`` is the new value. Returns the old values, shape (n,), and True if
+    any element has changed its bits.
     """
     value, compare = (first, first) if second is None else (second, first)
     return _in_turn(operation, memory, index, value, compare)
@@ -50,14 +50,14 @@ def _sum(old: Value, value: Value, compare: Value) -> Value:
 
 
 def _half_sum(kind: str) -> Body:
-    """Sum 16-bit floats, each rounded once: f32 holds the sum well enough."""
+    """Add 16-bit floats and round each sum once; f32 is precise enough for the sum."""
     return lambda old, value, compare: ENCODE[kind](DECODE[kind](old) + DECODE[kind](value))
 
 
 HALF_SUMS = {f"add_{kind}": _half_sum(kind) for kind in DECODE}
 HALF_SUMS |= {f"{name}x2": on_halves(body) for name, body in HALF_SUMS.items()}
-# What memory holds afterwards, from what it held, the operand and, of `cas`, what is compared with.
-# `add_ftz` is a float32 sum that takes and gives zero for subnormal numbers.
+# The new value in memory, computed from the old value, the operand and, for `cas`, the value to
+# compare with. `add_ftz` is a float32 addition that flushes subnormal inputs and results to zero.
 ATOMICS: dict[str, Body] = {
     "add": _sum,
     "add_ftz": lambda old, value, compare: canonical(flush(flush(old) + flush(value))),

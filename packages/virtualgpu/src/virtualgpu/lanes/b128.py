@@ -1,8 +1,8 @@
-"""Values of 128 bits: halves, and the atomics ``exch`` and ``cas`` (PTX ISA, "atom").
+"""128-bit values: halves, and the atomics ``exch`` and ``cas`` (PTX ISA, "atom").
 
-A register holds 16 bytes (dtype V16), with which nothing can be computed. Memory takes and gives
-them as two halves of 64 bits, the lower first, in one access of 16 bytes; an atomic compares and
-exchanges both at once.
+A register holds 16 bytes (dtype V16), and no arithmetic is possible with it. Memory is accessed as
+two 64-bit halves, the lower first, in one access of 16 bytes. An atomic compares and exchanges
+both halves together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WIDE = np.dtype("V16")
 
 
 def join(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Join two arrays of uint64, shape (n,) or (1,), to one of 16 bytes an element."""
+    """Join two uint64 arrays, shape (n,) or (1,), to one array with 16 bytes per element."""
     halves = np.stack(np.broadcast_arrays(low, high), axis=-1)
     return np.ascontiguousarray(halves).view(WIDE)[:, 0]
 
@@ -39,7 +39,8 @@ def atomic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Execute ``atom.exch`` or ``atom.cas`` in lane order; return the old values as two halves.
 
-    ``values`` are the halves of b, and of ``cas`` those of c, which replaces what equals b.
+    ``values`` are the halves of b. For ``cas`` the halves of c follow, which replaces a value that
+    equals b.
     """
     index = group.spread(index)
     given = [group.spread(value) for value in values]

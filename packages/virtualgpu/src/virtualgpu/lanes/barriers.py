@@ -1,8 +1,8 @@
 """Barriers of a block and of the grid (PTX ISA, "bar, barrier"; cooperative groups).
 
-A barrier lets a block go on when all its threads have arrived or ended: on hardware, threads
-that have exited do not hold it up. Observers hear which never came, since the CUDA rule calls
-that an error all the same.
+A barrier releases a block when all its threads have arrived or exited, because on hardware exited
+threads do not block it. Observers are told which threads never arrived, because the CUDA
+programming rules call that an error.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from virtualgpu.program.program import BasicBlock
 from virtualgpu.wording import many
 
 CLUSTER = "cluster.sync()"
-COUNT = 16  # barriers of a block: 0 to 15
-# Which barrier ("grid", or a number in each lane), of how many threads, a predicate to reduce.
+COUNT = 16  # barriers per block: 0 to 15
+# The barrier ("grid", or a number in each lane), the number of threads, a predicate to reduce.
 Operands = tuple[str | np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
@@ -35,12 +35,13 @@ class Waiting:
         self.came = np.zeros(wave.lanes, bool)
 
     def filling(self, wave: Wave) -> np.ndarray:
-        """Return the absent threads that count as arrived at a barrier for a number of threads.
+        """Return the number of absent threads that count as arrived, for each block.
 
-        int64, shape (blocks,).
+        The result is int64, shape (blocks,).
 
-        Barriers count warps, 32 threads each, and a warp has come when its threads that have not
-        ended have: ended ones, and those that a partial last warp never had, fill it up.
+        A barrier for a number of threads counts warps of 32 threads. A warp has arrived when all
+        its live threads have arrived: exited threads, and those that a partial last warp lacks,
+        are counted too.
         """
         some = np.zeros(wave.warps, bool)
         some[wave.warp_of[self.came]] = True
@@ -51,7 +52,7 @@ class Waiting:
 
 
 def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
-    """Let the group's lanes arrive at a barrier; return the groups that may go on."""
+    """Let the group's lanes arrive at a barrier; return the groups that may continue."""
     number, threads, predicate = operands
     block = wave.launch.program.blocks[group.block]
     instruction = block.last
@@ -60,7 +61,7 @@ def arrive(wave: Wave, group: Group, operands: Operands) -> list[Group]:
         barrier = number
         if not wave.launch.cooperative:
             raise LaunchError(
-                "grid.sync() in a launch that is not cooperative: its blocks are not all "
+                "grid.sync() in a launch that is not cooperative: the blocks are not all "
                 "resident at once",
                 location(wave, group),
             )
@@ -188,7 +189,7 @@ def _announce(
 
 
 def _reduce(wave: Wave, groups: list[Group], predicates: list[np.ndarray | None]) -> None:
-    """Compute ``bar.red``: popc, and, or of the predicate over each block's arrivals."""
+    """Compute ``bar.red``: popc, and, or of the predicate over each block's arrived threads."""
     program = wave.launch.program
     ones = np.zeros(wave.blocks, np.int64)
     total = np.zeros(wave.blocks, np.int64)
@@ -223,7 +224,7 @@ def _barrier_of(block: BasicBlock) -> str:
 
 
 def held_up(wave: Wave) -> list[tuple[Group, str]]:
-    """Return the groups that wait at barriers and meetings of a warp, with their names."""
+    """Return the groups that wait at barriers or for their warp, with the name of each place."""
     program = wave.launch.program
     waits = [
         (group, f"barrier {number}" if number else _barrier_of(program.blocks[group.block]))
@@ -241,11 +242,11 @@ def held_up(wave: Wave) -> list[tuple[Group, str]]:
 
 
 def deadlock(wave: Wave) -> DeadlockError:
-    """Build the deadlock error: which threads wait at which barrier."""
+    """Build the deadlock error: it says which threads wait at which barrier."""
     program = wave.launch.program
     waits = held_up(wave)
     first = int(wave.block_of[waits[0][0].lanes[0]])
-    # Who waits for its cluster may wait for threads of other blocks.
+    # A thread that waits for its cluster may wait for threads of other blocks.
     many = wave.launch.cluster_size if any(what is CLUSTER for _, what in waits) else 1
     first -= first % many
     parts = []

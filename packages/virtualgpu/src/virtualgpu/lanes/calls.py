@@ -1,7 +1,8 @@
 """Calls of device functions and returns from them (PTX ISA, "call", "ret").
 
-A lane's frames lie one above the other in its local memory; its callers' registers wait on its
-group's stack. Scalar parameters go from register to register, others as bytes of local memory.
+A lane's stack frames are consecutive in its local memory. The callers' registers are saved on the
+group's stack. Scalar parameters are passed from register to register, others as bytes of local
+memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from virtualgpu.wording import many
 
 
 def call(wave: Wave, group: Group, block: BasicBlock, address: np.ndarray) -> list[Group]:
-    """Enter a function: lanes keep the caller's registers and frame on their stack."""
+    """Enter a function: the lanes' registers and frame are saved on their stack."""
     program, site = wave.launch.program, block.call
     assert site is not None
     if site.target is None:
@@ -31,7 +32,7 @@ def call(wave: Wave, group: Group, block: BasicBlock, address: np.ndarray) -> li
         name = program.module.function_at(int(address[0]) - CODE_BASE)
         if name not in program.functions:
             raise MemoryAccessError(
-                "call of an address where no function is",
+                "call of an address that is not a function",
                 barriers.location(wave, group),
                 address=int(address[0]),
             )
@@ -68,8 +69,8 @@ def call(wave: Wave, group: Group, block: BasicBlock, address: np.ndarray) -> li
         frame + callee.frame_size + wave.stack_used[group.lanes].max() > MAX_LOCAL
     ):
         raise VirtualGPUError(
-            f"stack overflow: {name} has no room beside what alloca gave in its callers; allocate "
-            "less, or end the recursion earlier",
+            f"stack overflow: the frame of {name} does not fit beside the memory that its callers "
+            "have from alloca. Allocate less, or end the recursion earlier",
             barriers.location(wave, group),
         )
     wave.grow_local(frame + callee.frame_size)

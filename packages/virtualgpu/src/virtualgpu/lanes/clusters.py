@@ -3,10 +3,11 @@
 PTX ISA, "Cluster of Cooperative Thread Arrays"; CUDA C++ Programming Guide, "Thread Block
 Clusters", "Distributed Shared Memory".
 
-All blocks of a cluster run in one wave, beside each other: a launch counts its blocks cluster by
-cluster, in the order of their ranks. The window of shared addresses begins with the block's own
-shared memory; behind it lies, for each rank, that of this block of the cluster. ``mapa`` gives such
-an address, which means the same bytes to all threads of the cluster.
+All blocks of a cluster run in one wave with consecutive numbers, because a launch numbers its
+blocks cluster by cluster, in the order of their ranks. The window of shared addresses begins with
+the block's own shared memory. The shared memory of every block of the cluster follows, in the
+order of their ranks. ``mapa`` returns such an address, which refers to the same bytes for all
+threads of the cluster.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ Triple = tuple[int, int, int]
 _SHIFT, _MASK = np.uint64(WINDOW.bit_length() - 1), np.uint64(WINDOW - 1)
 _SHARED = np.uint64(SHARED_BASE)
 U32, U64 = np.dtype("u4"), np.dtype("u8")
-AWAY, ARRIVED, OVER = 0, 1, 2  # of a thread: not at the barrier, arrived, may pass
+AWAY, ARRIVED, OVER = 0, 1, 2  # state of a thread: not at the barrier, arrived, may pass
 
 
 def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | None) -> Triple:
-    """Return a launch's cluster size, from the kernel's directives and the launch's own wish.
+    """Return a launch's cluster size, from the kernel's directives and the launch's request.
 
-    Raises LaunchError where they differ, where a device takes no such cluster, and where clusters
-    do not fill the grid.
+    Raises LaunchError if they differ, if no device accepts such a cluster, or if clusters do not
+    fill the grid.
     """
     declared = function.required_cluster
     if wanted and declared and wanted != declared:
         raise LaunchError(
             f"a launch in clusters of {wanted}, but {kernel} is compiled for "
-            f"clusters of {declared} (__cluster_dims__): leave one of the two out"
+            f"clusters of {declared} (__cluster_dims__). Leave one of the two out"
         )
     cluster = wanted or declared
     if cluster is None:
@@ -63,8 +64,8 @@ def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | No
         raise LaunchError(f"a cluster of {size} blocks {cluster}; {whose} at most {most}")
     if any(blocks % part for blocks, part in zip(grid, cluster, strict=True)):
         raise LaunchError(
-            f"a grid of {grid} blocks in clusters of {cluster}: each dimension of "
-            "the grid must be a multiple of the cluster's"
+            f"a grid of {grid} blocks in clusters of {cluster}: each dimension of the grid must be "
+            "a multiple of the cluster's dimension"
         )
     return cluster
 
@@ -73,10 +74,10 @@ def of_launch(function: Function, kernel: str, grid: Triple, wanted: Triple | No
 
 
 def split(group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Split addresses of the shared window into offsets, blocks and existence.
+    """Split addresses of the shared window into offsets, blocks and validity.
 
-    The blocks are the wave's; where there is no such block, the address stays as it is. Shape (n,)
-    each.
+    Blocks are numbers in the wave. If there is no such block, the address stays unchanged. All
+    results have shape (n,).
     """
     wave = group.wave
     address = group.spread(address)
@@ -88,7 +89,7 @@ def split(group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 
 def joined(group: Group, offset: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """Join what :func:`split` takes apart, for blocks of the group's own clusters."""
+    """Join the offsets and blocks that :func:`split` returns, for the group's own clusters."""
     ranks = (blocks % group.wave.launch.cluster_size + 1).astype(np.uint64)
     address: np.ndarray = offset + (ranks << _SHIFT)
     return address
@@ -97,8 +98,8 @@ def joined(group: Group, offset: np.ndarray, blocks: np.ndarray) -> np.ndarray:
 def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the offsets and blocks that an access may touch, shape (n,) each.
 
-    Raises MemoryAccessError for another block's shared memory where the instruction names its own
-    (``.shared::cta``), and for that of a block that has ended.
+    Raises MemoryAccessError for another block's shared memory if the instruction names its own
+    (``.shared::cta``), and for the shared memory of a block that has ended.
     """
     wave = group.wave
     offset, blocks, _ = split(group, address)
@@ -106,8 +107,8 @@ def reach(site: Any, group: Group, address: np.ndarray) -> tuple[np.ndarray, np.
     if not site.cluster and other.any():
         at = int(np.argmax(other))
         raise MemoryAccessError(
-            f"illegal address: {site.instruction.name} names the block's own shared memory, and "
-            f"this address is in that of block {_block(wave, blocks[at])}; use .shared::cluster or "
+            f"illegal address: {site.instruction.name} accesses the block's own shared memory, but "
+            f"this address is in that of block {_block(wave, blocks[at])}. Use .shared::cluster or "
             "a generic address",
             site.location(group, int(group.lanes[at])),
             address=int(group.spread(address)[at]),
@@ -132,8 +133,8 @@ def mapped(
 ) -> np.ndarray:
     """Execute ``mapa``: map addresses to block ``rank``'s shared memory; uint64, shape (n,).
 
-    Raises MemoryAccessError for a rank that the cluster has not, and for an address that is not
-    shared: to both the ISA gives no meaning.
+    Raises MemoryAccessError for a rank that does not exist in the cluster and for an address that
+    is not in shared memory. The ISA defines neither.
     """
     size = group.wave.launch.cluster_size
     rank = group.spread(rank).astype(np.int64)
@@ -149,7 +150,7 @@ def mapped(
             int(group.spread(address)[at]),
         )
     why = (
-        "only addresses of shared memory have their like in another block: declare the variable "
+        "only addresses in shared memory can be mapped to another block: declare the variable "
         "__shared__"
     )
     offset, _ = _shared(generic, instruction, group, address, why)
@@ -168,10 +169,10 @@ def rank_of(
 
 
 def is_shared(whole: bool, group: Group, address: np.ndarray) -> np.ndarray:
-    """Return ``isspacep.shared``: bool, shape (n,).
+    """Execute ``isspacep.shared``; return bool, shape (n,).
 
-    True where generic addresses are of the block's own shared memory, or, with ``whole``, of any
-    block's of the cluster.
+    It is True for generic addresses in the block's own shared memory or, with ``whole``, in that
+    of any block of the cluster.
     """
     _, blocks, known = split(group, address - _SHARED)
     result: np.ndarray = known if whole else known & (blocks == group.take(group.wave.block_of))
@@ -181,7 +182,7 @@ def is_shared(whole: bool, group: Group, address: np.ndarray) -> np.ndarray:
 def _shared(
     generic: bool, instruction: Instruction, group: Group, address: np.ndarray, why: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each address's offset and block; refuse one that is not of shared memory."""
+    """Return each address's offset and block; one outside shared memory raises an error."""
     addresses = group.spread(address)
     offset, blocks, known = split(group, addresses - _SHARED if generic else addresses)
     if not known.all():
@@ -208,7 +209,7 @@ def _refuse(
 
 
 class ClusterBarrier:
-    """The barrier of each cluster of a wave: each lane's state, and the waiting groups."""
+    """Barrier of each cluster of a wave: each lane's state, and the waiting groups."""
 
     def __init__(self, wave: Wave):
         self.stands = np.full(wave.lanes, AWAY, np.int8)
@@ -223,10 +224,10 @@ def of(wave: Wave) -> ClusterBarrier:
 
 
 def at_barrier(wave: Wave, group: Group) -> list[Group]:
-    """Execute ``barrier.cluster.arrive`` or ``.wait``; return the groups that may go on.
+    """Execute ``barrier.cluster.arrive`` or ``.wait``; return the groups that may continue.
 
-    Raises BarrierError for a thread that arrives twice, or waits without having arrived: both are
-    undefined (PTX ISA, "barrier.cluster").
+    Raises BarrierError for a thread that arrives twice or waits without having arrived, because
+    both are undefined (PTX ISA, "barrier.cluster").
     """
     state = of(wave)
     instruction = wave.launch.program.blocks[group.block].last
@@ -235,7 +236,7 @@ def at_barrier(wave: Wave, group: Group) -> list[Group]:
             group,
             state.stands[group.lanes] == AWAY,
             "arrives at the cluster's barrier again "
-            "before it has waited: let barrier_wait() follow each barrier_arrive()",
+            "before it has waited: call barrier_wait() after each barrier_arrive()",
         )
         state.stands[group.lanes] = ARRIVED
         if (watch := wave.launch.standstill) is not None:
@@ -247,7 +248,7 @@ def at_barrier(wave: Wave, group: Group) -> list[Group]:
     _expect(
         group,
         state.stands[group.lanes] != AWAY,
-        "waits at the cluster's barrier and has not "
+        "waits at the cluster's barrier but has not "
         "arrived there: call barrier_arrive() first, or cluster.sync()",
     )
     state.waiting.append(group)
@@ -255,7 +256,7 @@ def at_barrier(wave: Wave, group: Group) -> list[Group]:
 
 
 def release(wave: Wave) -> list[Group]:
-    """Let barriers be over where no thread that lives is missing; the groups that go on."""
+    """Complete barriers that no live thread is missing; return the groups that may continue."""
     state = of(wave)
     size = wave.threads * wave.launch.cluster_size
     stands = state.stands.reshape(-1, size)
@@ -274,7 +275,7 @@ def release(wave: Wave) -> list[Group]:
 
 
 def _passed(wave: Wave) -> list[Group]:
-    """Return the waiting groups' lanes whose barrier is complete, placed after it."""
+    """Return the lanes of waiting groups whose barrier is complete, placed after it."""
     state = of(wave)
     onward, left = [], []
     for group in state.waiting:

@@ -1,4 +1,4 @@
-"""Compiler passes from a linked module's entry to a program that runs."""
+"""Compiler from a linked module's kernel to a program for the interpreter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def compile_program(
 ) -> Program:
     """Return the program of ``entry``, each of its blocks compiled.
 
-    Parameters as of :class:`~virtualgpu.program.program.Program`. Raises what it raises, and
-    UnsupportedInstruction for an instruction that the machine does not have.
+    The parameters and errors are those of :class:`~virtualgpu.program.program.Program`. An
+    unsupported instruction raises UnsupportedInstruction.
     """
     program = Program(module, entry, fine, follow)
     for block in program.blocks:

@@ -1,4 +1,4 @@
-"""Code generation for instructions on addresses, barriers, votes and calls.
+"""Code generation for address, barrier, vote, shuffle and call instructions.
 
 :func:`emit` adds the lines for such an instruction to a block.
 """
@@ -28,7 +28,7 @@ U32, U64, BOOL = np.dtype("u4"), np.dtype("u8"), np.dtype("?")
 
 
 def emit(emitter: Emitter, step: Step) -> None:
-    """Add the lines of a step that is neither data nor plain memory."""
+    """Add the lines of a step that is neither a data nor a plain memory instruction."""
     instruction = step.instruction
     if isinstance(step, Formed):
         handler = _HANDLERS.get(instruction.opcode)
@@ -38,12 +38,12 @@ def emit(emitter: Emitter, step: Step) -> None:
         for one in step.sources:
             emitter.result = emitter.get(one, BOOL if instruction.opcode == "bra" else U32)
     elif instruction.opcode == "call":
-        for one in step.sources:  # an address of a function
+        for one in step.sources:  # address of a function
             emitter.result = emitter.get(one, U64)
     elif traits(instruction).family == "fence":
         _fence(emitter, instruction)
     elif traits(instruction).family not in ("hint", "control"):
-        operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # refuses it
+        operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # raises the error
 
 
 def _cvta(emitter: Emitter, step: Formed) -> None:
@@ -89,7 +89,7 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
     scopes = {"cta": "cta", "gl": "gpu", "gpu": "gpu", "cluster": "gpu", "sys": "sys"}
     scope = next((scopes[m] for m in instruction.modifiers if m in scopes), "sys")
     if "proxy" in instruction.modifiers:
-        return  # all accesses, those of copies too, see one memory here
+        return  # all accesses, also those of copies, use one memory here
 
     def fence(group: Group) -> None:
         for observer in group.wave.launch.observers:
@@ -99,7 +99,7 @@ def _fence(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def exact(emitter: Emitter, step: Exact) -> None:
-    """Report to observers the lanes whose index, or a value from it, is not the exact one."""
+    """Report to observers the lanes whose index, or a value from it, has wrapped."""
     comparison = step.comparison
     dtype = U64 if comparison.is_address else BOOL
     wrapped, true = (emitter.get(one, dtype) for one in (comparison.wrapped, comparison.exact))
@@ -126,7 +126,7 @@ def _barrier(emitter: Emitter, step: Formed) -> None:
 
 
 def barrier(emitter: Emitter, step: Barrier) -> None:
-    """Emit the operands of a barrier of the block or the grid; the SIMT loop waits."""
+    """Emit the operands of a barrier of the block or the grid; the SIMT loop does the waiting."""
     if step.grid:
         emitter.result = "('grid', None, None)"
         for slot in step.targets:
@@ -153,13 +153,13 @@ def _mask(emitter: Emitter, operand: Operand) -> int | np.ndarray:
 
 
 def _announce(emitter: Emitter, instruction: Instruction) -> None:
-    """Tell observers that the lanes of the mask have met."""
+    """Notify observers that the lanes of the mask have met."""
     mask = emitter.block.warp_mask
     assert mask is not None
 
     def met(group: Group) -> None:
         if group.met is not None:
-            return  # told before, with those that stand elsewhere
+            return  # already reported, together with lanes at other instructions
         if isinstance(mask, np.ndarray):
             value = mask
         else:
@@ -171,7 +171,7 @@ def _announce(emitter: Emitter, instruction: Instruction) -> None:
 
 
 def _exchanged(emitter: Emitter, step: Formed, function: Callable[..., Any]) -> str:
-    """Bring the lanes of the mask together; a call that exchanges their values."""
+    """Make the lanes of the mask meet, and return a call that exchanges their values."""
     *values, mask = step.sources
     emitter.block.warp_mask = _mask(emitter, mask)
     _announce(emitter, step.instruction)
@@ -190,8 +190,8 @@ def _shuffle(emitter: Emitter, step: Formed) -> None:
     call = _exchanged(emitter, step, partial(warp_exchange.shuffle, mode))
     emitter.lines.append(f" shuffled, inside, given = {call}")
     if mode in ("idx", "bfly"):
-        # A sum by `down`, or a scan by `up`, reads past the lanes that take part as a rule, and
-        # drops what it read.
+        # An addition with `down`, or a scan with `up`, usually reads past the participating lanes
+        # and ignores the result.
         tell = emitter.put(partial(_tell_ungiven, step.instruction), "f")
         emitter.lines.append(f" {tell}(group, given)")
     _give(emitter, step, "shuffled", "inside")
@@ -252,7 +252,7 @@ def provided(emitter: Emitter, step: Call) -> None:
         emitter.write_slot(slot, f"{call}.astype({emitter.dtype(declared)})", declared)
 
 
-# Of what is not here (pmevent, setmaxnreg, griddepcontrol) nothing is to be seen.
+# Other instructions (pmevent, setmaxnreg, griddepcontrol) have no visible effect.
 _HANDLERS: dict[str, Callable[[Emitter, Formed], None]] = {
     "cvta": _cvta,
     "isspacep": _isspacep,

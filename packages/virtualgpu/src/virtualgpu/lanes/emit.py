@@ -1,8 +1,8 @@
-"""One basic block of PTX as one Python function over NumPy arrays.
+"""Code generation: one basic block of PTX as one Python function over NumPy arrays.
 
 The function reads the registers that the block needs, calls one operation per instruction
-(:mod:`virtualgpu.operations` for data, :mod:`virtualgpu.lanes.access` for memory) and
-leaves the registers that live on.
+(:mod:`virtualgpu.operations` for data, :mod:`virtualgpu.lanes.access` for memory) and returns the
+registers that are live afterwards.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ U64 = np.dtype("u8")
 
 
 def prepare(program: Program, block: BasicBlock) -> None:
-    """Write the block's body as Python."""
+    """Generate the block's body as Python code."""
     emitter = Emitter(program, block)
     for step in block.steps:
         with decoding(program, step.instruction):
             emit(emitter, step)
-    # Liveness goes by the steps: a register that is read beside them would have been dropped.
+    # Liveness is computed from the steps, so a register that is read elsewhere might be dropped.
     assert emitter.reads <= block.reads, [step.instruction.text for step in block.steps]
     block.run = emitter
 
 
 def compile_block(block: BasicBlock) -> Run:
-    """Return the block's function, once the registers that live on are known.
+    """Return the block's function, once its live registers are known.
 
-    Python compiles it when it first runs: 0.3 ms a block, and many never do.
+    Python compiles it when it first runs, because that takes 0.3 ms per block and many blocks
+    never run.
     """
     emitter: Emitter = block.run
     text = emitter.text((block.live_out - set(block.receives)) | set(block.passes))
@@ -99,7 +100,7 @@ def _data(emitter: Emitter, step: Data) -> None:
 
 
 def _parameter(emitter: Emitter, step: Parameter) -> None:
-    """Emit a load of the kernel's own parameters."""
+    """Emit a load of the kernel's parameters."""
     for number, slot in enumerate(step.targets):
         at = step.offset + number * step.dtype.itemsize
         if step.dtype == WIDE:
@@ -113,7 +114,7 @@ def _parameter(emitter: Emitter, step: Parameter) -> None:
 
 
 def _move(emitter: Emitter, step: Move) -> None:
-    """Emit a copy, or packing and unpacking of a vector (PTX ISA, "mov")."""
+    """Emit a copy, or the packing or unpacking of a vector (PTX ISA, "mov")."""
     want, sources, targets = step.dtype, step.sources, step.targets
     if want == WIDE and len(sources) > 1:
         parts = ", ".join(emitter.get(item, U64) for item in sources)

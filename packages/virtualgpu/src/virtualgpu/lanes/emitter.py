@@ -1,7 +1,7 @@
-"""Registers, operands and constants of one block's function, while it is written as Python.
+"""Registers, operands and constants of a block's function during code generation.
 
-Types are settled here, once: a register's bits are viewed as the type that an instruction needs,
-so nothing is looked up while lanes run.
+Types are determined here, once: a register's bits are viewed as the type that an instruction
+needs, so nothing is looked up while the kernel runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from virtualgpu.ptx import Immediate, Register, Symbol
 from virtualgpu.ptx.module import Operand
 from virtualgpu.wording import a_or_an
 
-# A block's function gives what the block's ending needs (program.program.BasicBlock).
+# A block's function returns what the end of the block needs (program.program.BasicBlock).
 Run = Callable[[Group], Any]
 
 U64 = np.dtype("u8")
@@ -37,18 +37,18 @@ def _address(address: int) -> np.ndarray:
 
 @lru_cache(maxsize=1024)
 def _code(text: str, name: str) -> CodeType:
-    """Compile equal text once: a kernel is often loaded on two devices, or for two schedules."""
+    """Compile equal text once, because kernels are often loaded for two devices or schedules."""
     return compile(text, name, "exec")
 
 
 class Emitter:
-    """Collects the lines of one block's function."""
+    """Collector of the lines of one block's function."""
 
     def __init__(self, program: Program, block: BasicBlock):
         self.program, self.block, self.code = program, block, block.function
         self.names: dict[str, Any] = {"np": np}
         self.dtype_names: dict[np.dtype, str] = {}
-        self.current: dict[int, tuple[str, np.dtype]] = {}  # slot → (variable, its type now)
+        self.current: dict[int, tuple[str, np.dtype]] = {}  # slot → (variable, its present type)
         self.reads: set[int] = set()
         self.written: set[int] = set()
         self.lines: list[str] = []
@@ -83,7 +83,7 @@ class Emitter:
 
     def function(self, text: str) -> Run:
         for name, value in self.names.items():
-            if isinstance(value, LazyUfunc):  # its ufunc, which no call has to go through then
+            if isinstance(value, LazyUfunc):  # use its ufunc directly in calls
                 self.names[name] = value.compile()
         exec(_code(text, f"<PTX block {self.block.index}>"), self.names)
         run: Run = self.names["run"]
@@ -104,14 +104,14 @@ class Emitter:
     def cast(self, name: str, have: np.dtype, want: np.dtype) -> str:
         """Return the bits of ``name`` as ``want``.
 
-        They are truncated or zero-extended where sizes differ.
+        They are truncated or zero-extended if the sizes differ.
         """
         if have == want:
             return name
         if "V" in (have.kind, want.kind):
             raise PTXSyntaxError(
-                "registers of 128 bits are for ld, st, atom.exch, atom.cas and "
-                "mov of .b128, which take no others"
+                "registers of 128 bits can only be used in ld, st, atom.exch, atom.cas and mov of "
+                "type .b128, and these instructions accept no other registers"
             )
         if have.itemsize != want.itemsize:
             middle = UNSIGNED[want.itemsize]
@@ -130,7 +130,7 @@ class Emitter:
         return self.constants[key]
 
     def symbol_address(self, symbol: Symbol) -> str:
-        """Return the address of a variable in its own space, or of a function: u64, shape (1,)."""
+        """Return the address of a variable in its space, or of a function: u64, shape (1,)."""
         name = symbol.name
         program = self.program
         if name == "WARP_SZ":  # PTX ISA, "Predefined Constants"
@@ -157,7 +157,7 @@ class Emitter:
         name = operand.name
         if name.startswith("!"):
             if want.kind != "b" or self.code.function.registers[name[1:]] != "pred":
-                raise PTXSyntaxError(f"{name}: only predicates are negated by !")
+                raise PTXSyntaxError(f"{name}: only predicates can be negated with !")
             return f"(~{self.get(Register(name[1:]), want)})"
         if name in self.code.function.registers:
             slot = self.program.register(self.code, operand)
@@ -185,7 +185,7 @@ class Emitter:
         return self.current[slot]
 
     def write_slot(self, slot: int, expression: str, have: np.dtype) -> None:
-        """Give a register a new value; narrower values are extended by their own sign."""
+        """Assign a new value to a register; narrower values are sign- or zero-extended by type."""
         declared = self.program.dtypes[slot]
         if declared.kind == "V" != have.kind:
             raise PTXSyntaxError(f"a result of {8 * have.itemsize} bits for a register of 128")
@@ -199,14 +199,14 @@ class Emitter:
             expression, have = f"({expression}).astype({self.dtype(wide)})", wide
         elif have.itemsize > declared.itemsize:
             raise PTXSyntaxError(f"{a_or_an(have)} result for a register of {declared}")
-        # The name is new at every write: earlier values may still be held by other registers.
+        # Every write uses a new value, because other registers may still hold the earlier one.
         variable = f"r{slot}"
         self.lines.append(f" {variable} = {expression}")
         self.current[slot] = (variable, have)
         self.written.add(slot)
 
     def give(self, slot: int | None, expression: str, have: np.dtype) -> None:
-        """Give a register a new value; None: nothing keeps it."""
+        """Assign a value to a register; with None, only evaluate it."""
         if slot is None:
             self.lines.append(f" {expression}")
         else:

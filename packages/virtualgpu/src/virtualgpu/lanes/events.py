@@ -1,13 +1,13 @@
 """Events that observers receive while a kernel runs.
 
-Events come in batches: one call tells what all lanes of a group did with one instruction.
+Events come in batches: one call reports what all lanes of a group did in one instruction.
 
-What an observer may use of the machine: the launch that it was told of (:class:`WatchedLaunch`); of
-a group its ``lanes`` (int64, shape (n,), indices into the wave), its ``basic_block`` and its
-``wave``; of a :class:`~virtualgpu.lanes.wave.Wave` what its lanes are (``where``, ``first``,
-``block_of``, ``thread_of``, ``warp_of``, ``all_lanes``), how many there are (``blocks``,
-``threads``, ``lanes``, ``warps``, and of those that ended ``exited``, ``finished``), and how its
-memories are laid out (``shared_stride``, ``local_stride``, both in bytes).
+An observer may use the launch that it is notified of (:class:`WatchedLaunch`). Of a group, it may
+use ``lanes`` (int64, shape (n,), indices into the wave), ``basic_block`` and ``wave``. Of a
+:class:`~virtualgpu.lanes.wave.Wave`, it may use the positions of lanes (``where``, ``first``,
+``block_of``, ``thread_of``, ``warp_of``, ``all_lanes``), the sizes (``blocks``, ``threads``,
+``lanes``, ``warps``, and of exited ones ``exited`` and ``finished``), and the layout of memory
+(``shared_stride`` and ``local_stride``, both in bytes).
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class WatchedLaunch(Protocol):
     Attributes
     ----------
     kernel : str
-        The name that its author knows.
+        Name of the kernel in its source.
     grid, block : tuple of three ints
     blocks, threads : int
-        Blocks that run, and threads of one.
+        Number of blocks that run, and of threads in a block.
     chosen : ndarray or None
-        Places in the grid of the blocks that run, where these are not all.
+        Positions in the grid of the blocks that run, if not all run.
     shared_bytes : int
-        Of each block, static and dynamic.
+        Shared memory of each block, static and dynamic.
     memory : GlobalMemory
-        Where allocations lie (``extent``, ``starts``), which bytes no one wrote (``unwritten``).
+        The allocations (``extent``, ``starts``) and their unwritten bytes (``unwritten``).
     program : Program
         Its basic blocks.
     shared_layout : SharedLayout
-        Where variables lie in shared memory.
+        Positions of variables in shared memory.
     """
 
     kernel: str
@@ -61,33 +61,34 @@ class WatchedLaunch(Protocol):
 
 
 class Access(NamedTuple):
-    """One instruction's legal access to memory by the lanes of a group.
+    """Legal access to memory by the lanes of a group in one instruction.
 
     Attributes
     ----------
     kind : str
         ``load``, ``store`` or ``atomic``.
     space : str
-        ``global``, ``shared`` or ``local``. Reads of constants and parameters are not reported;
-        what is in other memory is, whatever the instruction calls it.
+        ``global``, ``shared`` or ``local``. Reads of constants and parameters are not reported. An
+        access to other memory is reported whatever space the instruction names.
     lanes : ndarray, int64, shape (n,)
         The lanes of the wave.
     addresses : ndarray, uint64, shape (n,)
-        Device addresses; for ``shared`` and ``local`` offsets into the block's or thread's own.
+        Device addresses; for ``shared`` and ``local``, offsets into the block's or thread's own
+        memory.
     size : int
         Bytes per lane, all vector elements together.
     strong : bool
-        Volatile, relaxed, acquire, release or atomic: such accesses do not race with each
-        other (PTX ISA, "Memory Consistency Model", morally strong).
+        True for volatile, relaxed, acquire, release and atomic accesses. They do not race with
+        each other (PTX ISA, "Memory Consistency Model", morally strong).
     order : str
         ``""``, ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
     scope : str
         ``cta``, ``gpu``, ``sys`` or ``""``.
     blocks : ndarray, int64, shape (n,), or None
-        The wave's blocks whose shared memory it is, where not all are the lanes' own (clusters).
+        The wave's blocks that own the shared memory, if not all are the lanes' own (clusters).
     wanted : ndarray, bool, shape (n,) or (1,), or None
-        Of a load that the compiler moved before a condition: whose value is used; None: all lanes'
-        (:mod:`virtualgpu.program.speculation`).
+        For a load that the compiler moved before a condition: True for lanes whose value is used.
+        None means all lanes (:mod:`virtualgpu.program.speculation`).
     """
 
     kind: str
@@ -104,7 +105,7 @@ class Access(NamedTuple):
     wanted: np.ndarray | None = None
 
     def by_the_program(self) -> Access | None:
-        """Return the event without lanes whose value is unused; None if no lane is left."""
+        """Return the event without lanes whose value is unused, or None if no lane is left."""
         if self.wanted is None:
             return self
         kept = np.broadcast_to(self.wanted, self.lanes.shape)
@@ -130,13 +131,13 @@ class Access(NamedTuple):
 
 
 class Observer:
-    """Base class of observers of a launch. Override the events of interest."""
+    """Base class of observers of a launch; override the events of interest."""
 
-    # Keeps the memory's record of written bytes up to date (see `memory.written`).
+    # True to keep the memory's record of written bytes up to date (see `memory.written`).
     marks_written = False
-    # Wants to hear who reads and writes pinned and mapped memory on the host.
+    # True to receive accesses to pinned and mapped memory on the host.
     watches_host = False
-    # Wants to hear of indices that wrap: kernels that may have such compute them exactly as well.
+    # True to receive indices that wrap: kernels with such indices also compute them exactly.
     follows_indices = False
 
     def launch_started(self, launch: WatchedLaunch) -> None:
@@ -145,7 +146,8 @@ class Observer:
     def counts(self, kernel: Any, first: int) -> Any:
         """Return tables for native code that runs and counts the blocks from ``first`` on.
 
-        They are :class:`virtualgpu.native.counting.Counts`; None where the observer needs events.
+        They are :class:`virtualgpu.native.counting.Counts`. Return None if the observer needs
+        events.
         """
         return None
 
@@ -153,10 +155,11 @@ class Observer:
         """Handle the counts that native code has added to the tables."""
 
     def has_found(self) -> bool | None:
-        """Return True if there is something to report of this launch so far.
+        """Return True if there is something to report about this launch so far.
 
-        None where the observer needs all events; otherwise native code may run the rest without
-        events, but stops where there might be something, and the interpreter runs its blocks again.
+        Return None if the observer needs all events. Otherwise native code may run the rest
+        without events. It stops where there might be something to report, and the interpreter runs
+        its blocks again.
         """
         return None
 
@@ -169,11 +172,11 @@ class Observer:
         self.launch_started(launch)
 
     def touched(self) -> Iterable[tuple[int, int, tuple[np.ndarray, ...]]]:
-        """Return what this launch has done in global memory so far.
+        """Return the accesses of this launch to global memory so far.
 
-        Each item has an address in an allocation, the bytes of a granule, and for each granule from
-        there on whether it was written, read, or reached by strong accesses (bool, shape
-        (granules,) each).
+        Each item has an address in an allocation, the bytes of a granule, and three bool arrays of
+        shape (granules,) for the granules from there on: written, read, and accessed by strong
+        operations.
         """
         return ()
 
@@ -210,14 +213,14 @@ class Observer:
     def released(
         self, barrier: int | str, lanes: np.ndarray, groups: list[Group], missing: np.ndarray | None
     ) -> None:
-        """Handle a barrier (its number, or ``grid``) that let ``lanes`` go on.
+        """Handle a barrier (its number, or ``grid``) that released ``lanes``.
 
-        ``groups`` are those that waited, each still at its barrier's block. ``missing`` are the
-        exited lanes of these blocks that never arrived, or None.
+        ``groups`` are the groups that waited, each still at its barrier's block. ``missing`` are
+        the exited lanes of these blocks that never arrived, or None.
         """
 
     def warp_synchronised(self, group: Group, instruction: Instruction, mask: np.ndarray) -> None:
-        """Handle ``bar.warp.sync``, ``shfl.sync`` and the like.
+        """Handle ``bar.warp.sync``, ``shfl.sync`` and similar instructions.
 
         The lanes of each warp in ``mask`` (uint32, shape (1,) or (n,)) have met.
         """
@@ -225,7 +228,7 @@ class Observer:
     def shuffled_nothing(
         self, group: Group, instruction: Instruction, positions: np.ndarray
     ) -> None:
-        """Handle lanes that ask for the value of a lane that does not take part.
+        """Handle lanes that read the value of a lane that does not take part.
 
         The instruction is ``shfl.sync.idx`` or ``.bfly``.
         """
@@ -233,18 +236,18 @@ class Observer:
     def wrapped(
         self, group: Group, comparison: Any, differ: np.ndarray, values: Sequence[np.ndarray]
     ) -> None:
-        """Handle lanes whose address or branch is another one than without wrapped indices.
+        """Handle lanes whose address or branch is wrong because an index has wrapped.
 
-        ``comparison`` is of :mod:`virtualgpu.program.exact_indices`, and ``differ`` (bool) and the
-        ``values`` (int64) that it names have shape (n,) or (1,). Only observers that
+        ``comparison`` is from :mod:`virtualgpu.program.exact_indices`. ``differ`` (bool) and
+        ``values`` (int64), which it names, have shape (n,) or (1,). Only observers with
         ``follows_indices`` receive this.
         """
 
     def stack_grew(self, group: Group, offsets: np.ndarray, sizes: np.ndarray) -> None:
-        """Handle ``alloca``, by which each lane has new local memory.
+        """Handle ``alloca``, which gives each lane new local memory.
 
-        It has so many bytes (int64, shape (n,)) from offsets (uint64, shape (n,)) on that count as
-        an :class:`Access`'s addresses do.
+        The memory of each lane has ``sizes`` bytes (int64, shape (n,)) from ``offsets`` (uint64,
+        shape (n,)), which are relative like the addresses of an :class:`Access`.
         """
 
     def printed(
@@ -256,37 +259,38 @@ class Observer:
         size: int,
         conversion: str,
     ) -> None:
-        """Handle ``printf`` that reads bytes of a lane's local memory for a conversion.
+        """Handle a read of a lane's local memory by ``printf``, for one conversion.
 
-        The conversion is such as ``%lld``, or a text there; its arguments lie there. ``accessed``
-        is not called for it: a GPU prints when the kernel is over.
+        The conversion is for example ``%lld``, or a string in local memory, where its arguments
+        are too. ``accessed`` is not called for it, because a GPU prints when the kernel has
+        finished.
         """
 
     def copy_began(self, access: Access) -> None:
-        """Handle the start of an asynchronous copy: the write to shared memory that is to come."""
+        """Handle the start of an asynchronous copy, which will write to shared memory later."""
 
     def copy_arrived(self, access: Access) -> None:
-        """Handle the arrival of such a copy; ``accessed`` reports its write as well."""
+        """Handle the arrival of such a copy; ``accessed`` reports its write too."""
 
     def mbarrier_made(self, wave: Wave, words: np.ndarray) -> None:
-        """Handle ``mbarrier.init`` at words of 8 bytes of the wave's shared memory."""
+        """Handle ``mbarrier.init`` for 8-byte words of the wave's shared memory."""
 
     def mbarrier_arrived(self, group: Group, instruction: Instruction, word: int) -> None:
         """Handle the arrival of all lanes of a group, or of their copies, at one mbarrier."""
 
     def mbarrier_completed(self, wave: Wave, word: int, phase: int) -> None:
-        """Handle the end of a phase (modulo 8) of an mbarrier: all have arrived."""
+        """Handle the end of a phase (modulo 8) of an mbarrier, after all arrivals."""
 
     def mbarrier_passed(
         self, group: Group, instruction: Instruction, words: np.ndarray, phases: np.ndarray
     ) -> None:
-        """Handle lanes that saw these phases of the objects at ``words`` end."""
+        """Handle lanes that saw the end of these phases of the objects at ``words``."""
 
     def cluster_arrived(self, group: Group, instruction: Instruction) -> None:
         """Handle ``barrier.cluster.arrive``."""
 
     def cluster_completed(self, wave: Wave, arrived: np.ndarray, missing: np.ndarray) -> None:
-        """Handle the end of cluster barriers: lanes that ``arrived``, and those that had ended."""
+        """Handle the end of cluster barriers: ``arrived`` lanes, and exited lanes (``missing``)."""
 
     def cluster_passed(self, group: Group, instruction: Instruction) -> None:
         """Handle lanes that pass ``barrier.cluster.wait``."""
@@ -301,7 +305,7 @@ class Observer:
 class Listeners(NamedTuple):
     """Observers to call for the most frequent events.
 
-    These have methods that are not this module's own.
+    Only observers that override the method of an event are listed for it.
     """
 
     executed: list[Callable[[Group, list[Instruction]], None]]

@@ -1,10 +1,10 @@
-"""Groups: lanes at the same basic block, which run together.
+"""Groups of lanes that are at the same basic block and run together.
 
-A *lane* is one CUDA thread of a wave. A group carries the registers of its lanes as NumPy
-arrays: shape ``(n,)``, one element per lane in the order of ``lanes``, or ``(1,)`` where all
-lanes hold the same value. Arrays are never changed in place, so groups may share them.
+A *lane* is one CUDA thread of a wave. A group has the registers of its lanes as NumPy arrays:
+shape ``(n,)``, one element per lane in the order of ``lanes``, or ``(1,)`` if all lanes hold the
+same value. Arrays are never changed in place, so groups may share them.
 
-Divergence splits a group in two; reconvergence merges groups that meet at one block. Registers
+Divergence splits a group into two, and reconvergence merges groups at the same block. Registers
 that were not written in between are neither split nor merged (:mod:`virtualgpu.lanes.registers`).
 """
 
@@ -28,10 +28,10 @@ NONE, SOME, ALL = range(3)  # of a group's lanes
 
 
 class Group:
-    """Lanes (sorted indices into the wave), where they stand, and their registers.
+    """Lanes (sorted indices into the wave), the block that they are at, and their registers.
 
-    ``stack`` holds one ``(calling block, caller's frame, caller's registers)`` per call;
-    ``frame`` is the byte offset of the running function's variables in local memory.
+    ``stack`` has one ``(calling block, caller's frame, caller's registers)`` per call. ``frame``
+    is the byte offset of the running function's variables in local memory.
     """
 
     __slots__ = (
@@ -65,17 +65,17 @@ class Group:
         self.registers = registers
         self.stack = stack
         self.frame = frame
-        self.met: Any = None  # of lanes that met others elsewhere: see `warp_sync.exchange`
+        self.met: Any = None  # of lanes that met at another instruction: see `warp_sync.exchange`
         self.changed = False  # memory changed since the last backward branch
-        self.waited = NONE  # ... or was only looked at, as a spinning lane does: by whom
+        self.waited = NONE  # lanes that only read memory since then, as a spinning lane does
         self.spins = 0
-        # Of a load about to come: whose value is used (program.speculation), bool, shape (n,) or
-        # (1,); None: all lanes'.
+        # For the next load, the lanes whose value is used (program.speculation): bool, shape (n,)
+        # or (1,); None means all lanes.
         self.wanted: np.ndarray | None = None
 
     @property
     def full(self) -> bool:
-        """All lanes of the wave are here."""
+        """Return True if all lanes of the wave are in this group."""
         return self.count == self.wave.lanes
 
     @property
@@ -88,7 +88,7 @@ class Group:
 
     @property
     def key(self) -> tuple[int, int, tuple[int, ...]]:
-        """Deeper calls first, then the lowest block; return addresses keep call sites apart."""
+        """Return the sort key: deeper calls first, then lower blocks, with separate call sites."""
         if not self.stack:
             return (0, self.block, ())
         return (-len(self.stack), self.block, tuple(f[0] for f in self.stack))
@@ -120,9 +120,9 @@ class Group:
 
 
 def merge(groups: list[Group], live: Collection[int] | None, dtypes: Sequence[np.dtype]) -> Group:
-    """Merge ``groups`` at one basic block with one stack into one group.
+    """Merge ``groups`` with the same basic block and stack into one group.
 
-    ``live`` are the register slots that are live there, ``dtypes`` their declared types: a
+    ``live`` are the register slots that are live there, and ``dtypes`` their declared types. A
     register that no path has written yet reads as zero.
     """
     if len(groups) == 1:

@@ -1,11 +1,12 @@
-"""The indices of a bad access as its code wrote them: ``a[3, 14]`` where ``a`` has 7 columns.
+"""Indices of a bad access as in its source, such as ``a[3, 14]`` if ``a`` has 7 columns.
 
-An address alone does not tell them: element [3, 14] of an array of 5 by 7 lies where [5, 0] would.
-They are found in the instructions that computed the address. Each is computed once more for one
-thread, and a number keeps apart what was multiplied by a length or a stride of the array. The sum
-must give the address again, or nothing is said.
+An address alone does not determine them, because in an array of 5 by 7 element [3, 14] has the
+same address as [5, 0]. They are recovered from the instructions that computed the address. Each
+instruction is computed again for one thread, and each value keeps the multiples of the array's
+lengths and strides separate. If their sum does not give the address again, no indices are
+reported.
 
-Nothing here runs in a launch that goes well.
+Nothing in this module runs during a launch without errors.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter
 from virtualgpu.ptx import Immediate, Register
 from virtualgpu.ptx.module import Operand
 
-Factors = tuple[int, ...]  # numbers of the kernel's parameters that were multiplied, sorted
+Factors = tuple[int, ...]  # sorted numbers of the kernel parameters that were multiplied
 
-_MOST_STEPS = 400  # an address takes about ten for each index
+_MOST_STEPS = 400  # an address takes about ten steps per index
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A register's bits, and its number as a sum of parameters' multiples.
+    """Register bits, and their number as a sum of multiples of parameters.
 
-    ``parts`` sum to the number; those without a factor are under ``()``. ``factors`` is set where
-    the value is nothing but a product of parameters and constants: ``()`` for a constant.
+    The number is the sum of ``parts``; terms without a factor are under ``()``. ``factors`` is set
+    if the value is only a product of parameters and constants; it is ``()`` for a constant.
     """
 
     bits: np.ndarray
@@ -48,15 +49,15 @@ class _Value:
 
 
 class _Unknown(Exception):
-    """A value that cannot be computed once more."""
+    """Value that cannot be computed again."""
 
 
 def indices(
     site: Site, group: Group, position: int, array: ArrayParameter, address: int
 ) -> list[int] | None:
-    """Return the indices of ``array`` by which the lane at ``position`` reaches ``address``.
+    """Return the indices of ``array`` with which the lane at ``position`` accesses ``address``.
 
-    None where the instructions before ``site`` do not tell them.
+    Returns None if the instructions before ``site`` do not determine them.
     """
     tracer = _Tracer(group, position)
     block = group.basic_block
@@ -81,8 +82,8 @@ def indices(
     parts = dict(base.parts)
     parts[()] = parts.get((), 0) + site.offset - start
     lengths = range(first + 1, first + 1 + n)
-    # By which parameters an index is multiplied: the lengths after its own, as C orders an array,
-    # those before it, as Fortran does, or its stride, which may be known to be one element.
+    # The parameters by which an index is multiplied: the lengths after its own (C order), those
+    # before it (Fortran order), or its stride, which may be known to be one element.
     orders: list[list[Factors]] = [
         [tuple(lengths[k + 1 :]) for k in range(n)],
         [tuple(lengths[:k]) for k in range(n)],
@@ -96,13 +97,13 @@ def indices(
         pairs = [(left.pop(key, 0), stride) for key, stride in zip(keys, strides, strict=True)]
         if not left and all(part % stride == 0 for part, stride in pairs):
             found = [part // stride for part, stride in pairs]
-            # Numba has added the length to a negative index before it multiplied.
+            # Numba adds the length to a negative index before the multiplication.
             return [i - n * (i < 0) for i, n in zip(found, shape, strict=True)]
     return None
 
 
 class _Tracer:
-    """Computes registers of one lane once more, from their definitions."""
+    """Recomputation of one lane's registers from their definitions."""
 
     def __init__(self, group: Group, position: int):
         self.group, self.position = group, position
@@ -191,7 +192,7 @@ class _Tracer:
         raise _Unknown
 
     def _loaded(self, step: MemoryAccess, block: BasicBlock, at: int) -> _Value:
-        """Return a number that was read from memory and that is there still."""
+        """Return a number that was loaded from memory, if memory still holds it."""
         site = step.site
         if site.kind != "load" or site.space != "global" or site.width != 1:
             raise _Unknown
@@ -223,9 +224,9 @@ def _plain(bits: np.ndarray) -> _Value:
 
 
 def _corrected(value: _Value | None, held: _Value) -> _Value:
-    """Return the value that a register holds, put together as ``value`` is.
+    """Return the register's present value, composed in the same way as ``value``.
 
-    What was computed before a loop goes by a counter that may have moved on since.
+    A value that was computed before a loop depends on a counter that may have changed since.
     """
     if value is None or (value.number != held.number and len(value.parts) != 1):
         return held
@@ -264,8 +265,8 @@ def _multiplied_and_added(a: _Value, b: _Value, c: _Value) -> _Value | None:
     return product and _added(product, c)
 
 
-#: How results are put together from the parts of their operands. LLVM writes a sum whose bits do
-#: not overlap as `or`; a result whose parts do not give its number has none.
+#: The composition of each result from the parts of its operands. LLVM writes an addition whose bits
+#: do not overlap as `or`. A result whose parts do not give its number has no parts.
 _COMBINE: dict[str, Callable[..., _Value | None]] = {
     "add": _added,
     "or": _added,

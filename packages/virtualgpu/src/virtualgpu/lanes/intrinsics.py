@@ -21,12 +21,12 @@ from virtualgpu.memory.mapping import BASE
 from virtualgpu.memory.windows import LOCAL_BASE
 from virtualgpu.ptx import Instruction
 
-PRINTED = 1 << 20  # characters in the buffer of printf (cudaLimitPrintfFifoSize's default)
+PRINTED = 1 << 20  # characters in printf's buffer (the default of cudaLimitPrintfFifoSize)
 
 _FORMAT = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t|q)?([a-zA-Z%])")
 _NARROW = {"hh": 8, "h": 16}  # bits
 _MAX_STRING = 1 << 16
-_MAX_WIDTH = 4096  # characters of one number: a kernel must not fill the host's memory
+_MAX_WIDTH = 4096  # characters of one number, so that a kernel cannot fill the host's memory
 
 
 def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
@@ -45,7 +45,7 @@ def _bytes(group: Group, lane: int, address: int, count: int) -> bytes:
 
 
 def _in_local(group: Group, lane: int, address: int) -> int | None:
-    """Return an address's offset in the lane's local memory; None where it is elsewhere."""
+    """Return an address's offset in the lane's local memory, or None if it is elsewhere."""
     wave = group.wave
     within = np.array([address - LOCAL_BASE if address >= LOCAL_BASE else 0], np.uint64)
     if LOCAL_BASE <= address < LOCAL_BASE + wave.local_stride or (
@@ -64,7 +64,7 @@ def _until_zero(group: Group, lane: int, address: int) -> bytes:
 
 
 def vprintf(group: Group, text: np.ndarray, arguments: np.ndarray) -> np.ndarray:
-    """Execute ``printf``: lanes print in lane order when the launch ends."""
+    """Execute ``printf``: the output of lanes appears in lane order when the launch ends."""
     return watched_vprintf(None, group, text, arguments)
 
 
@@ -93,7 +93,7 @@ def watched_vprintf(
 def _formatted(
     group: Group, lane: int, format_: str, at: int, read: Callable[[int, int, str], None]
 ) -> str:
-    """Format the line of a lane, whose arguments lie from address `at` on.
+    """Format the output of a lane, whose arguments begin at address `at`.
 
     `read` is called for each argument.
     """
@@ -117,7 +117,7 @@ def _formatted(
             return "%"
         width = take("i") if width == "*" else int((width or "0")[:9])
         precision = take("i") if precision == "*" else int(precision[:9]) if precision else None
-        if width < 0:  # a negative width given by an argument means: to the left
+        if width < 0:  # a negative width argument means left alignment
             flags, width = flags + "-", -width
         spec = f"%{flags}{min(width, _MAX_WIDTH) or ''}"
         if precision is not None and precision >= 0:
@@ -126,7 +126,7 @@ def _formatted(
         value: int
         if kind in "di":
             value = take("q" if long else "i")
-            if length in _NARROW:  # C takes the low bits, with their sign
+            if length in _NARROW:  # C uses the low bits, with their sign
                 bits = _NARROW[length]
                 value = (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
             return (spec + "d") % value
@@ -153,7 +153,7 @@ def _formatted(
             return (spec + "s") % words.decode("utf-8", "replace")
         if kind == "p":
             pointer: int = take("Q")
-            name = hex(pointer) if pointer else "(nil)"  # as glibc
+            name = hex(pointer) if pointer else "(nil)"  # as in glibc
             room = min(width, _MAX_WIDTH)
             return name.ljust(room) if "-" in flags else name.rjust(room)
         return match[0]
@@ -162,12 +162,12 @@ def _formatted(
 
 
 def _hexadecimal(real: float, flags: str, width: int, precision: int | None) -> str:
-    """Return a number as C's ``%a`` gives it: no zeros at the end of its fraction."""
+    """Format a number like C's ``%a``: without zeros at the end of the fraction."""
     sign = "-" if math.copysign(1, real) < 0 else "+" if "+" in flags else " " * (" " in flags)
     prefix, body = "", str(abs(real))
     if math.isfinite(real):
         mantissa, exponent = abs(real).hex()[2:].split("p")
-        digits = mantissa.replace(".", "").ljust(14, "0")  # one before the point
+        digits = mantissa.replace(".", "").ljust(14, "0")  # one digit before the point
         if precision is None or precision < 0:
             digits = digits[0] + digits[1:].rstrip("0")
         elif precision < 13:
@@ -195,7 +195,7 @@ def assertfail(
     function: np.ndarray,
     size: np.ndarray,
 ) -> None:
-    """Raise the error of an ``assert`` in CUDA C++ that failed."""
+    """Raise the error of a failed ``assert`` in CUDA C++."""
     lane = int(group.lanes[0])
     words = _string(group, lane, int(group.spread(message)[0]))
     where = _string(group, lane, int(group.spread(file)[0]))
@@ -207,7 +207,7 @@ def assertfail(
 
 
 def malloc(group: Group, size: np.ndarray) -> np.ndarray:
-    """Allocate from the device's heap, once for each lane; a null pointer when it is full."""
+    """Allocate from the device heap, once for each lane; return a null pointer if it is full."""
     return np.array(
         [group.wave.launch.memory.heap_allocate(int(n)) for n in group.spread(size)], np.uint64
     )
@@ -229,7 +229,8 @@ def _grid_handle(group: Group, scope: np.ndarray) -> np.ndarray:
     return np.ones(1, np.uint64)
 
 
-# name → function of the group and the arguments' values; the grid's barrier is the SIMT loop's
+# name → function of the group and the values of the arguments; the SIMT loop handles the grid's
+# barrier
 INTRINSICS: dict[str, Callable[..., Any]] = {
     "vprintf": vprintf,
     "__assertfail": assertfail,

@@ -1,10 +1,10 @@
 """Registers of a group of lanes, copied as little as divergence allows.
 
-While all lanes of a wave are together, a group's registers are plain arrays over the wave: the
-*base*. When lanes part, the groups go on sharing that base, and each keeps only what it writes
-itself: its *own*. When they meet again, registers in none of these are still right in the base, so
-an ``if`` around two instructions costs what these two write, not what the kernel holds.
-(Measured on a tree sum of a million elements: half the time.)
+While all lanes of a wave are together, a group's registers are arrays over the whole wave, the
+*base*. When lanes diverge, the groups continue to share that base, and each keeps only the
+registers that it writes, its *own*. When they meet again, registers that no group has written are
+still valid in the base. So an ``if`` around two instructions costs what these two write and not
+what the whole kernel uses. (Measured on a tree sum of a million elements: half the time.)
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NOTHING: Values = {}
 class Registers:
     """Registers by slot, for ``lanes`` of a wave of ``whole`` lanes.
 
-    ``base`` has arrays over the whole wave, ``own`` arrays over ``lanes``; either may hold
-    uniform values of shape (1,). Where ``lanes`` are the whole wave, ``own`` is empty.
+    ``base`` has arrays over the whole wave and ``own`` has arrays over ``lanes``. Both may hold
+    uniform values of shape (1,). If ``lanes`` are the whole wave, ``own`` is empty.
     """
 
     __slots__ = ("base", "lanes", "own", "whole")
@@ -35,7 +35,7 @@ class Registers:
 
     @classmethod
     def of(cls, values: Values, lanes: np.ndarray, whole: int) -> Registers:
-        """Return registers that hold just ``values``, arrays over ``lanes``."""
+        """Return registers that hold only ``values``, which are arrays over ``lanes``."""
         if len(lanes) == whole:
             return cls(lanes, whole, values, NOTHING)
         return cls(lanes, whole, NOTHING, values)
@@ -47,7 +47,7 @@ class Registers:
     def get(self, slot: int, default: None = None) -> np.ndarray | None: ...
 
     def get(self, slot: int, default: np.ndarray | None = None) -> np.ndarray | None:
-        """Return the value in ``lanes``: shape (n,) or (1,)."""
+        """Return the value for ``lanes``: shape (n,) or (1,)."""
         value = self.own.get(slot)
         if value is not None:
             return value
@@ -60,7 +60,7 @@ class Registers:
 
     @property
     def reader(self) -> Callable[[int, np.ndarray], np.ndarray]:
-        """:meth:`get`, for many slots: where the lanes are the whole wave, at a dict's cost."""
+        """Return a fast :meth:`get` for many slots: a dict's ``get`` if all lanes are here."""
         return self.base.get if len(self.lanes) == self.whole else self.get
 
     def carry(self, kept: tuple[int, ...], made: Values) -> Registers:
@@ -86,7 +86,7 @@ class Registers:
     ) -> Registers:
         """Return the registers of the lanes at positions ``chosen``.
 
-        In the wave, they are ``lanes``.
+        Their indices in the wave are ``lanes``.
         """
         own = {
             slot: value if len(value) == 1 else value.take(chosen)
@@ -121,7 +121,7 @@ def join(
     base, whole = first.base, first.whole
     slots: set[int] = set().union(*(p.own for p in parts))
     if any(p.base is not base for p in parts):
-        # Not seen while waves make one base at a time; the values are right all the same.
+        # This does not happen while a wave has one base at a time; the values would be right.
         slots = slots.union(*(p.base for p in parts))
         base = NOTHING
     own: Values = {}

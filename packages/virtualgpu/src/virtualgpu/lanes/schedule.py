@@ -1,9 +1,9 @@
 """Schedules: the order in which lanes run.
 
 A schedule takes groups from a wave's ``pending`` table, whose keys sort deeper calls first and
-then the lowest program counter. Any order that a schedule picks is one that independent thread
-scheduling allows (CUDA C++ Programming Guide, "Independent Thread Scheduling"), so a kernel
-that is right under one schedule and wrong under another is wrong.
+then lower program counters. Every order that a schedule picks is allowed by independent thread
+scheduling (CUDA C++ Programming Guide, "Independent Thread Scheduling"), so a kernel that is right
+in one order and wrong in another has an error.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from virtualgpu.lanes.group import Group, merge
 from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.program import Program
 
-MEAN = (2, 5, 15)  # blocks that a lane runs before it is held back
-# Groups of lanes that one launch runs in a random order, up to 2.5 s of a processor. A kernel whose
-# lanes meet in shuffles again and again would take a hundred times its lockstep run.
+MEAN = (2, 5, 15)  # blocks that a lane runs on average before it is held back
+# Groups of lanes that one launch runs in a random order, which takes up to 2.5 s of processor time.
+# A kernel whose lanes meet in many shuffles would take a hundred times as long as in lockstep.
 STEPS = 10_000
 
 
 class Schedule(Protocol):
     """Protocol of a schedule."""
 
-    fine: bool  # lanes may part between any two accesses to memory
+    fine: bool  # True if lanes may diverge between any two accesses to memory
 
     def waves(self, count: int) -> Iterable[int]:
         """Return the order in which waves of blocks start."""
@@ -36,13 +36,13 @@ class Schedule(Protocol):
         """Remove the group to run next from ``wave.pending``, which is not empty."""
 
     def goes_on(self, wave: Wave, group: Group) -> bool:
-        """Return True if ``group`` may run its next block before anything else is looked at."""
+        """Return True if ``group`` may run its next block before any other group."""
 
 
 class Lockstep:
-    """The default: all lanes that stand at the lowest program counter run together.
+    """Default schedule: all lanes at the lowest program counter run together.
 
-    Lanes that branch apart meet again at the first common instruction after the branch.
+    Lanes that diverge at a branch reconverge at the first common instruction after it.
     """
 
     fine = False
@@ -57,21 +57,21 @@ class Lockstep:
         return _merged(groups, program)
 
     def goes_on(self, wave: Wave, group: Group) -> bool:
-        """Return True if ``group`` may run its next block before anything else is looked at."""
+        """Return True if ``group`` may run its next block before any other group."""
         return not wave.pending or group.key < min(wave.pending)
 
 
 class Adversarial:
-    """Adversarial schedule: warps in random order, and lanes of a warp apart.
+    """Adversarial schedule: warps in random order, with diverging lanes.
 
-    Lanes part wherever they may: at branches and between any two accesses to memory that others can
-    reach. Each lane or warp is held back after a random number of steps, until all others have
-    ended, wait or are held back too: whatever can happen between two of its instructions then has
-    the time to happen. Most often that is just after an atomic, where the protocols of several
-    threads go wrong.
+    Lanes diverge wherever they may: at branches and between any two accesses to memory that others
+    can access. Each lane or warp is held back after a random number of steps, until all others
+    have ended, wait or are held back too. So anything that can happen between two of its
+    instructions has time to happen. Lanes are held back most often just after an atomic, where the
+    protocols of several threads go wrong.
 
     The order is repeatable: the same seed and launch give the same order. After ``STEPS`` groups
-    the launch goes on in lockstep, which is an allowed order too.
+    the launch continues in lockstep, which is an allowed order too.
     """
 
     fine = True
@@ -79,14 +79,14 @@ class Adversarial:
     def __init__(self, seed: int):
         self.seed = seed
         self.random = np.random.Generator(np.random.Philox(seed))
-        self.taken = 0  # in the present launch
+        self.taken = 0  # groups taken in the present launch
         self.lockstep = Lockstep()
 
     def waves(self, count: int) -> Iterable[int]:
         self.taken = 0
         if count <= 1 << 16:
             return map(int, self.random.permutation(count))
-        # Too many to shuffle: a stride that shares no factor with the count meets each once.
+        # There are too many to shuffle, but a stride coprime to the count visits each of them once.
         first, stride = (int(n) for n in self.random.integers(1 << 16, count, 2))
         while math.gcd(stride, count) > 1:
             stride += 1
@@ -129,15 +129,15 @@ class Adversarial:
             live = program.blocks[group.block].live_in
             wave.push(group.subset((~chosen).nonzero()[0], group.block, live))
             return group.subset(chosen.nonzero()[0], group.block, live)
-        # All others have ended, wait or were held back as well: a new round.
+        # All others have ended, wait or were held back too: start a new round.
         wave.patience, wave.held = self._patience(wave), {}
         return self.take(wave, program)
 
     def _patience(self, wave: Wave) -> np.ndarray:
         """Return the number of blocks that each lane may run: int64, shape (lanes,).
 
-        Most lanes, or warps, are not held back in a round: one that waits for such a lane could not
-        go far ahead of another.
+        Most lanes or warps are not held back in a round, because a lane that waits for a held-back
+        lane cannot run far ahead of another.
         """
         whole_warps = self.random.integers(2)
         count = wave.warps if whole_warps else wave.lanes
@@ -149,8 +149,8 @@ class Adversarial:
     def _some(self, warps: np.ndarray) -> np.ndarray:
         """Return a random part of lanes, given their sorted warp numbers: bool, shape (n,).
 
-        Two times in three warps stay whole: barriers that are missing between warps and inside
-        one are both found.
+        Two times in three, warps stay whole, so that both missing barriers between warps and
+        missing barriers within a warp are found.
         """
         label = warps - warps[0] if self.random.integers(3) else np.arange(len(warps))
         share = (0.5, 0.1, 0.9)[self.random.integers(3)]

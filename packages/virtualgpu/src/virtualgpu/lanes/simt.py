@@ -1,8 +1,8 @@
-"""The SIMT loop: groups of lanes run basic blocks, diverge, reconverge, wait and end.
+"""SIMT loop: groups of lanes run basic blocks, diverge, reconverge, wait and end.
 
-One step takes a group, runs the basic block at which it stands, and puts the lanes where they
-go next. What the lanes of a wave do together is one NumPy call, so a step costs little more for
-thirty thousand lanes than for one.
+One step takes a group, runs the basic block that it is at, and moves the lanes to their next
+blocks. The lanes of a group execute an instruction in one NumPy call, so a step costs little more
+for thirty thousand lanes than for one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.program import BEGAN, BLOCK_MARKS, FELL, RAN, TAKEN, BasicBlock
 from virtualgpu.wording import many
 
-SPIN_LIMIT = 4  # idle rounds of a waiting loop before other lanes get their turn
+SPIN_LIMIT = 4  # idle rounds of a waiting loop before other lanes run
 STARVATION = 20_000  # blocks that one group may run while others wait
 
 
@@ -99,7 +99,7 @@ def run(wave: Wave) -> bool:
 
 
 def interrupted(stop: BaseException) -> Location | None:
-    """Return the place of a thread when ``stop`` came, from the frame of :func:`run`."""
+    """Return the location of a thread when ``stop`` was raised, from the frame of :func:`run`."""
     place = None
     for frame, _ in traceback.walk_tb(stop.__traceback__):
         if frame.f_code is run.__code__ and (group := frame.f_locals.get("group")) is not None:
@@ -110,8 +110,8 @@ def interrupted(stop: BaseException) -> Location | None:
 def _spins(group: Group, head: int) -> bool:
     """Return True if the group only waits, at a branch back to ``head``, and should yield.
 
-    A round that looked at memory (volatile, atomic) and changed nothing waits for another
-    lane: without a turn for that lane it would wait for ever.
+    A round that read memory (volatile, atomic) and changed nothing waits for another lane. Unless
+    that lane runs, the group would wait for ever.
     """
     watch = group.wave.launch.standstill
     if watch is not None and watch.visited(group, head):
@@ -125,7 +125,7 @@ def _spins(group: Group, head: int) -> bool:
 
 
 def _branch(wave: Wave, group: Group, block: BasicBlock, predicate: np.ndarray) -> Group | None:
-    """Send the lanes on; return the group where its lanes stay together, else None."""
+    """Send the lanes to their targets; return the group if its lanes stay together, else None."""
     if told := wave.launch.listeners.branched:
         taken = group.spread(~predicate if block.negated else predicate)
         for tell in told:
@@ -163,7 +163,7 @@ def _branch(wave: Wave, group: Group, block: BasicBlock, predicate: np.ndarray) 
 
 
 def _guard(wave: Wave, group: Group, block: BasicBlock) -> Group | None:
-    """Let lanes skip an instruction under ``@p`` whose predicate is false."""
+    """Let lanes skip an instruction under ``@p`` if their predicate is false."""
     assert block.guard is not None
     slot, negated = block.guard
     value = group.registers.get(slot)
@@ -230,8 +230,8 @@ def _indexed(wave: Wave, group: Group, block: BasicBlock, index: np.ndarray) -> 
 
 def _trap(wave: Wave, group: Group, block: BasicBlock, result: object) -> list[Group]:
     raise TrapError(
-        "the kernel executed `trap`: an assertion in it failed, or code was reached that its "
-        "author meant never to be",
+        "the kernel executed `trap`: an assertion in it failed, or it reached code that its "
+        "author considered unreachable",
         barriers.location(wave, group),
     )
 

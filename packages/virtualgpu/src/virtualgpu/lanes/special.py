@@ -1,6 +1,6 @@
 """Special registers (PTX ISA, "Special Registers").
 
-Each entry gives a register's value for the lanes of a group: shape (1,) or (n,).
+Each entry returns a register's value for the lanes of a group: shape (1,) or (n,).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _constant(value: int, dtype: type[np.generic] = np.uint32) -> np.ndarray:
 def _triple(
     table: dict[str, Callable[[Group], np.ndarray]],
     name: str,
-    function: Callable[..., np.ndarray],  # of a group and an axis, 0 to 2
+    function: Callable[..., np.ndarray],  # arguments: a group and an axis, 0 to 2
 ) -> None:
     for axis, letter in enumerate("xyz"):
         table[f"{name}.{letter}"] = partial(function, axis=axis)
@@ -34,8 +34,8 @@ def _rank(g: Group) -> np.ndarray:
     return ranks
 
 
-# The driver's own registers: cooperative groups find their workspace through them, high half
-# first (cooperative_groups/details/driver_abi.h).
+# Registers that the driver sets: cooperative groups find their workspace in them, high half first
+# (cooperative_groups/details/driver_abi.h).
 _ENVIRONMENT = {f"%envreg{i}": lambda g: _constant(0) for i in range(32)} | {
     "%envreg1": lambda g: _constant(g.wave.launch.workspace() >> 32),
     "%envreg2": lambda g: _constant(g.wave.launch.workspace()),
@@ -45,7 +45,7 @@ SPECIAL: dict[str, Callable[[Group], np.ndarray]] = {
     "%laneid": lane_ids,
     "%warpid": lambda g: (g.take(g.wave.thread_of) // WARP).astype(np.uint32),
     "%nwarpid": lambda g: _constant(-(-g.wave.threads // WARP)),
-    # A real grid spreads over many SMs; here a wave runs on one.
+    # A real grid is distributed over many SMs; here a wave runs on one.
     "%smid": lambda g: _constant(0),
     "%nsmid": lambda g: _constant(1),
     "%gridid": lambda g: _constant(g.wave.launch.number, np.uint64),
@@ -54,7 +54,7 @@ SPECIAL: dict[str, Callable[[Group], np.ndarray]] = {
     "%lanemask_le": lambda g: (np.uint32(2) << lane_ids(g)) - ONE,
     "%lanemask_gt": lambda g: ~((np.uint32(2) << lane_ids(g)) - ONE),
     "%lanemask_ge": lambda g: ~((ONE << lane_ids(g)) - ONE),
-    # Clocks count the instructions that the wave has run: a count that grows, never a time.
+    # Clocks count the instructions that the wave has run. They only grow and are not times.
     "%clock": lambda g: _constant(g.wave.steps),
     "%clock_hi": lambda g: _constant(g.wave.steps >> 32),
     "%clock64": lambda g: _constant(g.wave.steps, np.uint64),

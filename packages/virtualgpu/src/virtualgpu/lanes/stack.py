@@ -2,9 +2,9 @@
 
 PTX ISA, "Stack Manipulation Instructions".
 
-The stack grows down from :data:`~virtualgpu.lanes.wave.STACK_TOP` in the thread's local memory,
-the frames of its functions grow up from 0; a thread has MAX_LOCAL bytes for both. Memory of
-``alloca`` is fresh, and is given back by ``stackrestore`` and where its function returns.
+In the thread's local memory, the stack grows down from :data:`~virtualgpu.lanes.wave.STACK_TOP`,
+and the frames of functions grow up from 0. A thread has MAX_LOCAL bytes for both. Memory from
+``alloca`` is uninitialised. It is freed by ``stackrestore`` and when its function returns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from virtualgpu.program.steps import Formed
 from virtualgpu.ptx import Immediate
 from virtualgpu.wording import many
 
-LEAST_ALIGN = 8  # bytes; PTX ISA, "alloca": what is guaranteed without a third operand
+LEAST_ALIGN = 8  # bytes; PTX ISA, "alloca": the guaranteed alignment without a third operand
 U64 = np.dtype("u8")
 
 
@@ -37,14 +37,14 @@ def _fail(
 def allocate(at: Location, align: int, group: Group, size: np.ndarray) -> np.ndarray:
     """Execute ``alloca``: return the lowest address of each lane's new bytes, uint64.
 
-    ``size`` is uint64, shape (n,) or (1,). An error where a thread's frames and stack pass
+    ``size`` is uint64, shape (n,) or (1,). It is an error if a thread's frames and stack exceed
     MAX_LOCAL bytes.
     """
     wave, lanes = group.wave, group.lanes
     used = wave.stack_used
     frames = group.frame + wave.launch.program.frame_limit(group.block)
     size = group.spread(size)
-    # Where the size alone is too large it could wrap.
+    # Limit the size, because a very large one could wrap.
     wanted = np.minimum(size, np.uint64(2 * MAX_LOCAL)).astype(np.int64)
     start = (STACK_TOP - used[lanes] - wanted) & -align
     bad = STACK_TOP - start + frames > MAX_LOCAL
@@ -88,7 +88,7 @@ def restore(at: Location, group: Group, saved: np.ndarray) -> None:
         _fail(
             MemoryAccessError,
             f"stackrestore of {wrong:#x}, which is not in this function's used stack. Restore "
-            "a value of stacksave from the same call, and none that was already freed",
+            "a value that stacksave returned in the same call and that was not freed",
             at,
             group,
             bad,
@@ -118,7 +118,7 @@ def leaving(group: Group) -> None:
 
 
 def emit(emitter: Emitter, step: Formed) -> None:
-    """Add the lines of one of the three to the block of ``emitter``."""
+    """Add the lines of one of the three instructions to the block of ``emitter``."""
     at = emitter.program.location(step.instruction.source)
     values = [
         emitter.cast(emitter.get(one, dtype), dtype, U64)

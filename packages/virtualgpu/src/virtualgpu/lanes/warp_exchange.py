@@ -1,10 +1,10 @@
-"""Exchange between the lanes of a warp.
+"""Exchange of values between the lanes of a warp.
 
 PTX ISA, "Parallel Synchronization and Communication Instructions".
 
-A group's lanes are sorted, so the lanes of one warp are next to each other and reductions over
-warps are reductions over segments. Lanes of a warp that name different member masks, as tiles of
-cooperative groups do, run together but exchange nothing.
+A group's lanes are sorted, so the lanes of one warp are consecutive, and reductions over warps are
+reductions over segments. Lanes of a warp with different member masks, such as tiles of cooperative
+groups, run together but exchange nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def lane_ids(group: Group) -> np.ndarray:
 
 
 def teams(group: Group, mask: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """Return the lanes that take part together: one warp, the same member mask.
+    """Return the lanes that take part together, which share a warp and a member mask.
 
-    Returns an order of the group's lanes that puts teams side by side (None: they stand so
-    already), where each team starts in it, and how many lanes each has.
+    The result is an order of the group's lanes that makes teams consecutive (None if they already
+    are), the start of each team in it, and the number of lanes in each.
     """
     label, order = group.take(group.wave.warp_of), None
     if len(mask) > 1 and (mask != mask[0]).any():
@@ -90,7 +90,7 @@ def elect(group: Group, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _square(
     group: Group, mask: np.ndarray, values: np.ndarray, fill: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return values as (teams, 32), the places with a lane of the team, and each lane's row."""
+    """Return values as (teams, 32), a mask of the places with a lane, and each lane's row."""
     order, starts, counts = teams(group, mask)
     row = np.repeat(np.arange(len(starts)), counts)
     if order is not None:
@@ -106,14 +106,14 @@ def _square(
 def shuffle(
     mode: str, group: Group, mask: np.ndarray, values: np.ndarray, b: np.ndarray, c: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Run ``shfl.sync``.
+    """Execute ``shfl.sync``.
 
-    Returns each lane's value from another lane, whether that lane was in range, and whether it
+    Returns each lane's value from its source lane, whether that lane is in range, and whether it
     takes part.
 
-    ``b`` is the lane or offset, ``c`` packs the clamp (bits 0-4) and segment mask (bits 8-12).
-    A source lane that does not take part has no value to give: the result is poison, as the
-    ISA leaves it undefined.
+    ``b`` is the lane or offset. ``c`` packs the clamp (bits 0-4) and the segment mask (bits 8-12).
+    A source lane that does not take part has no value, so the result is poison; the ISA leaves it
+    undefined.
     """
     lane = lane_ids(group).astype(np.int64)
     b, c = b.astype(np.int64), c.astype(np.int64)
@@ -146,7 +146,7 @@ def match_any(group: Group, mask: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def match_all(group: Group, mask: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Execute ``match.all.sync``: return the team's mask where all values agree, else 0."""
+    """Execute ``match.all.sync``: return the team's mask if all values agree, else 0."""
     values = group.spread(values)
     low = _per_team(group, mask, values, np.minimum)
     agree = low == _per_team(group, mask, values, np.maximum)

@@ -1,4 +1,4 @@
-"""Synchronisation within a warp: ``bar.warp.sync``, ``shfl.sync`` and the like.
+"""Synchronisation within a warp: ``bar.warp.sync``, ``shfl.sync`` and similar.
 
 PTX ISA, "Parallel Synchronization and Communication Instructions".
 """
@@ -18,16 +18,16 @@ from virtualgpu.ptx.opcodes import BARRIERS, COLLECTIVES
 
 
 class _Asked(Exception):
-    """An exchange has told its operands, and has not been made yet."""
+    """Signal that an exchange has passed on its operands and is still to be made."""
 
 
 def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) -> Any:
-    """Exchange values between lanes by ``function(group, mask, ...)``.
+    """Exchange values between lanes with ``function(group, mask, ...)``.
 
-    The function is one of :mod:`virtualgpu.lanes.warp_exchange`; it returns an array of shape (n,)
-    or a tuple of such.
+    The function is from :mod:`virtualgpu.lanes.warp_exchange`. It returns an array of shape (n,)
+    or a tuple of such arrays.
 
-    Lanes that met others at another instruction have it from :func:`_exchange_apart`.
+    Lanes that met others at another instruction get the result of :func:`_exchange_apart`.
     """
     met, group.met = group.met, None
     if met is None:
@@ -41,14 +41,14 @@ def exchange(function: Callable[..., Any], group: Group, *operands: np.ndarray) 
 def meet(wave: Wave, group: Group, block: BasicBlock) -> Group | None:
     """Wait until all lanes that a warp-synchronous instruction names have arrived.
 
-    They may arrive at another instruction with the same qualifiers and mask: compilers copy the
-    bodies of loops, and PTX asks for no more ("shfl.sync", "vote.sync": "... have executed
+    They may arrive at another instruction with the same qualifiers and mask, because compilers
+    copy the bodies of loops. PTX requires no more ("shfl.sync", "vote.sync": "... have executed
     shfl.sync with the same qualifiers and same membermask value").
 
-    Lanes that have ended are not waited for. Returns the lanes that may go on.
+    Exited lanes are not waited for. Returns the lanes that may continue.
     """
     if group.met is not None:
-        group.met = group.met or None  # a barrier has nothing to give
+        group.met = group.met or None  # a barrier has no result
         return group
     opcode = block.instructions[0].opcode
     named = opcode not in BARRIERS
@@ -59,7 +59,7 @@ def meet(wave: Wave, group: Group, block: BasicBlock) -> Group | None:
             group = merge([*parked, group], block.live_in, wave.launch.program.dtypes)
         elif group.full:
             return group
-        # Products of matrices are `.aligned`: all lanes at one instruction.
+        # Matrix products are `.aligned`: all lanes must be at one instruction.
         others = _elsewhere(wave, block) if opcode in COLLECTIVES else []
     else:
         others = wave.parked.pop("bar.warp.sync", [])
@@ -113,7 +113,7 @@ def _all_complete(wave: Wave, waiting: list[Group]) -> list[np.ndarray]:
 
 
 def _tell(wave: Wave, going: list[Group], block: BasicBlock) -> None:
-    """Tell observers once of all the lanes that met, before any of them goes on."""
+    """Notify observers once of all the lanes that met, before any of them continues."""
     if not wave.launch.observers or not going:
         return
     blocks = wave.launch.program.blocks
@@ -126,9 +126,9 @@ def _tell(wave: Wave, going: list[Group], block: BasicBlock) -> None:
 
 
 def _exchange_apart(going: list[Group]) -> None:
-    """Make the exchange of lanes at several instructions, for :func:`exchange` to find.
+    """Exchange values of lanes at several instructions, for :func:`exchange` to find.
 
-    Each group's part of the result is kept. Nothing in a block comes before its exchange.
+    Each group keeps its part of the result. In a block, nothing comes before its exchange.
     """
     wave = going[0].wave
     given: list[tuple[np.ndarray, ...]] = []
@@ -161,10 +161,10 @@ def _member_mask(group: Group, block: BasicBlock) -> np.ndarray:
 
 
 def _complete(wave: Wave, lanes: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return True for each of ``lanes`` whose whole mask is beside it: bool, shape (n,).
+    """Return True for each of ``lanes`` whose whole mask has arrived: bool, shape (n,).
 
-    ``mask`` is uint32, shape (1,) or (n,). Lanes of a warp that name different masks wait for
-    their own company only.
+    ``mask`` is uint32, shape (1,) or (n,). Lanes of a warp with different masks wait only for the
+    lanes of their own mask.
     """
     warp = wave.warp_of[lanes]
     bit = np.uint32(1) << (wave.thread_of[lanes] % 32).astype(np.uint32)

@@ -1,7 +1,7 @@
-"""A wave: thread blocks that are resident together, lane by lane.
+"""Wave: thread blocks that are resident together, lane by lane.
 
-Lanes are numbered block by block, and in a block as the hardware numbers threads: x fastest
-(PTX ISA, "%tid"). Warps are 32 consecutive threads of a block; the last may be partial.
+Lanes are numbered block by block, and within a block as the hardware numbers threads, x fastest
+(PTX ISA, "%tid"). Warps are 32 consecutive threads of a block; the last warp may be partial.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from virtualgpu.memory.mapping import BASE
 WARP = 32
 # Bytes of local memory per thread (CUDA C++ Programming Guide, "Compute Capabilities").
 MAX_LOCAL = 512 << 10
-# Where a thread's stack begins, in its local memory: it grows down from here (lanes.stack), and
-# no frame comes near.
+# Top of a thread's stack in its local memory. The stack grows down from here (lanes.stack), and no
+# frame comes near.
 STACK_TOP = 1 << 23
 
 
 class Geometry:
-    """Thread, warp and block of each lane of a wave: the same for all full waves.
+    """Thread, warp and block of each lane of a wave; equal for all full waves.
 
-    Arrays are int64, shape (lanes,), and made when first asked for.
+    Arrays are int64, shape (lanes,), and created at first use.
     """
 
     def __init__(self, blocks: int, block: tuple[int, int, int]):
@@ -47,7 +47,7 @@ class Geometry:
 
     @cached_property
     def warp_of(self) -> np.ndarray:
-        """A number for each warp of the wave, the same for its lanes."""
+        """Return a number for each lane's warp in the wave."""
         warps: np.ndarray = self.block_of * -(-self.threads // WARP) + self.thread_of // WARP
         return warps
 
@@ -79,11 +79,11 @@ def indices(launch: Any, thread: int) -> tuple[Index, Index]:
 
 
 def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
-    """Return ``%ctaid`` of blocks by their numbers.
+    """Return ``%ctaid`` of blocks from their numbers.
 
-    Numbers count cluster by cluster, x fastest among clusters and within one.
+    Numbers count cluster by cluster, with x fastest among clusters and within a cluster.
 
-    Where a launch runs some of its blocks, numbers count these alone.
+    If a launch runs only some of its blocks, only these are numbered.
     """
     gx, gy, _ = launch.grid
     if launch.chosen is not None:
@@ -103,8 +103,8 @@ def block_indices(launch: Any, number: Any) -> tuple[Any, Any, Any]:
 class Wave:
     """Blocks ``first`` to ``first + blocks`` of a launch.
 
-    ``shared`` holds each block's shared memory, ``local`` each lane's local memory, both as
-    one flat byte array with a fixed stride.
+    ``shared`` has each block's shared memory and ``local`` each lane's local memory, both as one
+    flat byte array with a fixed stride.
     """
 
     def __init__(self, launch: Any, first: int, blocks: int):
@@ -120,30 +120,31 @@ class Wave:
         self.local_stride = 0
         self.local = np.zeros(0, np.uint8)
         self.local_views: dict[np.dtype, np.ndarray] = {}
-        # How each lane's part of `local` is used: frames from its start, the stack from its end.
+        # Use of each lane's part of `local`: frames from its start, the stack from its end.
         self.frame_bytes = self.stack_bytes = 0
-        self.exited = np.zeros(blocks, np.int64)  # lanes of each block that ended
+        self.exited = np.zeros(blocks, np.int64)  # exited lanes of each block
         self.has_exited = np.zeros(self.lanes, bool)
         self.finished = 0
-        # Of groups, whose module is made of this one: by key, and what waits for others.
+        # Groups by key, and groups that wait for others.
         self.pending: dict[tuple[Any, ...], list[Any]] = {}
         self.yielded: list[Any] = []
-        self.waiting: dict[int | str, Any] = {}  # barrier → who waits there
-        # Barriers in shared memory and copies under way (lanes.families: mbarrier, copies).
+        self.waiting: dict[int | str, Any] = {}  # barrier → waiting groups
+        # Barriers in shared memory and copies in flight (lanes.families: mbarrier, copies).
         self.barriers: Any = None
         self.cluster_barrier: Any = None  # lanes.clusters
         self.copies: Any = None
         self.parked: dict[Any, list[Any]] = {}  # warp-synchronous block's key → groups
-        self.met: list[Any] = []  # groups that met others elsewhere and go on first
+        self.met: list[Any] = []  # groups that met others at another instruction and run first
         self.steps = 0
-        # For an adversarial schedule: blocks that each lane may run before it is held back.
+        # For an adversarial schedule: the number of blocks that each lane may run before it is held
+        # back.
         self.patience: np.ndarray | None = None
-        # How many groups wait at a key of `pending` whose lanes are all held back, where that was
-        # looked up: they stay so until the next round, and the key is new when one joins them.
+        # Number of groups at a key of `pending` whose lanes are all held back, if it was computed.
+        # It stays valid until the next round, and the key is new when a group joins them.
         self.held: dict[tuple[Any, ...], int] = {}
 
     def push(self, group: Any) -> None:
-        """Let ``group`` run when its turn comes."""
+        """Add ``group`` to the groups that can run."""
         self.pending.setdefault(group.key, []).append(group)
 
     # -- geometry ------------------------------------------------------------------------------
@@ -201,13 +202,13 @@ class Wave:
         space : str
             ``global``, ``shared`` or ``local``.
         addresses : ndarray, uint64, shape (n,)
-            As in :class:`~virtualgpu.lanes.events.Access`; legal ones.
+            Legal addresses, as in :class:`~virtualgpu.lanes.events.Access`.
         lanes : ndarray, int64, shape (n,)
-            Whose they are.
+            Lanes of the accesses.
         size : int
             Bytes at each address.
         blocks : ndarray, int64, shape (n,), optional
-            Of the wave, whose shared memory is meant, where some are not the lanes' own.
+            Blocks of the wave that own the shared memory, if some are not the lanes' own.
 
         Returns
         -------
@@ -226,11 +227,11 @@ class Wave:
 
     @cached_property
     def stack_used(self) -> np.ndarray:
-        """Bytes that ``alloca`` has given each lane: int64, shape (lanes,)."""
+        """Number of bytes that ``alloca`` has given each lane: int64, shape (lanes,)."""
         return np.zeros(self.lanes, np.int64)
 
     def on_stack(self, addresses: np.ndarray, lanes: np.ndarray, size: int) -> np.ndarray:
-        """Return True for each local address with ``size`` bytes of its lane's stack.
+        """Return True for each local address with ``size`` bytes in its lane's stack.
 
         Addresses are uint64, shape (n,).
         """
@@ -242,12 +243,12 @@ class Wave:
         """Return the offsets of local addresses (uint64) in a lane's part of ``local``."""
         if not self.stack_bytes:
             return addresses
-        # No frame reaches half of STACK_TOP: it is eight times MAX_LOCAL.
+        # No frame reaches half of STACK_TOP, which is eight times MAX_LOCAL.
         moved = np.uint64(STACK_TOP - self.local_stride)
         return np.where(addresses > np.uint64(STACK_TOP >> 1), addresses - moved, addresses)
 
     def freshen(self, lanes: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> None:
-        """Fill the lanes' stacks, from local addresses on, as fresh memory is filled."""
+        """Fill the lanes' stacks, from local addresses on, with the poison of new memory."""
         rows = self.local.reshape(self.lanes, self.local_stride)
         for lane, start, size in zip(
             lanes, starts - STACK_TOP + self.local_stride, sizes, strict=True
@@ -255,9 +256,9 @@ class Wave:
             rows[lane, start : start + size] = POISON
 
     def grow_local(self, nbytes: int, stack: int = 0) -> None:
-        """Make at least ``nbytes`` of local memory per lane for frames, ``stack`` for its stack.
+        """Provide ``nbytes`` of local memory per lane for frames, and ``stack`` for its stack.
 
-        What is there stays.
+        The present contents are kept.
         """
         if nbytes <= self.frame_bytes and stack <= self.stack_bytes:
             return
@@ -268,8 +269,8 @@ class Wave:
             return
         if nbytes > MAX_LOCAL:
             raise LaunchError(
-                f"a thread needs {nbytes:,} bytes of local memory; it has at most {MAX_LOCAL:,}: "
-                "make local arrays smaller, or nest calls less deeply"
+                f"a thread needs {nbytes:,} bytes of local memory, but it has at most "
+                f"{MAX_LOCAL:,}. Make local arrays smaller, or nest calls less deeply"
             )
         nbytes += self.stack_bytes
         stride = max(-(-nbytes // 16) * 16, min(2 * self.local_stride, MAX_LOCAL))

@@ -1,1 +1,1 @@
-"""Device memory on the host: one mapping, its allocations, written bytes, textures."""
+"""Device memory on the host: address space, allocations, written bytes, textures."""

@@ -1,8 +1,8 @@
 """Names for addresses in messages: argument and element, ``values[71009] of 71009``.
 
-PTX knows parameters by number and size. A front end that knows how its arrays become parameters
-registers their names with the kernel; the arrays of other kernels go by their argument's number.
-Nothing here runs in a launch that goes well.
+PTX identifies parameters by number and size. A frontend that knows how its arrays become
+parameters registers their names with the kernel. Messages name the arrays of other kernels by the
+number of the argument. Nothing in this module runs during a launch without errors.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from virtualgpu.wording import many
 
 @dataclass(frozen=True, slots=True)
 class ArrayParameter:
-    """An array argument, which takes several parameters of 8 bytes.
+    """Array argument, which takes several parameters of 8 bytes.
 
     Attributes
     ----------
     name : str
-        As the kernel's author calls it.
+        Name of the parameter in the kernel's source.
     position : int
-        Of the parameter that holds the address of element 0. The array's shape follows, then its
-        strides in bytes.
+        Number of the parameter that holds the address of element 0. The array's shape follows,
+        then its strides in bytes.
     dimensions : int
         At least 1.
     itemsize : int
-        Bytes of an element, where an offset stands before the shape and PTX is given both the
-        offset and the strides in elements (MLIR's memref); 0 where strides are bytes.
+        Bytes of an element, if an offset precedes the shape, and offset and strides are in
+        elements (MLIR's memref). It is 0 if strides are in bytes.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ArrayParameter:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Arrays:
-    """The array arguments of a kernel; they are known for as long as this is kept."""
+    """Array arguments of a kernel, registered for as long as this object exists."""
 
     parameters: tuple[ArrayParameter, ...]
 
@@ -53,9 +53,9 @@ _registered: weakref.WeakValueDictionary[str, Arrays] = weakref.WeakValueDiction
 
 
 def register(entry: str, parameters: tuple[ArrayParameter, ...]) -> Arrays:
-    """Name the arrays of the kernel that PTX calls ``entry``, until the answer is let go.
+    """Register the arrays of the kernel that PTX calls ``entry``.
 
-    A kernel keeps the answer: its names go with it.
+    A kernel keeps the returned object, because the names are dropped with it.
     """
     arrays = _registered.get(entry)
     if arrays is None or arrays.parameters != parameters:
@@ -70,9 +70,9 @@ def registered(entry: str) -> tuple[ArrayParameter, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPosition:
-    """A registered array, and where an address is with respect to it.
+    """Registered array, and the position of an address relative to it.
 
-    ``distance`` is 0 inside it. ``words`` are those of :func:`element`.
+    ``distance`` is 0 inside the array. ``words`` are those of :func:`element`.
     """
 
     array: ArrayParameter
@@ -82,13 +82,13 @@ class ArrayPosition:
 
 
 def element(launch: Any, address: int) -> str | None:
-    """Return the element of a registered array at ``address``; None far from all."""
+    """Return the element of a registered array at or near ``address``, or None."""
     found = nearest(launch, address)
     return None if found is None else found.words
 
 
 def nearest(launch: Any, address: int) -> ArrayPosition | None:
-    """Return the registered array that ``address`` is in or next to; None far from all."""
+    """Return the registered array that ``address`` is in or next to, or None."""
     if launch.memory.freed(address):
         return None
     parameters = _parameters(launch)
@@ -101,7 +101,10 @@ def nearest(launch: Any, address: int) -> ArrayPosition | None:
 
 
 def argument(launch: Any, address: int, size: int) -> str | None:
-    """Return the element by its argument: ``7 of 7 of argument 0``, of ``size`` bytes."""
+    """Return the element by its argument, for example ``7 of 7 of argument 0``.
+
+    Elements have ``size`` bytes.
+    """
     places: list[tuple[int, str]] = []
     for number, pointer in _parameters(launch).items():
         if (extent := launch.memory.extent(pointer)) is not None:
@@ -117,7 +120,7 @@ def argument(launch: Any, address: int, size: int) -> str | None:
 
 
 def _parameters(launch: Any) -> dict[int, int]:
-    """Return the parameters of 8 bytes as unsigned integers, by their numbers."""
+    """Return the 8-byte parameters as unsigned integers, by their numbers."""
     program, word = launch.program, np.dtype(np.uint64)
     return {
         number: int(launch.parameter(program.parameter_offsets[variable.name], word)[0])
@@ -152,7 +155,7 @@ def _place(array: ArrayParameter, parameters: dict[int, int], address: int) -> A
 
 
 def element_of(name: str, index: Sequence[int], shape: Sequence[int]) -> str:
-    """Return an element in words: ``a[7] of 7``, ``a[3, 14] of (5, 7)``."""
+    """Return the name of an element, for example ``a[7] of 7`` or ``a[3, 14] of (5, 7)``."""
     extent = str(shape[0]) if len(shape) == 1 else str(tuple(shape))
     return f"{name}[{', '.join(map(str, index))}] of {extent}"
 

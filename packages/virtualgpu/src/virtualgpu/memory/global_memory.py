@@ -1,10 +1,10 @@
 """Global memory: one address space of allocations with guard zones and poison.
 
-Device addresses are offsets into one anonymous mapping whose untouched pages cost nothing, so
-allocations can lie far apart. Nothing outside a live allocation can be read or written.
+Device addresses are offsets into one anonymous mapping, whose untouched pages take no memory, so
+allocations can be far apart. Nothing outside a live allocation can be read or written.
 
-Fresh memory is filled with :data:`POISON`: a result that depends on unwritten memory is
-visibly wrong (int32 -16843010, float32 -1.7e38) instead of luckily zero.
+New memory is filled with :data:`POISON`, so that a result that depends on unwritten memory is
+visibly wrong (int32 -16843010, float32 -1.7e38) and not zero by chance.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from virtualgpu.memory.plain_dtypes import demand_plain
 from virtualgpu.memory.written import Written
 from virtualgpu.wording import many
 
-ALIGN = 512  # cudaMalloc promises at least 256
-# Bytes that no allocation covers, on either side of each: no power of two, or arrays of one size
-# would fall on the same lines of the processor's caches.
+ALIGN = 512  # cudaMalloc guarantees at least 256
+# Bytes on either side of each allocation that belong to none. This is not a power of two, because
+# arrays of one size would then use the same lines of the processor's caches.
 GUARD = (1 << 20) + 3 * ALIGN
 POISON = 0xFE
-HEAP = 8 << 20  # bytes for malloc in kernels (cudaLimitMallocHeapSize's default)
-_LARGE = 4 << 20  # bytes from which an array is worth pages of 2 MiB (as NumPy does)
+HEAP = 8 << 20  # bytes for malloc in kernels (the default of cudaLimitMallocHeapSize)
+_LARGE = 4 << 20  # bytes from which an array gets pages of 2 MiB (as in NumPy)
 
 
 class GlobalMemory:
@@ -42,19 +42,19 @@ class GlobalMemory:
     capacity : int
         Bytes that may be allocated at once (the guard zones do not count).
     before : GlobalMemory, optional
-        The memory of the device before this one. Its addresses go on where that one's end, in one
-        mapping (CUDA's "unified virtual addressing"): no number means two places.
+        Memory of the previous device. The addresses of this one follow it in the same mapping
+        (CUDA's "unified virtual addressing"), so that no address exists twice.
     share : int
-        How many devices share the mapping's addresses.
+        Number of devices that share the mapping's addresses.
     apart : bool
-        Whether the mapping lies at a random place, so that no device address is one of the host.
+        Place the mapping at a random address, so that no device address is a host address.
 
     Attributes
     ----------
     all : list of GlobalMemory
-        Those that share the mapping, by the number of their device.
+        Memories that share the mapping, by the number of their device.
     huge_from : float
-        Bytes from which an allocation takes memory for touched pages alone.
+        Size in bytes from which an allocation takes memory only for touched pages.
     """
 
     huge_from = math.inf
@@ -75,30 +75,30 @@ class GlobalMemory:
         }
         self.first: int = BASE if before is None else before.limit
         self.limit: int = self.first + len(raw) // share
-        # Sorted starts of the live allocations, and their ends: new lists at each change, put in
-        # place by one statement, between whose halves Python runs no other thread and no signal's
-        # handler. What takes both has to read both in one statement too.
+        # Sorted starts of the live allocations, and their ends. Each change assigns two new lists
+        # in one statement, in which Python runs no other thread and no signal handler. Code that
+        # needs both lists must also read both in one statement.
         self.starts: list[int] = []
         self.ends: list[int] = []
         self._freed: list[tuple[int, int]] = []  # the latest ones, for use-after-free messages
         self._next = self.first + GUARD
-        self._holes: dict[int, list[int]] = {}  # span → starts free to be used again
+        self._holes: dict[int, list[int]] = {}  # span → starts that can be reused
         self._lock = threading.RLock()
-        self.heap: dict[int, int] = {}  # what kernels' malloc gave out: start → bytes
+        self.heap: dict[int, int] = {}  # allocations of malloc in kernels: start → bytes
         self.heap_used = 0
-        # Allocations (by start) of which some bytes were never written.
+        # Allocations (by start) that have unwritten bytes.
         self.unwritten: dict[int, Written] = {}
         self.version = 0  # changes whenever the set of allocations does
-        self.records: object = None  # of who touched it last (virtualgpu.native.watched_launch)
-        self.huge: dict[int, Huge] = {}  # allocations that are only said to be large, by start
+        self.records: object = None  # last accesses (virtualgpu.native.watched_launch)
+        self.huge: dict[int, Huge] = {}  # allocations with memory for touched pages only, by start
         self._retired: dict[int, int] = {}  # start → bytes, kept for a memory pool
-        # For other processes (virtualgpu.memory.interprocess): start → the file of its pages, and
-        # handle → address and how often it was opened.
+        # For other processes (virtualgpu.memory.interprocess): start → file with the pages, and
+        # handle → address and number of times it was opened.
         self.shown: dict[int, int] = {}
         self.opened: dict[bytes, tuple[int, int]] = {}
         self.objects: dict[int, object] = {}  # handle → texture or surface (memory.textures)
-        # Live allocations whose bytes the host has as an array of its own, and the threads of the
-        # host that have used this memory (virtualgpu.memory.snapshot).
+        # Live allocations whose bytes the host can access as an array, and the host threads that
+        # have used this memory (virtualgpu.memory.snapshot).
         self.seen_by_host: set[int] = set()
         self.callers: set[threading.Thread] = set()
 
@@ -112,11 +112,12 @@ class GlobalMemory:
     ) -> int:
         """Reserve ``nbytes`` and return their address.
 
-        0 bytes give a unique address that nothing may touch. ``in_page`` asks for an address at
-        that byte of a page. ``huge`` is the dtype and rule of an array that is only said to be
-        large (:mod:`virtualgpu.memory.huge`); ``huge_from`` bytes make any allocation one.
+        0 bytes give a unique address that nothing may access. ``in_page`` requests an address at
+        that byte of a page. ``huge`` is the dtype and rule of an array that takes memory only for
+        touched pages (:mod:`virtualgpu.memory.huge`). An allocation of ``huge_from`` bytes or more
+        always becomes one.
 
-        Raises OutOfMemory past the device's capacity, which huge arrays do not count for.
+        Raises OutOfMemory beyond the device's capacity. Huge arrays do not count.
         """
         nbytes = int(nbytes)
         if nbytes < 0:
@@ -126,15 +127,15 @@ class GlobalMemory:
         with self._lock:
             if huge is None and self.allocated + nbytes > self.capacity:
                 raise OutOfMemory(
-                    f"{many(nbytes, 'byte')} asked for, {self.capacity - self.allocated:,} of the "
-                    f"device's {self.capacity:,} are free; free arrays you no longer need"
+                    f"{many(nbytes, 'byte')} requested, but {self.capacity - self.allocated:,} of "
+                    f"the device's {self.capacity:,} are free; free arrays you no longer need"
                 )
             span = -(-max(nbytes, 1) // ALIGN) * ALIGN + GUARD
             if in_page is not None or huge:
                 self._next += ((in_page or 0) - self._next) % PAGE
             holes = None if in_page is not None else self._holes.get(span)
-            # A freed address is used again only after eight younger ones, so that a dangling
-            # pointer is more likely to be caught than to hit another array.
+            # A freed address is reused only after eight younger ones, so that a dangling pointer is
+            # more likely to be caught than to hit another array.
             if holes and len(holes) > 8:
                 start = holes.pop(0)
             else:
@@ -144,15 +145,15 @@ class GlobalMemory:
                         raise OutOfMemory("the device's address space is used up")
                     if span > self.limit - self.first - GUARD:
                         raise OutOfMemory(
-                            f"{many(nbytes, 'byte')} asked for, and the virtual GPU has addresses "
-                            f"for {self.limit - self.first:,}"
+                            f"{many(nbytes, 'byte')} requested, but the virtual GPU has addresses "
+                            f"only for {self.limit - self.first:,}"
                         )
                     start = self._largest_hole(span)
                 else:
                     self._next += span
             self._freed = [one for one in self._freed if one[0] != start]
             if huge:
-                # As large as the place, which a memory pool may hand out again (`revive`).
+                # Cover the whole span, which a memory pool may reuse (`revive`).
                 self.huge[start] = Huge(self.mapping, start, span - GUARD, *huge)
             self._put_in(start, nbytes, nbytes)
         if huge:
@@ -170,9 +171,9 @@ class GlobalMemory:
         raise OutOfMemory("the device's address space is used up; free arrays you no longer need")
 
     def free(self, address: int) -> None:
-        """Give an allocation back, a retired one too.
+        """Free an allocation, also a retired one.
 
-        Raises VirtualGPUError where none starts at ``address``.
+        Raises VirtualGPUError if none starts at ``address``.
         """
         with self._lock:
             if address in self._retired:
@@ -192,7 +193,7 @@ class GlobalMemory:
                 self.mapping.forget(start, end)
 
     def _put_in(self, start: int, nbytes: int, more: int) -> None:
-        """Begin an allocation, by which ``more`` bytes than before count as allocated."""
+        """Add an allocation, which increases the allocated bytes by ``more``."""
         written = Written(nbytes)
         at = bisect.bisect(self.starts, start)
         starts, ends = [*self.starts], [*self.ends]
@@ -205,10 +206,13 @@ class GlobalMemory:
             self.unwritten[start] = written
 
     def _take_out(self, address: int) -> tuple[int, int]:
-        """End the allocation at ``address``: it can no longer be touched. Its start and end."""
+        """End the allocation at ``address``, so that it can no longer be accessed.
+
+        Returns its start and end.
+        """
         at = bisect.bisect_left(self.starts, address)
         if at == len(self.starts) or self.starts[at] != address:
-            raise VirtualGPUError(f"free of {address:#x}, where no live allocation starts")
+            raise VirtualGPUError(f"free of {address:#x}: no live allocation starts there")
         starts, ends = [*self.starts], [*self.ends]
         start, end = starts.pop(at), ends.pop(at)
         self.starts, self.ends = starts, ends
@@ -219,10 +223,10 @@ class GlobalMemory:
         return start, end
 
     def retire(self, address: int) -> None:
-        """Free an allocation for its users, while its owner (a memory pool) keeps the place.
+        """Free an allocation for its users, while its owner (a memory pool) keeps its memory.
 
-        Its bytes still count as allocated, and touching them is an error, until :meth:`revive`
-        hands them out again or :meth:`free` gives them back.
+        The bytes still count as allocated, and accessing them is an error, until :meth:`revive`
+        reuses the memory or :meth:`free` releases it.
         """
         with self._lock:
             start, end = self._take_out(address)
@@ -231,19 +235,19 @@ class GlobalMemory:
                 self.huge[start].forget()
 
     def revive(self, address: int, nbytes: int, *, poison: bool = True) -> None:
-        """Hand out a retired allocation again, with as many bytes as fit in its place."""
+        """Reuse a retired allocation, with as many bytes as fit in its memory."""
         with self._lock:
             before = self._retired.pop(address)
             if -(-nbytes // ALIGN) > -(-before // ALIGN):
                 self._retired[address] = before
-                raise VirtualGPUError(f"{many(nbytes, 'byte')} asked of a place with {before}")
+                raise VirtualGPUError(f"{many(nbytes, 'byte')} requested of an area with {before}")
             self._freed = [one for one in self._freed if one[0] != address]
             self._put_in(address, nbytes, nbytes - before)
         if poison and address not in self.huge:
             self._bytes[address - BASE : address - BASE + nbytes] = POISON
 
     def heap_allocate(self, nbytes: int) -> int:
-        """Allocate for a kernel's ``malloc``: an address, or 0 where the heap is full."""
+        """Allocate for a kernel's ``malloc``; return the address, or 0 if the heap is full."""
         with self._lock:
             if nbytes > HEAP - self.heap_used:
                 return 0
@@ -256,13 +260,13 @@ class GlobalMemory:
             return address
 
     def heap_free(self, address: int) -> None:
-        """Free for a kernel's ``free``. Raises VirtualGPUError if not from ``malloc``."""
+        """Free for a kernel's ``free``. Raises VirtualGPUError unless from ``malloc``."""
         with self._lock:
             nbytes = self.heap.pop(address, None)
             if nbytes is None:
                 raise VirtualGPUError(
-                    f"free({address:#x}) in a kernel: malloc in a kernel gave no such address, "
-                    "or it was freed before"
+                    f"free({address:#x}) in a kernel: malloc in a kernel has not returned this "
+                    "address, or it was already freed"
                 )
             self.heap_used -= nbytes
             self.free(address)
@@ -276,7 +280,7 @@ class GlobalMemory:
         return None
 
     def bad_lanes(self, addresses: np.ndarray, size: int) -> np.ndarray:
-        """Return a mask of the ``addresses`` (uint64) that start an access outside memory.
+        """Return a mask of the ``addresses`` (uint64) whose access is outside memory.
 
         An access has ``size`` bytes.
         """
@@ -292,7 +296,7 @@ class GlobalMemory:
         return bad
 
     def freed(self, address: int) -> int:
-        """Return the size of the recently freed array at ``address``; 0 for none."""
+        """Return the size of the recently freed array at ``address``, or 0."""
         if self.extent(address) is None:
             for start, end in reversed(self._freed):
                 if start <= address < end:
@@ -300,7 +304,7 @@ class GlobalMemory:
         return 0
 
     def elsewhere(self, address: int) -> str:
-        """Return the name of another device's array that holds ``address``; empty for none."""
+        """Describe another device's array that holds ``address``; empty if there is none."""
         for number, other in enumerate(self.all):
             if other is not self and (extent := other.extent(address)):
                 return (
@@ -338,7 +342,7 @@ class GlobalMemory:
     # -- the host's side -----------------------------------------------------------------------
 
     def demand(self, address: int, nbytes: int, what: str) -> None:
-        """Raise VirtualGPUError unless the bytes lie in one live allocation."""
+        """Raise VirtualGPUError unless the bytes are in one live allocation."""
         extent = self.extent(address)
         if nbytes and (extent is None or address + nbytes > extent[1]):
             raise VirtualGPUError(
@@ -354,12 +358,12 @@ class GlobalMemory:
         return slice(address - BASE, address - BASE + nbytes)
 
     def huge_at(self, address: int) -> Huge | None:
-        """Return the allocation that holds ``address`` if it is only said to be large."""
+        """Return the huge allocation that holds ``address``, or None."""
         extent = self.extent(address)
         return self.huge.get(extent[0]) if extent else None
 
     def reaches_huge(self, parameters: Iterable[bytes]) -> bool:
-        """Return True if a parameter of a launch is an address in such an allocation."""
+        """Return True if a parameter of a launch is an address in a huge allocation."""
         return bool(self.huge) and any(
             len(raw) == 8 and self.huge_at(int.from_bytes(raw, "little")) for raw in parameters
         )
@@ -374,14 +378,14 @@ class GlobalMemory:
                 self.unwritten.pop(extent[0], None)
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Copy a host array's bytes (C order) to the device. TypeError for Python objects."""
+        """Copy a host array's bytes (C order) to the device; Python objects raise TypeError."""
         demand_plain(data.dtype)
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._bytes[self._span(address, flat.size, "copy to the device")] = flat
         self.wrote(address, flat.size)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Copy ``nbytes`` from the device: a new uint8 array."""
+        """Copy ``nbytes`` from the device into a new uint8 array."""
         return self._bytes[self._span(address, nbytes, "copy from the device")].copy()
 
     def copy(self, target: int, origin: int, nbytes: int) -> None:
@@ -402,7 +406,7 @@ class GlobalMemory:
         self.wrote(address, nbytes)
 
     def host_view(self, address: int, nbytes: int) -> np.ndarray:
-        """Return the bytes themselves, for mapped and managed memory, which the host shares."""
+        """Return mapped or managed memory, which the host shares, without a copy."""
         view = self._bytes[self._span(address, nbytes, "view")]
         # The host may write it at any time.
         start, _ = self.extent(address) or (0, 0)

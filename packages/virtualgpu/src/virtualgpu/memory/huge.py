@@ -1,7 +1,8 @@
-"""Allocations that are only said to be large: addresses for all bytes, memory for touched pages.
+"""Huge allocations: addresses for all bytes, but memory only for touched pages.
 
-What is not written yet follows a rule: zeros, which cost nothing, or a function of an element's
-index, which fills a page before it is first read. The host copies or computes on parts alone.
+Elements that are not written yet follow a rule: zeros, which cost nothing, or a function of the
+element's index, which fills a page before it is first read. The host can only copy or compute on
+parts.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ Rule = Callable[[np.ndarray], Any]  # indices, int64, to the elements' values
 
 
 class Huge:
-    """One such allocation, from a page's start.
+    """One huge allocation, which begins at the start of a page.
 
     Parameters
     ----------
     rule : callable, optional
-        Gives the values of elements of ``dtype`` from their flat indices; by default zeros.
+        Function from flat indices to the values of elements of ``dtype``; by default zeros.
     """
 
     def __init__(
@@ -43,16 +44,16 @@ class Huge:
         self._filled = zeros(-(-nbytes // PAGE) if rule else 0, np.bool_)
 
     def demand_part(self, nbytes: int, what: str) -> None:
-        """Raise VirtualGPUError for more bytes than the host may hold at once."""
+        """Raise VirtualGPUError if the host may not hold ``nbytes`` bytes at once."""
         if nbytes > PART:
             raise VirtualGPUError(
-                f"{what} of {nbytes:,} bytes, where the array is only said to be large: the host "
-                "would hold every element. Take a part of at most "
+                f"{what} of {nbytes:,} bytes of a huge array: the host would have to hold every "
+                "element. Take a part of at most "
                 f"{PART:,} bytes, as in array[a:b].get()"
             )
 
     def fill(self, low: int, high: int) -> bool:
-        """Have the pages of bytes ``low`` to ``high`` follow the rule; True if one was new."""
+        """Fill new pages of bytes ``low`` to ``high`` by the rule; return True if any were."""
         if self.rule is None:
             return False
         pages = low // PAGE + np.flatnonzero(~self._filled[low // PAGE : -(-high // PAGE)])
@@ -74,11 +75,11 @@ class Huge:
         self.raw[low:high] = values[first : first + high - low]
 
     def touched(self) -> list[tuple[int, int]]:
-        """Return the bytes in touched pages, from and to."""
+        """Return the (start, stop) of the bytes in touched pages."""
         return [(part.start, part.stop) for part in touched(self.raw)]
 
     def clear(self, low: int, high: int) -> None:
-        """Set bytes ``low`` to ``high`` to zero; whole pages go back to the system."""
+        """Set bytes ``low`` to ``high`` to zero; whole pages are returned to the system."""
         first, last = -(-low // PAGE) * PAGE, high // PAGE * PAGE
         for edge in ((low, high),) if last <= first else ((low, first), (last, high)):
             self.fill(*edge)
@@ -88,7 +89,7 @@ class Huge:
             self._filled[first // PAGE : last // PAGE] = True
 
     def forget(self) -> None:
-        """Give all pages back to the system; they hold zeros when they are touched again."""
+        """Return all pages to the system; they contain zeros when they are touched again."""
         self.mapping.forget(self.start, self.start + -(-len(self.raw) // PAGE) * PAGE)
 
     def keep(self) -> list[tuple[slice, np.ndarray]]:
@@ -96,7 +97,7 @@ class Huge:
         return [(part, self.raw[part].copy()) for part in touched(self.raw)]
 
     def put_back(self, kept: list[tuple[slice, np.ndarray]]) -> None:
-        """Have the bytes be as they were."""
+        """Restore the contents that :meth:`keep` returned."""
         self.forget()
         for part, data in kept:
             self.raw[part] = data

@@ -1,8 +1,9 @@
 """Allocations that another process of this machine opens (CUDA Driver API, "cuIpcGetMemHandle").
 
-The pages of an allocation that a handle is asked for become those of a file in memory, where they
-are: views of them stay valid. The handle says which process has the file open; one of the same user
-may open it there. Linux only. Nothing is left behind when the processes end.
+When a handle of an allocation is requested, its pages are replaced in place by those of a memory
+file, so views of them stay valid. The handle names the process that has the file open, and another
+process of the same user can open the file there. This works on Linux only. Nothing is left behind
+when the processes end.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from virtualgpu.memory.mapping import BASE, PAGE
 from virtualgpu.wording import many
 
 HANDLE_BYTES = 64  # CU_IPC_HANDLE_SIZE
-# What a handle says: a mark, the process, its file, the file's inode (another process may have the
-# numbers later), the allocation's first byte in the first page, and its bytes.
+# Contents of a handle: a mark, the process, its file, the file's inode (because process and file
+# numbers may be reused), the allocation's first byte in the first page, and its bytes.
 _FIELDS = struct.Struct("<8sQQQQQ")
 _MARK = b"vgpu ipc"
 
@@ -26,14 +27,14 @@ _MARK = b"vgpu ipc"
 def handle(memory: GlobalMemory, address: int) -> bytes:
     """Return a handle (64 bytes) of the live allocation at ``address``, the same each time.
 
-    Raises VirtualGPUError where none starts there, or this system has no files in memory.
+    Raises VirtualGPUError if none starts there, or if this system has no memory files.
     """
     start, end = memory.extent(address) or (0, 0)
     if start != address or start == end:
-        raise VirtualGPUError(f"a handle of {address:#x}, where no live allocation starts")
+        raise VirtualGPUError(f"a handle of {address:#x}: no live allocation starts there")
     if not hasattr(os, "memfd_create"):
-        raise VirtualGPUError("memory is shared with other processes (CUDA IPC) on Linux only")
-    memory.host_view(start, end - start)  # others may write it untold
+        raise VirtualGPUError("memory can be shared with other processes (CUDA IPC) only on Linux")
+    memory.host_view(start, end - start)  # other processes may write it without notice
     pages = memory.mapping.pages(start, end)
     if start not in memory.shown:
         file = os.memfd_create("virtualgpu", os.MFD_CLOEXEC)
@@ -55,15 +56,15 @@ def handle(memory: GlobalMemory, address: int) -> bytes:
 def open_handle(memory: GlobalMemory, handle: bytes) -> int:
     """Open another process's allocation and return its address.
 
-    Opened twice, it is at one address.
+    Opening it twice gives the same address.
 
-    Raises VirtualGPUError for a handle of this process, and where the allocation is gone.
+    Raises VirtualGPUError for a handle of this process, and if the allocation no longer exists.
     """
     mark, process, number, inode, in_page, nbytes = _FIELDS.unpack_from(handle)
     if mark != _MARK or not nbytes or in_page >= PAGE:
-        raise VirtualGPUError("no handle of memory that cuIpcGetMemHandle made on a virtual GPU")
+        raise VirtualGPUError("not a handle from cuIpcGetMemHandle on a virtual GPU")
     if process == os.getpid():
-        raise VirtualGPUError("this process made the handle: use the array itself")
+        raise VirtualGPUError("the handle is from this process: use the array itself")
     if handle in memory.opened:
         address, users = memory.opened[handle]
         memory.opened[handle] = address, users + 1
@@ -92,9 +93,9 @@ def open_handle(memory: GlobalMemory, handle: bytes) -> int:
 
 
 def close_handle(memory: GlobalMemory, address: int) -> None:
-    """Take back one :func:`open_handle`; the last makes the bytes unreachable here.
+    """Undo one :func:`open_handle`; the last call makes the bytes inaccessible here.
 
-    Raises VirtualGPUError where no handle was opened at ``address``.
+    Raises VirtualGPUError if no handle was opened at ``address``.
     """
     handle = next((key for key, (there, _) in memory.opened.items() if there == address), None)
     if handle is None:

@@ -1,7 +1,7 @@
-"""Mapping of device memory on the host; untouched pages cost nothing.
+"""Mapping of device memory into host memory; untouched pages take no memory.
 
-Byte ``n`` of the mapping is device address ``BASE + n``. Where the host has it is another matter:
-:class:`Mapping`.
+Byte ``n`` of the mapping has the device address ``BASE + n``. :class:`Mapping` decides on its host
+address.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from virtualgpu.errors import OutOfMemory
 from virtualgpu.memory.plain_dtypes import demand_plain
 
 BASE = 0x7_0000_0000  # first device address; everything below is never mapped
-# Python names the flag from 3.13 on; its value on Linux is older than that.
+# Python has a name for the flag from 3.13 on; Linux has had its value for longer.
 NORESERVE = getattr(mmap, "MAPNORESERVE", 0x4000 if sys.platform == "linux" else 0)
 RESERVATIONS = (1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30)  # bytes of address space to try
 PAGE = mmap.PAGESIZE
-END = BASE + RESERVATIONS[0]  # no device address lies here or beyond
+END = BASE + RESERVATIONS[0]  # no device address is here or above
 
-# Between these the host's address of a mapping is drawn: below it programs and their heaps lie,
-# above it libraries and stacks (x86-64 and aarch64 with 47 or 48 bits).
+# The host address of a mapping is drawn from this range. Programs and their heaps are below it,
+# libraries and stacks above it (x86-64 and aarch64 with 47 or 48 bits).
 LOWEST, HIGHEST = 1 << 42, 1 << 46
 DRAWS = 16
 
@@ -51,18 +51,18 @@ if _C is not None:
 
 
 class Mapping:
-    """The bytes of a device's memory.
+    """Host mapping of the bytes of a device's memory.
 
-    The first one of a process lies at ``BASE`` if it can: then a byte has the same address for the
-    host and for the device, as managed memory needs. One that is ``apart`` lies where chance says:
-    then no device address is one of the host, and none can be reckoned from another.
+    The first mapping of a process begins at ``BASE`` if possible, so that a byte has the same
+    address on host and device, as managed memory needs. A mapping that is ``apart`` is at a random
+    address. Then no device address is a host address, and neither can be computed from the other.
 
     Attributes
     ----------
     raw : ndarray, uint8
-        All of them.
+        All bytes.
     host : int
-        Where the host finds the byte at ``BASE``.
+        Host address of the byte at ``BASE``.
     """
 
     def __init__(self, apart: bool = False) -> None:
@@ -76,7 +76,7 @@ class Mapping:
         dtype: Any,
         strides: tuple[int, ...] | None = None,
     ) -> np.ndarray:
-        """Return device memory as an array of the host that shares it; strides in bytes."""
+        """Return device memory as a host array without a copy; strides are in bytes."""
         demand_plain(dtype)
         return np.ndarray(shape, dtype, self.raw, address - BASE, strides)
 
@@ -85,11 +85,11 @@ class Mapping:
         return host - self.host + BASE
 
     def use_huge_pages(self, start: int, end: int) -> None:
-        """Use pages of 2 MiB for an array that is large enough, from ``start`` to ``end``."""
+        """Use pages of 2 MiB for a large array, from ``start`` to ``end``."""
         self._advise("MADV_HUGEPAGE", start, end)
 
     def forget(self, start: int, end: int) -> None:
-        """Give the pages from device address ``start`` to ``end`` back to the system."""
+        """Return the pages from device address ``start`` to ``end`` to the system."""
         self._advise("MADV_DONTNEED", start, end)
 
     def _advise(self, advice: str, start: int, end: int) -> None:
@@ -97,7 +97,7 @@ class Mapping:
         if hasattr(mmap, advice):
             first = -(-(start - BASE) // PAGE) * PAGE
             length = (end - BASE - first) // PAGE * PAGE
-            if length > 0:  # a kernel without huge pages says no, which changes nothing
+            if length > 0:  # a kernel without huge pages refuses, which does no harm
                 _C.madvise(self.host + first, length, getattr(mmap, advice))
 
     # -- pages that other processes see too (virtualgpu.memory.interprocess) ------------------
@@ -107,11 +107,11 @@ class Mapping:
         return slice((start - BASE) // PAGE * PAGE, -(-(end - BASE) // PAGE) * PAGE)
 
     def show(self, pages: slice, file: int) -> None:
-        """Have ``pages`` be the bytes of an open file, where they are. Raises OSError."""
+        """Map ``pages`` to an open file, at the same address. Raises OSError."""
         self._put(pages, mmap.MAP_SHARED, file)
 
     def hide(self, pages: slice) -> None:
-        """Have ``pages`` be this process's own again, with nothing in them. Raises OSError."""
+        """Map ``pages`` to empty private memory again. Raises OSError."""
         self._put(pages, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE, -1)
 
     def _put(self, pages: slice, flags: int, file: int) -> None:
@@ -119,7 +119,7 @@ class Mapping:
 
 
 class _Mapped:
-    """Memory that the system mapped, as NumPy sees it; unmapped when no array needs it."""
+    """Memory that the system mapped, for NumPy; it is unmapped when no array needs it."""
 
     def __init__(self, address: int, size: int):
         self.__array_interface__ = {
@@ -132,10 +132,10 @@ class _Mapped:
 
 
 def _reserve(apart: bool) -> np.ndarray:
-    """Reserve address space without memory behind it.
+    """Reserve address space without memory.
 
-    It is the widest range that this system grants, at ``BASE`` if that is free, or ``apart`` from
-    there at a random place.
+    It is the largest range that this system grants: at ``BASE`` if that is free or, with
+    ``apart``, at a random address away from there.
     """
     for size in RESERVATIONS:
         with suppress(OSError, ValueError, OverflowError):
@@ -151,17 +151,17 @@ def _reserve(apart: bool) -> np.ndarray:
                 )
             if size <= 1 << 32:  # Windows commits what it maps
                 return np.frombuffer(mmap.mmap(-1, size), np.uint8)
-    raise OutOfMemory("no gibibyte of address space to be had for the device's memory")
+    raise OutOfMemory("the system grants no gibibyte of address space for the device's memory")
 
 
 def _drawn() -> Iterator[int]:
-    """Draw random addresses, most of which are free: a process uses some 2**40 of 2**46 bytes."""
+    """Yield random addresses, most of which are free: a process uses about 2**40 of 2**46 bytes."""
     for _ in range(DRAWS):
         yield LOWEST + secrets.randbelow((HIGHEST - LOWEST) // PAGE) * PAGE
 
 
 def _map(address: int, size: int, flags: int, file: int = -1) -> int:
-    """Call the system's ``mmap`` with an address, which Python's does not take. Raises OSError."""
+    """Call the system's ``mmap`` with an address, which Python's lacks. Raises OSError."""
     made: int = _C.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, 0)
     if made == _FAILED:
         raise OSError(ctypes.get_errno(), "mmap")

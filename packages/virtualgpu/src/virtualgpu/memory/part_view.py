@@ -1,4 +1,4 @@
-"""The host's view of an array that is only said to be large: NumPy computes on parts of it."""
+"""Host view of a huge array, on which NumPy can only compute in parts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from virtualgpu.memory.huge import PART, Huge
 from virtualgpu.memory.mapping import PAGE
 
-# Methods of an array that read or write all of its elements and call no function of NumPy's.
+# Array methods that read or write all elements without calling a NumPy function.
 _WHOLE = ("astype", "byteswap", "copy", "fill", "partition", "sort", "tobytes", "tofile", "tolist")
 
 
 class PartView(np.ndarray):
-    """An array over device memory, of which more than :data:`PART` bytes are never worked on.
+    """Array over device memory that refuses operations on more than :data:`PART` bytes.
 
-    A part that is small enough holds what the rule of the allocation says.
+    A small enough part holds the values of the allocation's rule.
     """
 
     huge: Huge | None = None
@@ -34,7 +34,7 @@ class PartView(np.ndarray):
                 huge.fill(low, high)
 
     def demand_part(self, what: str) -> None:
-        """Raise VirtualGPUError for more bytes than the host may hold at once."""
+        """Raise VirtualGPUError if the host may not hold all bytes at once."""
         if self.huge is not None:
             self.huge.demand_part(self.nbytes, what)
 
@@ -61,16 +61,16 @@ class PartView(np.ndarray):
 
 
 def of(view: np.ndarray, huge: Huge) -> PartView:
-    """Return a view of an allocation as one that computes on parts alone."""
+    """Return a view of an allocation that can only be computed on in parts."""
     guarded = view.view(PartView)
     guarded.huge = huge
     guarded.follow_rule()
     return guarded
 
 
-#: Functions of NumPy's that look at an array's layout alone.
+#: NumPy functions that only read an array's layout.
 _LOOKS = {np.shares_memory, np.may_share_memory, np.shape, np.ndim, np.broadcast_to, np.transpose}
-_LOOKS |= {np.array_repr, np.array_str, np.array2string}  # of the ends of a long array
+_LOOKS |= {np.array_repr, np.array_str, np.array2string}  # they print the ends of a long array
 
 
 def is_basic(key: Any) -> bool:
@@ -92,19 +92,19 @@ def _are_zeros(part: Any, value: Any) -> bool:
 
 
 def _plain(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield operands, views as plain arrays. Raises VirtualGPUError for one that is too large."""
+    """Yield operands, with views as plain arrays; one that is too large raises VirtualGPUError."""
     for value in values:
         if isinstance(value, list | tuple):
             list(_plain(value))
         if isinstance(value, PartView):
-            value.demand_part("work of the host")
+            value.demand_part("host computation")
             yield value.view(np.ndarray)
         else:
             yield value
 
 
 def _pages(view: np.ndarray, huge: Huge) -> Iterator[tuple[int, int]]:
-    """Yield the bytes of an allocation, from and to, that a view's elements lie in."""
+    """Yield the (start, stop) of an allocation's bytes that contain a view's elements."""
     low, high = (
         bound - huge.raw.ctypes.data
         for bound in np.lib.array_utils.byte_bounds(view.view(np.ndarray))

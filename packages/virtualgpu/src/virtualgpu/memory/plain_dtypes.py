@@ -1,7 +1,8 @@
 """Plain dtypes: NumPy types whose elements are only bytes, which a device can hold.
 
-An element of an array of Python objects is an address in this process. On a device it would be a
-number like any other, which a kernel reads and changes; back on the host NumPy would follow it.
+An element of an array of Python objects is an address in this process. On a device it would be an
+ordinary number, which a kernel can read and change, and back on the host NumPy would dereference
+it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-# Numbers, truth values, text of a fixed length, times, and records; NumPy's StringDType is of
-# another kind, and its elements are addresses too.
+# Numbers, booleans, fixed-length strings, times and records. NumPy's StringDType has a different
+# kind, and its elements are addresses too.
 KINDS = frozenset("biufcSUMmV")
 
 
 def is_plain(dtype: np.dtype) -> bool:
-    """Return True if elements of this type are bytes alone, also inside records."""
+    """Return True if elements of this type consist only of bytes, also inside records."""
     return dtype.kind in KINDS and not dtype.hasobject
 
 

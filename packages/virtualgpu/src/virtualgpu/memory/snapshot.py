@@ -1,4 +1,4 @@
-"""A copy of device memory, from which a launch can begin again."""
+"""Snapshot of device memory, from which a launch can start again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from virtualgpu.memory.mapping import BASE
 
 
 def can_be_taken_back(memory: GlobalMemory) -> bool:
-    """Return True if a kernel's stores are visible nowhere else before the launch has ended.
+    """Return True if nothing sees a kernel's stores before the launch has ended.
 
-    Not so where the host or another process has the bytes themselves (mapped and managed memory,
-    CUDA IPC), where a kernel may reach another device's memory, and where a second thread of the
-    host, which has not ended, uses this memory: what it writes meanwhile would be taken back as
-    well.
+    This is not so if the host or another process can access the bytes (mapped and managed memory,
+    CUDA IPC), or if a kernel may access another device's memory. It is not so either if a second
+    live host thread uses this memory, because restoring the snapshot would also undo that thread's
+    writes.
     """
     return (
         len(memory.all) == 1
@@ -27,7 +27,7 @@ def can_be_taken_back(memory: GlobalMemory) -> bool:
 class Snapshot:
     """Copy of the bytes of all live allocations.
 
-    With ``written`` it also has the map of written bytes.
+    With ``written`` it includes the map of written bytes.
     """
 
     def __init__(self, memory: GlobalMemory, written: bool):
@@ -38,7 +38,8 @@ class Snapshot:
             else {}
         )
         self._heap = dict(memory.heap)
-        # Those that have ended are forgotten; who comes from now on is noticed, even if it ends.
+        # Forget threads that have ended. A thread that comes from now on is noticed even if it
+        # ends.
         memory.callers.difference_update(
             [one for one in list(memory.callers) if not one.is_alive()]
         )
@@ -54,8 +55,8 @@ class Snapshot:
     def restore(self) -> bool:
         """Restore the bytes of allocations that are still live.
 
-        Returns False, and changes nothing, where that would not undo everything: after a kernel's
-        ``malloc``, or beside a second thread.
+        Returns False, and changes nothing, if that would not undo everything: after a kernel's
+        ``malloc``, or with a second thread.
         """
         memory = self.memory
         came = memory.callers - self._callers - {threading.current_thread()}

@@ -1,4 +1,4 @@
-"""Arrays of the host of which only touched pages take memory, and where these are."""
+"""Host arrays that take memory only for touched pages, and a search for these pages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from virtualgpu.memory.mapping import NORESERVE, PAGE
 
-LARGE = 64 << 20  # bytes from which an array is worth a look at its pages
-_STEP = 1 << 18  # pages looked at together: 2 MiB of Linux's table
-_THERE = np.uint64(62)  # the lowest bit that says so in an entry: 62 swapped out, 63 in memory
+LARGE = 64 << 20  # bytes from which an array's pages are looked up
+_STEP = 1 << 18  # pages looked up together: 2 MiB of Linux's table
+_THERE = np.uint64(62)  # lowest of two bits in an entry: 62 swapped out, 63 in memory
 
 
 def zeros(count: int, dtype: type[np.generic] = np.uint8) -> np.ndarray:
-    """Return zeros; a large array takes no memory, and is promised none, until it is touched.
+    """Return zeros; a large array takes and reserves no memory until it is touched.
 
-    Raises MemoryError where there is no address space for it.
+    Raises MemoryError if there is no address space for it.
     """
     nbytes = count * np.dtype(dtype).itemsize
     if nbytes < LARGE or not NORESERVE:
@@ -30,14 +30,15 @@ def zeros(count: int, dtype: type[np.generic] = np.uint8) -> np.ndarray:
 
 
 def tells() -> bool:
-    """Return True if this system tells which pages are touched."""
+    """Return True if this system reports which pages are touched."""
     return os.access("/proc/self/pagemap", os.R_OK)
 
 
 def touched(array: np.ndarray) -> list[slice]:
-    """Return the parts of a one-dimensional array that lie in touched pages, in order.
+    """Return the parts of a one-dimensional array that are in touched pages, in order.
 
-    The whole array where it is not large, or where the system does not tell (it is no Linux).
+    The result is the whole array if it is not large, or if the system does not report touched
+    pages (only Linux does).
     """
     whole = [slice(0, len(array))]
     if array.nbytes < LARGE:
@@ -62,7 +63,7 @@ def touched(array: np.ndarray) -> list[slice]:
 
 
 def repeated(array: np.ndarray, times: int = 1) -> np.ndarray:
-    """Return a new array with each element ``times`` times; untouched parts stay untouched."""
+    """Return an array with each element repeated ``times`` times; untouched parts stay so."""
     if array.nbytes < LARGE:
         return np.repeat(array, times)
     result = zeros(len(array) * times, array.dtype.type)

@@ -3,8 +3,8 @@
 CUDA Runtime API, ``cudaResourceDesc``, ``cudaTextureDesc``; CUDA C++ Programming Guide, "Texture
 and Surface Memory".
 
-A kernel gets a handle, a number that is no address. No number is given twice, so the handle of a
-destroyed object is recognised.
+A kernel gets a handle, a number that is not an address. No number is used twice, so the handle of
+a destroyed object is recognised.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from virtualgpu.wording import many
 
 BASE_ALIGN = 512  # bytes (cudaDeviceProp::textureAlignment)
 PITCH_ALIGN = 32  # bytes (cudaDeviceProp::texturePitchAlignment)
-MODES = ("wrap", "clamp", "mirror", "border")  # by the number of a cudaTextureAddressMode
+MODES = ("wrap", "clamp", "mirror", "border")  # by the value of a cudaTextureAddressMode
 _FIRST = END
 _numbers = itertools.count(_FIRST)
 
 
 @dataclass(frozen=True)
 class Texels:
-    """Elements in device memory, one after the other along x.
+    """Elements of a texture in device memory, consecutive along x.
 
     Attributes
     ----------
     kind : str
         ``array`` (a CUDA array), ``linear`` or ``pitch`` (rows in linear memory).
     address : int
-        Of the first.
+        Address of the first element.
     dtype : dtype
-        Of one channel: an integer of 8, 16 or 32 bits, float16 or float32.
+        Type of one channel: an integer of 8, 16 or 32 bits, float16 or float32.
     channels : int
         1, 2 or 4.
     extents : tuple of one to three ints
@@ -45,9 +45,9 @@ class Texels:
     pitch : int
         Bytes from one row to the next.
     layered : bool
-        z counts layers, which nothing filters across.
+        True if z counts layers, which are not filtered across.
     writable : bool
-        Surfaces may be made of it (``cudaArraySurfaceLoadStore``).
+        True if surfaces may be made of it (``cudaArraySurfaceLoadStore``).
     """
 
     kind: str
@@ -61,12 +61,12 @@ class Texels:
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self.dtype.itemsize * self.channels
 
     @property
     def geometry(self) -> str:
-        """Return the geometry by its PTX name."""
+        """Return the PTX name of the geometry."""
         if self.layered:
             return f"a{len(self.extents) - 1}d"
         return f"{len(self.extents)}d"
@@ -88,15 +88,16 @@ class Sampler:
     Attributes
     ----------
     modes : tuple of three str
-        Of :data:`MODES`, for x, y and z.
+        Address modes from :data:`MODES`, for x, y and z.
     linear : bool
-        Elements around a point are interpolated; else the one it lies in is taken.
+        True to interpolate the elements around a point; otherwise the element that contains it is
+        used.
     normalized : bool
-        Coordinates count the texture's width, height and depth as 1.
+        True if coordinates are relative to the texture's width, height and depth.
     promotes : bool
-        Integers of 8 and 16 bits are read as floats, 0 to 1 or -1 to 1.
+        True to read integers of 8 and 16 bits as floats, 0 to 1 or -1 to 1.
     border : tuple of four floats
-        What lies outside, in mode ``border``.
+        Value outside the texture, in mode ``border``.
     """
 
     modes: tuple[str, str, str] = ("wrap", "wrap", "wrap")
@@ -125,13 +126,13 @@ class Surface:
 def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> int:
     """Return the handle of a new texture object.
 
-    Raises VirtualGPUError where CUDA makes none.
+    Raises VirtualGPUError if CUDA would refuse it.
     """
     _check(memory, texels)
     made = Texture(texels, sampler)
     if sampler.linear and not made.reads_floats and texels.kind != "linear":
         raise VirtualGPUError(
-            f"linear filtering of {texels.dtype}: only floats are interpolated; take "
+            f"linear filtering of {texels.dtype}: only floats are interpolated; use "
             "cudaFilterModePoint"
             + (
                 ""
@@ -141,8 +142,8 @@ def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> in
         )
     if any(sampler.border) and not made.reads_floats:
         raise VirtualGPUError(
-            f"a border colour for {texels.dtype}: it is of four floats, for "
-            "textures that read floats"
+            f"a border colour for {texels.dtype}: a border colour has four floats, so the texture "
+            "must read floats"
         )
     return _keep(memory, made)
 
@@ -150,41 +151,41 @@ def create_texture(memory: GlobalMemory, texels: Texels, sampler: Sampler) -> in
 def create_surface(memory: GlobalMemory, texels: Texels) -> int:
     """Return the handle of a new surface object.
 
-    Raises VirtualGPUError where CUDA makes none.
+    Raises VirtualGPUError if CUDA would refuse it.
     """
     if texels.kind != "array":
         raise VirtualGPUError(
-            "a surface object of linear memory: surfaces are of CUDA arrays; a "
-            "kernel writes to other memory through a pointer"
+            "a surface object of linear memory: surfaces need a CUDA array. A kernel writes "
+            "to other memory through a pointer"
         )
     _check(memory, texels)
     if not texels.writable:
         raise VirtualGPUError(
-            "a surface object of a CUDA array that was made without "
-            "cudaArraySurfaceLoadStore; give the array that flag"
+            "a surface object of a CUDA array that was created without "
+            "cudaArraySurfaceLoadStore; create the array with that flag"
         )
     return _keep(memory, Surface(texels))
 
 
 def destroy(memory: GlobalMemory, handle: int) -> None:
-    """End an object. Raises VirtualGPUError where there is none."""
+    """Destroy an object. Raises VirtualGPUError if there is none."""
     if memory.objects.pop(handle, None) is None:
         raise VirtualGPUError(f"{handle:#x} is no texture or surface object")
 
 
 def unknown(memory: GlobalMemory, handle: int) -> str:
-    """Explain why ``handle`` is no object of this device, and name the remedy."""
+    """Explain why ``handle`` is no object of this device, and how to correct it."""
     for number, other in enumerate(memory.all):
         if handle in other.objects:
             return (
-                f"an object of device {number}, and this is device {memory.all.index(memory)}; "
-                "make one on the device that launches"
+                f"an object of device {number}, but this is device {memory.all.index(memory)}; "
+                "create one on the device that launches"
             )
     if _FIRST <= handle < next(_numbers):
         return "an object that was destroyed; keep it until the launch"
     if memory.extent(handle) is not None:
-        return "the address of an array; make an object of it and pass that"
-    return "no such object; pass what cudaCreateTextureObject or cudaCreateSurfaceObject gave"
+        return "the address of an array; create an object for the array and pass that"
+    return "no such object; pass what cudaCreateTextureObject or cudaCreateSurfaceObject returned"
 
 
 def _keep(memory: GlobalMemory, made: Texture | Surface) -> int:
@@ -206,20 +207,20 @@ def _check(memory: GlobalMemory, texels: Texels) -> None:
     ):
         raise VirtualGPUError(
             f"elements of {many(texels.channels, 'channel')} of {texels.dtype}: a texture has "
-            "1, 2 or 4, integers of 8, 16 or 32 bits, or floats of 16 or 32"
+            "1, 2 or 4 channels, of integers of 8, 16 or 32 bits or floats of 16 or 32 bits"
         )
     if min(texels.extents) < 1:
-        raise VirtualGPUError(f"a texture of {texels}: it has at least one element each way")
+        raise VirtualGPUError(f"a texture of {texels}: every dimension must be at least 1")
     if texels.address % BASE_ALIGN:
         raise VirtualGPUError(
-            f"a texture at {texels.address:#x}: it begins at a multiple of {BASE_ALIGN} bytes, as "
-            "an array does; copy the part into an array of its own"
+            f"a texture at {texels.address:#x}: its address must be a multiple of {BASE_ALIGN} "
+            "bytes, like that of a whole array. Copy the part to a separate array"
         )
     width = texels.extents[0] * texels.size
     if texels.kind == "pitch" and (texels.pitch % PITCH_ALIGN or texels.pitch < width):
         raise VirtualGPUError(
-            f"rows {texels.pitch} bytes apart that have {many(width, 'byte')}: the pitch is a "
-            f"multiple of {PITCH_ALIGN} and at least a row's length; pad the rows"
+            f"a pitch of {texels.pitch} bytes for rows of {many(width, 'byte')}: the pitch must be "
+            f"a multiple of {PITCH_ALIGN} and at least a row's length. Pad the rows"
         )
     rows = int(np.prod(texels.extents[1:]))
     memory.demand(texels.address, (rows - 1) * texels.pitch + width, "a texture")

@@ -1,8 +1,9 @@
 """Map of the written bytes of an allocation.
 
-Kept for every allocation from its birth, and cheaply: a few spans that the host wrote, until a
-checker asks for a byte map. What is complete is dropped. What a launch wrote is
-not known if no checker watched it: then all of that device's allocations count as written.
+Every allocation has one from the start. It is cheap: it holds a few spans that the host wrote,
+until a checker needs a byte map. The map of a completely written allocation is dropped. Writes of
+a launch are unknown if no checker observed it. All allocations of that device then count as
+written.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import numpy as np
 
 from virtualgpu.memory.sparse import repeated, zeros
 
-SPANS = 64  # host writes to remember one by one
+SPANS = 64  # host writes to remember individually
 
 
 class Written:
-    """The written bytes of ``nbytes``; offsets count from the allocation's start."""
+    """Written bytes of an allocation of ``nbytes``; offsets are relative to its start."""
 
     def __init__(self, nbytes: int):
         self.nbytes = nbytes
@@ -35,7 +36,7 @@ class Written:
                 self.map()
 
     def map(self) -> np.ndarray:
-        """Return uint8, one element per byte and padded to a whole word: 1 where written."""
+        """Return the map as uint8, one element per byte (1 if written), padded to a whole word."""
         if self._map is None:
             self._map = zeros(-(-self.nbytes // 4) * 4 + 4)
             spans, self.spans = self.spans, []
@@ -50,7 +51,7 @@ class Written:
         self.left -= int(np.count_nonzero(part)) - before
 
     def add_map(self, written: np.ndarray, granule: int, first: int = 0) -> None:
-        """Record a map of written granules, one bool each, from the one numbered ``first``."""
+        """Record written granules, one bool each; ``first`` is the number of the first granule."""
         start = first * granule
         if written.size * granule >= self.nbytes and written.all():
             self.left, self.spans, self._map = 0, [(0, self.nbytes)], None
@@ -59,14 +60,14 @@ class Written:
             self._mark(start, start + len(which), which)
 
     def copy(self) -> Written:
-        """Return a copy of the present map."""
+        """Return a copy of the current map."""
         twin = Written(self.nbytes)
         twin.left, twin.spans = self.left, [*self.spans]
         twin._map = None if self._map is None else repeated(self._map)
         return twin
 
     def copy_from(self, other: Written | None, start: int, origin: int, nbytes: int) -> None:
-        """Copy the marks of written bytes together with the bytes."""
+        """Copy the record of written bytes together with the bytes."""
         if other is None or other.left == 0:
             self.add(start, start + nbytes)
             return

@@ -1,1 +1,1 @@
-"""A linked kernel, decoded: basic blocks, control flow, liveness, loops, shared memory."""
+"""Decoded kernels: basic blocks, control flow, liveness, loops, shared memory, index ranges."""

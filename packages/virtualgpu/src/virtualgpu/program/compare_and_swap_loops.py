@@ -1,15 +1,16 @@
-"""Plain loads whose value does nothing but try a compare-and-swap of the same word.
+"""Plain loads whose value is only used to try a compare-and-swap of the same word.
 
-``old = *p; do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (assumed != old);``
-is how the CUDA C++ Programming Guide makes an atomic operation ("Atomic Functions"). The plain read
-beside other threads' atomics may give any value that the word has had: an old one costs another
-round and changes nothing.
+``old = *p; do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (assumed !=
+old);`` is how the CUDA C++ Programming Guide builds an atomic operation ("Atomic Functions"). The
+plain load may return any value that other threads' atomics have stored in the word. An old value
+costs another iteration and changes nothing.
 
-The value is followed from register to register, whatever the order of instructions. It may go into
+The value is followed from register to register, in any order of instructions. It may go into
 arithmetic, into both values of a compare-and-swap at the same address, and into a comparison with
-what that returned; nowhere else. Where a line of Python holds both, the load and the
-compare-and-swap are what numba-cuda-mlir makes of one ``cuda.atomic.max``: the program has no plain
-read there, and the loaded value may also end the loop (the word is large enough already).
+the result of the compare-and-swap, but nowhere else. If one line of Python contains both the load
+and the compare-and-swap, they are numba-cuda-mlir's code for one ``cuda.atomic.max``. Then the
+program has no plain load there, and the loaded value may also end the loop (because the word is
+large enough already).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Comparisons of an index, or a value from it, with the exact one (:mod:`.exact_indices`)."""
+"""Comparisons of an index, or a value from it, with the exact value (:mod:`.exact_indices`)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from virtualgpu.ptx import Immediate, Instruction, Register
 
-OPCODE = "%exact"  # no PTX has it: the parser takes no such word
+OPCODE = "%exact"  # not a PTX opcode: the parser accepts no such word
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An instruction that may have wrapped, and where ``%exact`` has its exact numbers.
+    """Instruction that may have wrapped, and the positions of its exact numbers.
 
-    ``operands`` are places among the values, or literals.
+    ``operands`` are positions among the values of ``%exact``, or literals.
     """
 
     instruction: Instruction
@@ -23,18 +23,18 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The two registers that one ``%exact`` compares, and the instructions that can part them.
+    """Two registers that one ``%exact`` compares, and the instructions that make them differ.
 
     Attributes
     ----------
     user : Instruction
-        The access or the branch.
+        The access or branch that uses the value.
     is_address : bool
-        Whether they are its address; else they are its guard.
+        True if the registers are its address, False if they are its guard.
     where : tuple of Register and bool, or None
-        The access's own guard, and whether it is negated.
+        The guard of the access, and True if it is negated.
     values : tuple of Register
-        The numbers of ``suspects``.
+        Registers with the numbers of ``suspects``.
     """
 
     user: Instruction

@@ -1,8 +1,8 @@
-"""Loaded bytes that are only copied elsewhere, and never computed with.
+"""Loaded bytes that are only copied elsewhere and never used in a computation.
 
-A copy of a struct or record takes its padding along, which no program can write. Compilers move
-it in wide loads, or byte by byte. Bits of a loaded value are followed through moves, shifts, masks
-and conversions that cut, until they are stored, shifted out, or used for anything else.
+A copy of a struct or record includes its padding, which no program can write. Compilers copy it
+with wide loads or byte by byte. The bits of a loaded value are followed through moves, shifts,
+masks and truncating conversions, until they are stored, shifted out, or used for anything else.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from virtualgpu.ptx.module import Operand
 
 ALL = (1 << 64) - 1
 WIDTHS = {"8": 8, "16": 16, "32": 32, "64": 64}
-MOST = 64  # steps that one value is followed through
+MOST = 64  # steps through which one value is followed
 
 
 class Travels:
-    """Answers for one program; each load and pattern is looked up once."""
+    """Answers for one program; each load and pattern is analysed once."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -36,9 +36,9 @@ class Travels:
         self.companions: dict[int, tuple[int, int]] = {}
 
     def only(self, instruction: Instruction, unwritten: bytes) -> bool:
-        """Return True if the bytes of a load that are 1 in ``unwritten`` are stored at most.
+        """Return True if the bytes of a load that are 1 in ``unwritten`` are at most stored.
 
-        A load of which nothing is used at all counts as a use.
+        A load of which nothing is used counts as a use.
         """
         key = (id(instruction), unwritten)
         if key not in self.known:
@@ -46,9 +46,9 @@ class Travels:
         return self.known[key]
 
     def record(self, instruction: Instruction) -> tuple[int, int]:
-        """Return the bytes that are copied along with this load, from its address on.
+        """Return the bytes that are copied together with this load, relative to its address.
 
-        They are those that loads at the same base copy to another one, without a gap:
+        They are the bytes that loads at the same base copy to another base without a gap:
         ``(first, past the last)``.
         """
         key = id(instruction)
@@ -57,9 +57,10 @@ class Travels:
         return self.companions[key]
 
     def is_unused(self, instruction: Instruction, unwritten: bytes) -> bool:
-        """Return True if the compiler says that the program uses none of these bytes of a load.
+        """Return True if the compiler says that the program does not use these bytes of a load.
 
-        It says so at this load, or at another one of the same bytes at the same base.
+        The compiler may say so at this load, or at another load of the same bytes at the same
+        base.
         """
         code, load = self.loads[id(instruction)]
         base, at = _base(load)
@@ -91,7 +92,7 @@ class Travels:
         return first, last
 
     def _target(self, load: MemoryAccess) -> tuple[Operand, int] | None:
-        """Return the base that a load is copied to and the distance; None if it is not copied."""
+        """Return the base to which a load is copied and the distance; None if it is not."""
         stores = [step for slot in load.writes for step in self.readers.get(slot, [])]
         places = {
             _base(step)
@@ -137,7 +138,7 @@ class Travels:
     def _through(
         self, code: FunctionCode, step: Step, bits: dict[int, int]
     ) -> list[tuple[int, int]] | None:
-        """Return the bits that a step passes on, by register; None if it uses them."""
+        """Return the bits that a step passes on, by register, or None if it uses them."""
 
         def mask(operand: Operand) -> int:
             if not isinstance(operand, Register):
@@ -175,7 +176,7 @@ class Travels:
 
 
 def _base(access: MemoryAccess) -> tuple[Operand, int]:
-    """Return the base of an address, and the bytes that are added to it."""
+    """Return the base of an address, and the number of bytes that are added to it."""
     base, offset = access.sources[0], access.site.offset
     if isinstance(base, Symbol):
         return Symbol(base.name), base.offset + offset

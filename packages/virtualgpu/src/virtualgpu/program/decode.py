@@ -1,7 +1,7 @@
 """Decoder from PTX instructions to steps (:mod:`.steps`), with operands and targets.
 
-What a malformed instruction is told stands here too. Which operands an instruction takes is said
-by its operation, by its site, or by its form (:mod:`.forms`).
+This module also raises the errors of malformed instructions. The operation, the site or the form
+(:mod:`.forms`) of an instruction defines the operands that it takes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from virtualgpu.wording import many
 
 S = TypeVar("S", bound=Step)
 
-# What :mod:`.forms` has; the barriers of a block are steps of their own.
+# Families in :mod:`.forms`; the barriers of a block have their own steps.
 _FORMED = {
     *("address", "barrier", "cluster", "copy", "idle", "matrix", "mbarrier", "stack", "texture"),
     "warp",
@@ -51,12 +51,12 @@ _FORMED = {
 
 
 def decode(program: Program, block: BasicBlock) -> None:
-    """Set a block's ``steps``, and which registers it reads from those before it and writes.
+    """Set a block's ``steps``, the registers that it reads from earlier blocks, and its writes.
 
     Raises
     ------
     UnsupportedInstruction, PTXSyntaxError
-        With the place of the instruction.
+        The error has the location of the instruction.
     """
     for instruction in block.instructions:
         with decoding(program, instruction):
@@ -73,7 +73,7 @@ def decode(program: Program, block: BasicBlock) -> None:
 
 @contextmanager
 def decoding(program: Program, instruction: Instruction) -> Iterator[None]:
-    """Say of an error inside the ``with`` which instruction it is about, and where that stands."""
+    """Add the instruction and its location to an error inside the ``with`` block."""
     try:
         yield
     except UnsupportedInstruction as error:
@@ -89,7 +89,7 @@ def decoding(program: Program, instruction: Instruction) -> Iterator[None]:
     except Exception as error:
         if raised_by_handler(error):
             raise
-        # Operands are taken for what their place needs: one of another kind fails on the way.
+        # Operands are used as their position requires, so one of another kind fails here.
         raise PTXSyntaxError(f"cannot decode `{instruction.text[:200]}`: {error!r}") from None
 
 
@@ -114,7 +114,7 @@ class _Decoder:
             return self.control()
         if (comparison := self.program.comparisons.get(id(instruction))) is not None:
             return self.made(Exact, (), instruction.operands, comparison=comparison)
-        return self.made(Step, (), instruction.operands)  # a fence, or a hint
+        return self.made(Step, (), instruction.operands)  # a fence or a hint
 
     def made(
         self, kind: type[S], targets: Sequence[Operand], sources: Sequence[Operand], **more: Any
@@ -128,7 +128,7 @@ class _Decoder:
         )
 
     def check(self, operand: Operand, *wanted: str, wider: bool = False) -> str:
-        """Return an operand's type, one of some PTX types. Raises PTXSyntaxError."""
+        """Return an operand's type, which must be one of ``wanted``. Raises PTXSyntaxError."""
         registers = self.code.function.registers
         return operand_types.check(registers, self.instruction, operand, *wanted, wider=wider)
 
@@ -142,7 +142,7 @@ class _Decoder:
         return None if operand.name == "_" else self.program.register(self.code, operand)
 
     def registers(self, operands: Sequence[Operand]) -> frozenset[int]:
-        """Return the registers among operands, those of addresses and of vectors too."""
+        """Return the registers among operands, including those in addresses and vectors."""
         found = set()
         for register in registers_in(operands):
             if register.name in self.code.function.registers:
@@ -152,7 +152,7 @@ class _Decoder:
         return frozenset(found)
 
     def held(self, kind: type[S], targets: Sequence[str], sources: Sequence[str], **more: Any) -> S:
-        """Return a step between parameters that registers hold."""
+        """Return a step between parameters that are kept in registers."""
         slots = self.code.slots
         return kind(
             instruction=self.instruction,
@@ -224,7 +224,7 @@ class _Decoder:
         form = form_of(instruction.opcode, instruction.modifiers)
         given, pairs = list(instruction.operands), []
         if traits(instruction).family == "texture" and (instruction.second or len(given) != 2):
-            operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # says what there is
+            operations.lookup(instruction.opcode, instruction.modifiers, 1, 1)  # raises the error
         if form.results:
             if not given:
                 raise mismatch(instruction, "it has no operands")
@@ -271,7 +271,7 @@ class _Decoder:
                     f"[object, {{coordinates}}] with {many(len(wanted.parts) - 1, 'coordinate')}",
                 )
             for one, type_ in zip(parts, wanted.parts, strict=True):
-                # Of several coordinates the sizes count alone, as for ptxas.
+                # With several coordinates only the sizes are checked, as in ptxas.
                 bits = f"b{8 * DTYPES[type_].itemsize}"
                 self.check(one, type_ if len(parts) == 2 else bits)
             return [(one, DTYPES[type_]) for one, type_ in zip(parts, wanted.parts, strict=True)]
@@ -334,7 +334,7 @@ class _Decoder:
         return self.made(MemoryAccess, targets, (base, *values), site=site)
 
     def check_values(self, site: Site, targets: list[Operand], given: list[Operand]) -> None:
-        """Require as many values as the ``width`` for which memory is checked."""
+        """Check that there are as many values as the ``width`` for which memory is checked."""
         instruction = self.instruction
         wanted = {"load": 0, "store": 1}.get(site.kind, 1 + (site.operation == "cas"))
         if site.whole:
@@ -353,7 +353,7 @@ class _Decoder:
                 else f"{many(len(given), 'value')} where {instruction.name} takes {wanted}: "
                 f"{instruction.text[:80]}"
             )
-        # Of a vector's elements the sizes count alone, as for ptxas.
+        # For the elements of a vector only the sizes are checked, as in ptxas.
         type_ = f"b{8 * site.dtype.itemsize}" if site.width > 1 else instruction.modifiers[-1]
         for operand in (*targets, *given):
             for one in items(operand):
@@ -374,9 +374,9 @@ class _Decoder:
         targets: Sequence[Operand],
         values: Sequence[Operand],
     ) -> Step | None:
-        """Decode an access to a parameter of the kernel, or to one that a register holds.
+        """Decode an access to a parameter of the kernel, or to one that is kept in a register.
 
-        None where memory holds it.
+        Return None if the parameter is in memory.
         """
         program, code = self.program, self.code
         dtype = WIDE if site.whole else site.dtype
@@ -428,7 +428,7 @@ class _Decoder:
         if instruction.opcode != "call":
             return self.made(Step, (), ())
         code = self.code
-        if block.kind == "barrier":  # of the grid
+        if block.kind == "barrier":  # a barrier of the grid
             results = items(operands[0]) if isinstance(operands[0], Vector) else ()
             status = [
                 one.name
@@ -473,5 +473,5 @@ class _Decoder:
 
 
 def items(operand: Operand) -> tuple[Operand, ...]:
-    """Return the parts of a vector; of anything else, itself."""
+    """Return the parts of a vector, or a tuple with the operand itself."""
     return operand.items if isinstance(operand, Vector) else (operand,)

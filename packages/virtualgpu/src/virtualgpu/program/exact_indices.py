@@ -1,14 +1,14 @@
-"""A kernel that computes its indices twice: as it is written, and exactly, in 64 bits.
+"""Kernels that compute their indices twice: as written, and exactly in 64 bits.
 
-Beside each 32-bit instruction of a chain (:mod:`.index_arithmetic`) stands one on 64 bits, whose
-registers hold what the number would be if it did not wrap. Where the chain ends, an instruction of
-the machine's own, ``%exact``, compares the two: an address with the exact one, or a branch's
-predicate with that of the exact numbers. So a wrap that is undone (``a - b + c``) is none, and
-neither is one that decides nothing.
+For each 32-bit instruction of a chain (:mod:`.index_arithmetic`), the kernel gets a 64-bit
+instruction whose registers hold the number without wrapping. At the end of the chain, ``%exact``,
+an instruction of the virtual GPU, compares the two results: an address with the exact address, or
+a branch's predicate with the predicate of the exact numbers. So a wrap that is undone (``a - b +
+c``) is not reported, and neither is one that decides nothing.
 
-Numbers of 32 bits count as signed. Whether they are is told by how they are used: where one is
-extended with zeros or compared as unsigned, what is below zero is left as it is. Compilers write
-``1 <= i && i < n`` as one such comparison of ``i - 1``.
+32-bit numbers count as signed unless their use shows otherwise. If a number is zero-extended or
+compared as unsigned, a negative value is left as it is, because compilers write ``1 <= i && i <
+n`` as one such comparison of ``i - 1``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from virtualgpu.ptx.module import Operand
 
 Guard = tuple[Register, bool] | None
 
-MOST = 8  # candidates whose numbers are kept for a message
+MOST = 8  # number of candidates whose numbers are kept for a message
 _ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
 class Follower:
-    """Writes the body that follows the candidates of a mark exactly."""
+    """Generator of the function body that follows the candidates of a mark exactly."""
 
     def __init__(self, function: Function, arithmetic: IndexArithmetic, bits: int):
         self.function, self.arithmetic, self.bits = function, arithmetic, bits
@@ -38,7 +38,7 @@ class Follower:
             for name in arithmetic.registers
             if arithmetic.marks.get(name, 0) & bits and name in function.registers
         }
-        self.leaves: set[str] = set()  # 32-bit registers outside the chain whose number it needs
+        self.leaves: set[str] = set()  # 32-bit registers outside the chain whose numbers are needed
         for name in self.chain:
             for one in arithmetic.makers.get(name, []):
                 for operand in arithmetic.through(one) or ():
@@ -77,7 +77,7 @@ class Follower:
         return self.function.registers.get(register.name) in INT32
 
     def _exact(self, name: str) -> Register:
-        """Return the register that holds the exact value of another one."""
+        """Return the register that holds the exact value of another register."""
         name = name.removeprefix("!")
         made = f"{name}/exact"
         declared = self.function.registers[name]
@@ -174,7 +174,7 @@ class Follower:
         return operand
 
     def number(self, operand: Operand) -> Operand:
-        """Return the exact number of an operand, of 32 bits as signed ones."""
+        """Return the exact number of an operand; 32-bit operands count as signed."""
         if isinstance(operand, Immediate):
             return Immediate(signed(operand))
         assert isinstance(operand, Register)
@@ -183,7 +183,7 @@ class Follower:
         return operand
 
     def wide(self, operand: Operand) -> Operand:
-        """Return the exact number of an operand of 64 bits."""
+        """Return the exact number of a 64-bit operand."""
         return operand if isinstance(operand, Immediate) else self.number(operand)
 
     def _extended(self, operand: Operand) -> Operand:

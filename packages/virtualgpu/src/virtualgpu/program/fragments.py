@@ -1,4 +1,4 @@
-"""Matrices that a warp's lanes hold in parts: shapes, types and registers.
+"""Matrices distributed over the lanes of a warp: shapes, types and registers.
 
 PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 """
@@ -24,7 +24,7 @@ _ELEMENTS = {
     "u8": "u1",
     "s32": "i4",
 }
-# By the type of A and B.
+# Shapes by the type of A and B.
 _MMA = {
     "f16": ("m16n8k8", "m16n8k16"),
     "bf16": ("m16n8k8", "m16n8k16"),
@@ -48,7 +48,7 @@ _SUMS = {
 
 
 class Shape(NamedTuple):
-    """A is m × k, B is k × n, C and D are m × n."""
+    """Shape of a product: A is m × k, B is k × n, C and D are m × n."""
 
     m: int
     n: int
@@ -56,16 +56,16 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> Shape | None:
-        """Return the shape named ``m16n8k16``; None where it is no shape."""
+        """Return the shape with a name such as ``m16n8k16``, or None if it is not a shape."""
         found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", name)
         return found and cls(*map(int, found.groups()))
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """A lane's part of the matrix ``role`` (a, b or c) of a PTX type.
+    """Part of a matrix that one lane holds; ``role`` is a, b or c.
 
-    ``registers`` says how many a lane has: of 64 bits for f64, else of 32.
+    ``registers`` is the number of registers of a lane: 64-bit ones for f64, otherwise 32-bit ones.
     """
 
     role: str
@@ -75,17 +75,17 @@ class Fragment:
 
     @property
     def word(self) -> np.dtype:
-        """A register's bits."""
+        """Return the dtype of a register."""
         return np.dtype("u8" if self.type == "f64" else "u4")
 
     @property
     def element(self) -> np.dtype:
-        """An element's bits; an integer as itself."""
+        """Return the dtype of an element; half precision is represented by its bits."""
         return np.dtype(_ELEMENTS[self.type])
 
     @property
     def size(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Return the number of rows and columns."""
         m, n, k = self.shape
         return {"a": (m, k), "b": (k, n), "c": (m, n)}[self.role]
 
@@ -101,7 +101,7 @@ class Fragment:
 
 
 def _fragment(role: str, shape: str, type_: str, eight: bool = False) -> Fragment:
-    """Return the fragment that holds each element once, or in ``eight`` registers."""
+    """Return the fragment that holds each element once, or that has ``eight`` registers."""
     found = Shape.of(shape)
     assert found is not None, shape
     one = Fragment(role, found, type_, 8)
@@ -115,7 +115,7 @@ def forms(opcode: str) -> Iterator[tuple[str, tuple[Fragment, ...]]]:
     """Yield the forms of ``mma`` or ``wmma``, with the fragments of their operands."""
     shapes = _WMMA if opcode == "wmma" else _MMA
     for a, b in (*((one, one) for one in shapes), ("s8", "u8"), ("u8", "s8")):
-        # The ISA writes the rounding before the types, NVRTC behind them.
+        # The ISA writes the rounding before the types; NVRTC writes it after them.
         rounding = ".rn/rz/rm/rp?" if a == "f64" else ""
         saturated = ".satfinite?" if a in ("s8", "u8") else ""
         for shape, d, c in product(shapes[a], _SUMS[a], _SUMS[a]):

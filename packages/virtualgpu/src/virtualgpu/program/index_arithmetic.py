@@ -1,17 +1,17 @@
 """Chains of integer arithmetic that end in an address or in the condition of a branch.
 
-A 32-bit sum, product or shift that wraps does no harm by itself: hashes and random numbers are
-made so. It is a fault where the wrapped number becomes part of an address, or decides a comparison
-that guards one. So instructions are followed backwards from the addresses of global memory and
-from the predicates of branches and guarded instructions, through plain arithmetic only. Mixing
-ends a chain: ``xor``, masks, remainders, shifts to the right, high halves of products, loads.
+A 32-bit addition, multiplication or shift that wraps does no harm by itself: hashes and random
+numbers are computed in this way. It is a fault if the wrapped number becomes part of an address, or
+decides a comparison that guards one. So instructions are followed backwards from the addresses of
+global memory and from the predicates of branches and guarded instructions, through plain arithmetic
+only. Mixing ends a chain: ``xor``, masks, remainders, right shifts, high halves of products, loads.
 
-Compilers write some things by wrapping on purpose, which is told apart here:
+Compilers use wrapping on purpose in some code, which is recognised here:
 
 - a remainder by a constant is ``x - x / c * c``;
 - a constant may have lost its upper bits, where a later shift drops them: ``(n + 0x3fffffff) << 2``
   for ``(n - 1) << 2``;
-- a counter that only has to reach a number is compared by ``==``, whatever it counts.
+- a counter that only has to reach a number is compared with ``==``, whatever it counts.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from virtualgpu.ptx.module import Operand
 INT32 = frozenset(["u32", "s32", "b32"])
 INT64 = frozenset(["u64", "s64", "b64"])
 INTEGERS = INT32 | INT64
-LOGIC = frozenset(["and", "or", "xor", "not", "mov"])  # of predicates
-SMALL = 1 << 16  # a literal below it is a length, a width or an offset
+LOGIC = frozenset(["and", "or", "xor", "not", "mov"])  # logic on predicates
+SMALL = 1 << 16  # a literal below this is a length, a width or an offset
 DIMENSIONS = 3  # more products by the same number than an index has
-STEPS = 8  # from a quotient back to what was divided
+STEPS = 8  # steps from a quotient back to its dividend
 
 
 class IndexArithmetic:
-    """Chains of the entry of one program.
+    """Chains in the entry function of one program.
 
     Attributes
     ----------
     candidates : list of Instruction
-        Those that may wrap, and are part of a chain.
+        Instructions of a chain that may wrap.
     marks : dict
-        By a register's name, a bit for each candidate that is part of its value.
+        For each register name, a bit for each candidate that is part of its value.
     sinks : list of (Instruction, Register)
-        Instructions that use a chain's end: its address, or their guard.
+        Instructions that use the end of a chain as their address or guard.
     registers : set of str
-        The registers of all chains, their first operands too.
+        Registers of all chains, including their first operands.
     """
 
     def __init__(self, program: Program):
@@ -74,17 +74,17 @@ class IndexArithmetic:
         ]
         self.registers: set[str] = set()
         part = {id(one) for one in self._chain(register.name for _, register in self.sinks)}
-        chain = [one for one in self.body if id(one) in part]  # in their order marks spread at once
+        chain = [one for one in self.body if id(one) in part]  # in this order, one pass sets marks
         self.candidates = [one for one in chain if self._may_wrap(one)]
         self.marks = self._marks(chain)
         self.sinks = [one for one in self.sinks if self.marks.get(one[1].name)]
 
     def of(self, bits: int) -> list[Instruction]:
-        """Return the candidates that a mark has, in the order of the program's text."""
+        """Return the candidates in a mark, in program order."""
         return [one for number, one in enumerate(self.candidates) if bits >> number & 1]
 
     def through(self, one: Instruction) -> tuple[Operand, ...] | None:
-        """Return the operands of which a result is made by plain arithmetic; None: by no such."""
+        """Return the operands of a result of plain arithmetic, or None for other instructions."""
         if id(one) not in self._through:
             self._through[id(one)] = self._operands(one)
         return self._through[id(one)]
@@ -132,7 +132,7 @@ class IndexArithmetic:
         return found
 
     def is_half(self, one: Instruction) -> bool:
-        """Return True for a load of the lower half of a parameter: ``(int)n`` of 64 bits."""
+        """Return True for a load of the lower half of a 64-bit parameter, such as ``(int)n``."""
         if one.opcode != "ld" or "param" not in one.modifiers or one.modifiers[-1] not in INT32:
             return False
         where = one.operands[1]
@@ -142,7 +142,7 @@ class IndexArithmetic:
         return one.guard is None and not at and where.base.name in self.long_parameters
 
     def _keeps_number(self, one: Instruction) -> bool:
-        """Return True for a conversion between integers; the lower half of 64 bits is a mask."""
+        """Return True for an integer conversion that is not a mask to the lower half of 64 bits."""
         if len(one.modifiers) != 2 or one.modifiers[0] not in INTEGERS:
             return False
         given = one.operands[1]
@@ -150,7 +150,7 @@ class IndexArithmetic:
         return not (wide and one.modifiers[1] == "u32" and one.modifiers[0] in INT64)
 
     def _shifted_back(self, one: Instruction) -> tuple[Operand, ...] | None:
-        """Return the operand of ``x << 32 >> k``, which is how LLVM sign-extends the lower half."""
+        """Return the operand of ``x << 32 >> k``, with which LLVM sign-extends the lower half."""
         if one.modifiers != ("s64",) or not isinstance(one.operands[1], Register):
             return None
         makers = self.makers.get(one.operands[1].name, [])
@@ -174,7 +174,7 @@ class IndexArithmetic:
         return any(self._is_remainder(whole, part) for whole, part in pairs)
 
     def _is_remainder(self, whole: Operand, parts: tuple[Operand, ...]) -> bool:
-        """Return True if ``parts`` are made of a quotient of ``whole``."""
+        """Return True if ``parts`` are computed from a quotient of ``whole``."""
         if not isinstance(whole, Register):
             return False
         roots = {whole.name, self._root(whole.name)}
@@ -196,7 +196,7 @@ class IndexArithmetic:
         return False
 
     def _root(self, name: str) -> str:
-        """Return the register that a copy or a conversion was made of."""
+        """Return the register from which a copy or a conversion was made."""
         for _ in range(STEPS):
             makers = self.makers.get(name, [])
             if len(makers) != 1 or makers[0].opcode not in ("mov", "cvt"):
@@ -210,8 +210,8 @@ class IndexArithmetic:
     def _is_mixed(self, operand: Operand) -> bool:
         """Return True if a compared number is a hash or a random number.
 
-        It is multiplied by an odd large literal, often by one and the same, or a loop multiplies it
-        and adds to it.
+        Such a number is multiplied by a large odd literal, often several times by the same one, or
+        a loop multiplies it and adds to it.
         """
         if not isinstance(operand, Register) or self.declared.get(operand.name) == "pred":
             return False
@@ -253,7 +253,7 @@ class IndexArithmetic:
     # -- chains --------------------------------------------------------------------------------
 
     def _chain(self, names: Iterable[str], keep: bool = True) -> Iterator[Instruction]:
-        """Yield the instructions that make registers by plain arithmetic, each once."""
+        """Yield the instructions that compute registers by plain arithmetic, each once."""
         pending, seen, known = list(names), set(self.registers) if keep else set(), set()
         while pending:
             name = pending.pop()
@@ -279,7 +279,7 @@ class IndexArithmetic:
         return one.opcode in ("mul", "mad", "shl", "neg")
 
     def _only_counts(self, one: Instruction) -> bool:
-        """Return True for a counter that a loop compares by ``==`` with where it ends."""
+        """Return True for a counter that a loop compares by ``==`` with its end."""
         target, first, second = one.operands
         if target != first or not isinstance(second, Immediate):
             return False
@@ -305,9 +305,9 @@ class IndexArithmetic:
 
 
 def is_cut(one: Instruction, declared: dict[str, str]) -> bool:
-    """Return True if an instruction keeps the lower half of 64 bits as a number of its own."""
+    """Return True if an instruction keeps the lower half of 64 bits as a separate number."""
     if one.opcode == "shr":
-        return True  # the end of `x << 32 >> k`, or no part of a chain
+        return True  # the end of `x << 32 >> k`, or not part of a chain
     if one.opcode != "cvt" or len(one.modifiers) != 2 or not isinstance(one.operands[1], Register):
         return False
     wide = declared.get(one.operands[1].name) in INT64
@@ -327,7 +327,7 @@ def literals(operands: Iterable[Operand], kind: str = "s32") -> list[int]:
 
 
 def _ends(one: Instruction) -> Iterator[Register]:
-    """Yield the registers in which a chain ends: an address, and a guard."""
+    """Yield the registers in which a chain ends: an address and a guard."""
     if one.guard is not None:
         yield one.guard[0]
     if one.opcode not in ("ld", "ldu", "st", "atom", "red"):
@@ -347,7 +347,7 @@ def _names(operands: Iterable[Operand]) -> Iterator[str]:
 
 
 def _has_lost_bits(value: int) -> bool:
-    """Return True for a number a little below a large power of two."""
+    """Return True for a number just below a large power of two."""
     return value > 1 << 24 and (1 << value.bit_length()) - value <= SMALL
 
 

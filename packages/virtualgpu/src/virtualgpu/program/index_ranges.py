@@ -1,10 +1,10 @@
-"""Ranges of the registers of a launch: which indices cannot wrap, whatever memory holds.
+"""Ranges of a launch's integer registers, which prove that most indices cannot wrap.
 
 Grid, block and scalar parameters are known when a kernel is launched, so most indices have a range
-from the start: ``blockIdx.x * blockDim.x + threadIdx.x`` is below the number of threads. Ranges
-flow along the program's blocks, and a branch narrows them: behind ``if (i < n)``, ``i`` is below
-``n`` (interval analysis, Cousot and Cousot 1977). Only indices of which this proves nothing are
-followed exactly while the kernel runs (:mod:`.exact_indices`).
+from the start: ``blockIdx.x * blockDim.x + threadIdx.x`` is below the number of threads. Ranges are
+propagated along the program's blocks, and a branch narrows them: after ``if (i < n)``, ``i`` is
+below ``n`` (interval analysis, Cousot and Cousot 1977). Only indices that this cannot prove safe
+are followed exactly while the kernel runs (:mod:`.exact_indices`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Triple = tuple[int, int, int]
 LOW, HIGH = -(1 << 31), (1 << 31) - 1
 ANY = {32: (LOW, HIGH), 64: (-(1 << 63), (1 << 63) - 1)}
 NARROW = {"u8": (0, 255), "s8": (-128, 127), "u16": (0, 65535), "s16": (-32768, 32767)}
-PATIENT, MOST = 3, 12  # visits of a block: then ranges grow in leaps, then they are given up
-KEPT = 64  # launches that are remembered
-POINTER = 1 << 33  # a parameter from here on is an address, and no number
+PATIENT, MOST = 3, 12  # visits of a block: then ranges leap, then are given up
+KEPT = 64  # number of launches whose results are kept
+POINTER = 1 << 33  # a parameter from here on is an address, not a number
 
 PLAIN = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 FLIPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -37,7 +37,7 @@ NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq
 
 
 class Indices:
-    """The chains of one program, and the answers for launches of it."""
+    """Chains of one program, and the results for its launches."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -51,7 +51,7 @@ class Indices:
                 self.parameters.append((one.operands[0].name, kind, at))
 
     def that_may_wrap(self, grid: Triple, block: Triple, parameters: bytes) -> int:
-        """Return the candidates of which nothing is proved in a launch, a bit for each."""
+        """Return a bit for each candidate that is not proved to be safe in a launch."""
         if not self.arithmetic.sinks:
             return 0
         given = {}
@@ -70,7 +70,7 @@ class Indices:
 
 
 def indices(program: Program) -> Indices:
-    """Return the chains of a program, looked up once for all its launches."""
+    """Return the chains of a program, computed once for all its launches."""
     known: Indices | None = program.indices
     if known is None:
         known = program.indices = Indices(program)
@@ -78,7 +78,7 @@ def indices(program: Program) -> Indices:
 
 
 def _parameter(program: Program, one: Instruction) -> int | None:
-    """Return the offset of the scalar parameter that an instruction loads."""
+    """Return the offset of the scalar parameter that an instruction loads, or None."""
     if one.opcode != "ld" or "param" not in one.modifiers or one.modifiers[-1] not in INTEGERS:
         return None
     target, where = one.operands
@@ -91,7 +91,7 @@ def _parameter(program: Program, one: Instruction) -> int | None:
 
 
 class _RangeFlow:
-    """Ranges of all integer registers, by the blocks of the entry."""
+    """Ranges of all integer registers, for each block of the entry function."""
 
     def __init__(self, indices: Indices, grid: Triple, block: Triple, given: dict[str, int]):
         self.arithmetic, self.program = indices.arithmetic, indices.program
@@ -137,7 +137,7 @@ class _RangeFlow:
         return self.found
 
     def _run(self, block: BasicBlock, state: State) -> Iterator[tuple[int, State]]:
-        """Yield the blocks that come next, each with the ranges there."""
+        """Yield the blocks that may come next, each with the ranges there."""
         facts = _Facts(self)
         for one in block.instructions:
             for name in writes(one):
@@ -174,7 +174,7 @@ class _RangeFlow:
         return ANY[bits]
 
     def _result(self, one: Instruction, name: str, state: State) -> Range | None:
-        """Return the range of an integer result; None where nothing is known of it."""
+        """Return the range of an integer result, or None if nothing is known about it."""
         width = self.widths.get(name)
         found = None if width is None else self._computed(one, name, state)
         if (bit := self.bits.get(id(one), 0)) and (
@@ -184,7 +184,7 @@ class _RangeFlow:
             return None
         if found is None or width is None:
             return None
-        if one.opcode == "shr" and bit:  # of the lower half, shifted back too little
+        if one.opcode == "shr" and bit:  # the lower half, shifted back by less than 32
             assert isinstance(one.operands[2], Immediate)
             found = found[0] << 32 - one.operands[2].value, found[1] << 32 - one.operands[2].value
         low, high = ANY[width]
@@ -221,7 +221,7 @@ class _RangeFlow:
 
 
 class _Facts:
-    """Comparisons of one block whose operands are unchanged."""
+    """Comparisons in one block whose operands have not changed since."""
 
     def __init__(self, flow: _RangeFlow):
         self.flow = flow
@@ -229,7 +229,7 @@ class _Facts:
         self.copies: dict[str, str] = {}
 
     def written(self, one: Instruction, name: str) -> None:
-        """Discard facts about a register; record those that ``one`` gives of it."""
+        """Discard facts about a register, and record those that ``one`` establishes."""
         self.known = {
             predicate: fact
             for predicate, fact in self.known.items()
@@ -250,7 +250,7 @@ class _Facts:
                 self.known[name] = (one.opcode, *parts)
 
     def narrow(self, name: str, holds: bool, state: State) -> bool:
-        """Narrow the ranges where a predicate holds or not; False where that cannot be."""
+        """Narrow the ranges for a true or false predicate; return False if that is impossible."""
         fact = self.known.get(name.removeprefix("!"))
         return fact is None or self._apply(fact, holds != name.startswith("!"), state)
 
@@ -267,7 +267,7 @@ class _Facts:
             one, other, how = other, one, FLIPPED[how]
         first, second = (self.flow.value(each, kind, state) for each in (one, other))
         if unsigned:
-            if second[0] < 0:  # as unsigned a large number: nothing is said
+            if second[0] < 0:  # a large number as unsigned, so nothing is known
                 return True
             first = max(0, first[0]), first[1]
         for operand, own, against, sense in (
@@ -285,7 +285,7 @@ class _Facts:
 
 
 def _names(fact: tuple[Any, ...]) -> set[str]:
-    """Return the registers that a fact is about."""
+    """Return the registers that occur in a fact."""
     found: set[str] = set()
     for part in fact[1:]:
         if isinstance(part, Register):
@@ -303,10 +303,10 @@ def _union(one: Range, other: Range) -> Range:
 
 
 def _join(before: State, state: State, visits: int) -> State:
-    """Return ranges that hold for both; from some visits on, ends that move leap.
+    """Return ranges that contain both states; after some visits, moving ends leap.
 
-    They leap to the next end of a range that stands still: the length that a loop's counter is
-    compared with is one.
+    They leap to the next end of a range that no longer moves, such as the length with which a
+    loop's counter is compared.
     """
     made = {name: _union(before[name], state[name]) for name in before.keys() & state.keys()}
     if visits < PATIENT:
@@ -376,7 +376,7 @@ def _or(a: Range, b: Range) -> Range | None:
     return max(a[0], b[0]), (1 << max(a[1], b[1]).bit_length()) - 1
 
 
-# Of data instructions that make integers, the range of the result by those of the operands.
+# For data instructions with integer results: the range of the result from those of the operands.
 RULES: dict[str, Callable[..., Range | None]] = {
     "mov": lambda a: a,
     "neg": lambda a: (-a[1], -a[0]),

@@ -1,8 +1,8 @@
-"""Functions that the device provides: a kernel may call them, no PTX defines them.
+"""Functions that kernels may call and that the device provides, because no PTX defines them.
 
 ``vprintf``, ``__assertfail``, ``malloc`` and ``free`` are CUDA's (CUDA C++ Programming Guide,
-"Formatted Output", "Assertion", "Dynamic Global Memory Allocation"), the others those of
-cooperative groups. What they do stands in :mod:`virtualgpu.lanes.intrinsics`.
+"Formatted Output", "Assertion", "Dynamic Global Memory Allocation"). The others belong to
+cooperative groups. :mod:`virtualgpu.lanes.intrinsics` implements them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class IntrinsicSignature(NamedTuple):
-    """Number of arguments and results of a function that the machine provides."""
+    """Number of arguments and results of a function that the device provides."""
 
     arguments: int
     results: int

@@ -1,4 +1,4 @@
-"""Literals of PTX as arrays of one element."""
+"""PTX literals as arrays of one element."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from virtualgpu.wording import a_or_an
 
 
 def literal(value: Immediate, want: np.dtype) -> np.ndarray:
-    """Return a literal as ``want``: shape (1,)."""
+    """Return a literal as an array of dtype ``want`` and shape (1,)."""
     if value.type is None:
         if want.kind == "f":
             raise PTXSyntaxError(f"integer {value.value} where a float is wanted")

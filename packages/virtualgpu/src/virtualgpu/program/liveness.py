@@ -1,4 +1,4 @@
-"""Liveness: the registers that a block needs from earlier blocks and leaves to later ones."""
+"""Liveness of registers: those that a block needs from earlier blocks and passes to later ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def successors(block: BasicBlock) -> tuple[int, ...]:
 
 
 def _solve(code: FunctionCode) -> None:
-    """Iterate to the fixed point, from the last block back."""
+    """Iterate to the fixed point, starting from the last block."""
     returned = frozenset(code.slots[v.name] for v in code.function.returns if v.name in code.slots)
     live_in: dict[int, frozenset[int]] = {b.index: frozenset() for b in code.blocks}
     again = True

@@ -1,10 +1,10 @@
 """Loops of a program, and the registers, memory or lanes that decide when they end.
 
-A loop is a strongly connected part of a function's blocks, the largest one. The registers that
-its branches depend on, directly or through others, are its *slice* (Weiser, "Program Slicing",
-1981), in the functions that the loop calls too. Where these are at its head what they were in an
-earlier round, and so is the memory that they are loaded from, the lane goes the same way again and
-again.
+A loop is a maximal strongly connected component of a function's blocks. The registers on which its
+branches depend, directly or through others, are its *slice* (Weiser, "Program Slicing", 1981);
+this includes the functions that the loop calls. If the slice at the loop's head, and the memory
+from which it is loaded, are the same as in an earlier iteration, the lane repeats the same
+iterations for ever.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from virtualgpu.ptx.module import Operand
 from virtualgpu.ptx.opcodes import has_result, traits
 
 N = TypeVar("N", bound=Hashable)
-# What depends on time, or on the order in which lanes happen to run.
+# Registers that depend on time or on the order in which lanes run.
 _MOMENTARY = ("%clock", "%globaltimer")
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Operands that decide how lanes at the head of a loop go on.
+    """Values that decide how lanes at the head of a loop continue.
 
     Attributes
     ----------
     slots : tuple of int
-        Registers.
+        Registers of the slice.
     sees : bool
-        Whether they depend on memory or on other lanes too.
+        True if the slice also depends on memory or on other lanes.
     stores : bool
-        Whether it may change memory.
+        True if the loop may change memory.
     looks : frozenset of int
-        The loads and atomics by which they do: each instruction's ``id``.
+        The ``id`` of each load or atomic on which the slice depends.
     """
 
     slots: tuple[int, ...]
@@ -47,9 +47,9 @@ class Loop:
 
 
 def heads(program: Program) -> dict[int, Loop]:
-    """Return the loops of a program by their heads, the blocks that a jump back leads to.
+    """Return the loops of a program by their heads, the blocks to which jumps go back.
 
-    A loop that reads a clock is left out, and so is one with unknown dependences.
+    Loops that read a clock, or have unknown dependences, are left out.
     """
     found: dict[int, Loop] = {}
     timely = any(
@@ -82,7 +82,7 @@ def _loop(
     program: Program, code: FunctionCode, blocks: list[BasicBlock], timely: bool
 ) -> Loop | None:
     called = _called(program, blocks)
-    if called is None:  # what it calls may see anything
+    if called is None:  # unknown functions may depend on anything
         body = [step.instruction for block in blocks for step in block.steps]
         slots = frozenset[int]().union(*(block.live_in for block in blocks))
         return (
@@ -130,7 +130,7 @@ def _loop(
 def _called(program: Program, blocks: list[BasicBlock]) -> list[FunctionCode] | None:
     """Return the functions that blocks call, directly or indirectly.
 
-    None where they are unknown, or where one receives memory.
+    Return None if they are unknown, or if one of them takes parameters in memory.
     """
     found: list[FunctionCode] = []
     todo = list(blocks)
@@ -203,8 +203,8 @@ def _branches(body: Iterable[Instruction]) -> list[Instruction]:
 def _deciding(body: Iterable[Instruction]) -> list[Operand]:
     """Return the operands that decide the control flow of a body.
 
-    These are predicates of everything that may be skipped, the index of a jump by a table, and
-    addresses, since an illegal one ends the kernel as well.
+    These are the predicates of all guarded instructions, the index of a jump table, and addresses,
+    because an illegal address ends the kernel too.
     """
     found: list[Operand] = [
         operand.base
@@ -234,11 +234,11 @@ def _slots(code: FunctionCode, operands: Iterable[Operand]) -> set[int]:
 
 
 def cycles(onward: Mapping[N, Collection[N]]) -> list[set[N]]:
-    """Return the strongly connected parts of a graph that hold a cycle.
+    """Return the strongly connected components of a graph that contain a cycle.
 
     Tarjan's algorithm (1972), without recursion.
 
-    ``onward`` has the nodes that each node leads to.
+    ``onward`` maps each node to its successors.
     """
     order: dict[N, int] = {}
     low: dict[N, int] = {}

@@ -1,8 +1,8 @@
-"""Atomics of several sizes that may reach the same bytes.
+"""Atomics of different sizes that may access the same bytes.
 
-Two atomics are one step each for the other only if they overlap completely (PTX ISA, "Memory
-Consistency Model", "Morally Strong Operations"). Each element of a vector or of a packed pair of
-half precision is an atomic of its own.
+Two atomics are atomic with respect to each other only if they overlap completely (PTX ISA, "Memory
+Consistency Model", "Morally Strong Operations"). Each element of a vector or of a packed
+half-precision pair is a separate atomic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Roots = frozenset[object]
 
 
 def unit(instruction: Instruction, size: int) -> int:
-    """Return the bytes that an atomic of ``size`` bytes changes in one step."""
+    """Return the number of bytes that an atomic of ``size`` bytes changes in one step."""
     kind = instruction.modifiers[-1] if instruction.modifiers else ""
     if kind in ("f16x2", "bf16x2"):
         return 2
@@ -26,9 +26,9 @@ def unit(instruction: Instruction, size: int) -> int:
 
 
 def mixes_sizes(program: Program) -> bool:
-    """Return True if atomics of two sizes may reach one array, looked up once for all launches.
+    """Return True if atomics of two sizes may access one array; computed once per program.
 
-    Addresses made of different parameters or variables count as different arrays.
+    Addresses from different parameters or variables count as different arrays.
     """
     if program.mixes is None:
         atomics = [
@@ -45,7 +45,7 @@ def mixes_sizes(program: Program) -> bool:
 
 
 def _roots(code: FunctionCode, access: MemoryAccess) -> Roots:
-    """Return the pointers of which an address is made; none where that is not known."""
+    """Return the pointers from which an address is computed; empty if that is unknown."""
     makers: dict[int, list[Step]] = {}
     for step in (step for block in code.blocks for step in block.steps):
         for slot in step.writes:
@@ -54,7 +54,7 @@ def _roots(code: FunctionCode, access: MemoryAccess) -> Roots:
     todo: list[Step] = [access]
     while todo:
         step = todo.pop()
-        # Of the atomic, the address alone.
+        # For the atomic itself, use only the address.
         operands = step.sources[:1] if step is access else step.sources
         found |= {("variable", one.name) for one in operands if isinstance(one, Symbol)}
         for operand in operands:

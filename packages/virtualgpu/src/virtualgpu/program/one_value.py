@@ -1,9 +1,10 @@
-"""Stores of one value by all threads of a launch, whatever the data.
+"""Stores in which all threads of a launch store one value, whatever the data.
 
-``done[0] = 1`` and ``total[0] = first[k]``: the value is made of literals and of the kernel's
-parameters, and in a kernel in which nothing orders threads also of global memory at addresses made
-of these. (A write of such memory would race with the reads: a finding of its own.) What a device
-function stores is not looked at: each thread calls it with its own arguments.
+Examples are ``done[0] = 1`` and ``total[0] = first[k]``. The value is computed from literals and
+the kernel's parameters. In a kernel without synchronisation it may also come from global memory at
+addresses computed from these. (A write to such memory would be a race with the loads, which is a
+separate finding.) Stores in device functions are not analysed, because each thread may call them
+with different arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from virtualgpu.program.steps import registers_in
 from virtualgpu.ptx import Address, Instruction, Symbol
 from virtualgpu.ptx.opcodes import traits
 
-# The same for all threads of a launch. (%ctaid and %tid are not.)
+# These are equal for all threads of a launch. (%ctaid and %tid are not.)
 _SIZES = ("%ntid", "%nctaid", "WARP_SZ")
 _ORDERLESS = ("data", "move", "address", "memory", "control")
 
@@ -36,9 +37,9 @@ def stores_one_value(program: Program, instruction: Instruction) -> bool:
     known: dict[str, bool] = {}
 
     def same(name: str) -> bool:
-        """Return True if a register has one value for all threads, all the time."""
+        """Return True if a register always has the same value for all threads."""
         if name not in known:
-            known[name] = False  # one that is made of itself changes
+            known[name] = False  # a register that is computed from itself changes
             made = makers.get(name, [])
             known[name] = name.startswith(_SIZES) or (
                 len(made) == 1
@@ -52,7 +53,7 @@ def stores_one_value(program: Program, instruction: Instruction) -> bool:
         if maker.opcode != "ld":
             return traits(maker).pure and not traits(maker).carry
         place = maker.operands[1]
-        if "param" in maker.modifiers:  # not what a call returns
+        if "param" in maker.modifiers:  # a kernel parameter, not the result of a call
             return (
                 isinstance(place, Address)
                 and isinstance(place.base, Symbol)

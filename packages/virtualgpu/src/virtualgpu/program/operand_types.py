@@ -1,8 +1,8 @@
 """Register types that an instruction's operand type permits.
 
-PTX ISA, "Operand Type Checking": the sizes are equal, and so are integer and integer, float and
-float; untyped bits (.b32) go with all of their size. ``ld``, ``st`` and ``cvt`` take wider
-registers too ("Operand Size Exceeding Instruction-Type Size").
+PTX ISA, "Operand Type Checking": the sizes must be equal. Integers go with integers and floats
+with floats, and untyped bits (.b32) go with everything of their size. ``ld``, ``st`` and ``cvt``
+also take wider registers ("Operand Size Exceeding Instruction-Type Size").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SIZES = {name: dtype.itemsize for name, dtype in (DTYPES | REGISTER_DTYPES).ite
 
 
 def agree(declared: str, wanted: str, wider: bool = False) -> bool:
-    """Return True if a register of one type may be used where an instruction takes another."""
+    """Return True if a register of type ``declared`` may be used as an operand of ``wanted``."""
     have, want = _SIZES[declared], _SIZES[wanted]
     if have != want and not (wider and have > want > 0):
         return False
@@ -36,9 +36,9 @@ def check(
     *wanted: str,
     wider: bool = False,
 ) -> str:
-    """Return an operand's type among those allowed; the first for anything undeclared.
+    """Return an operand's type, one of ``wanted``; the first of these if none is declared.
 
-    Raises PTXSyntaxError where it has none.
+    Raises PTXSyntaxError if the operand has no allowed type.
     """
     if isinstance(operand, Address | Vector | Label):
         raise mismatch(instruction, f"{shown(operand)} where it takes {_listed(wanted)}")
@@ -51,7 +51,7 @@ def check(
     declared = registers.get(name)
     if name != operand.name and (declared != "pred" or "pred" not in wanted):
         raise PTXSyntaxError(f"{operand.name}: only predicates are negated by !")
-    if declared is None:  # a special register, or a parameter that a register holds
+    if declared is None:  # a special register, or a parameter that is kept in a register
         return wanted[0]
     for one in wanted:
         if agree(declared, one, wider):
@@ -62,7 +62,7 @@ def check(
 
 
 def mismatch(instruction: Instruction, why: str) -> PTXSyntaxError:
-    """Return the error of an instruction whose operands do not fit, in the words of ptxas."""
+    """Return the error for an instruction whose operands do not fit, in the words of ptxas."""
     return PTXSyntaxError(
         f"arguments mismatch for instruction '{instruction.name}': {why}, in "
         f"`{instruction.text[:200]}`"
@@ -70,7 +70,7 @@ def mismatch(instruction: Instruction, why: str) -> PTXSyntaxError:
 
 
 def shown(operand: Operand) -> str:
-    """Return an operand in words: a register by its name, or else its kind."""
+    """Return a description of an operand: the name of a register, otherwise its kind."""
     if isinstance(operand, Register | Symbol):
         return operand.name.split("@")[0]  # without the scope that makes it unique
     if isinstance(operand, Immediate):

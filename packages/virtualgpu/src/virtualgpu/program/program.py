@@ -1,8 +1,8 @@
-"""A linked kernel as basic blocks, which the SIMT loop runs.
+"""Linked kernel as basic blocks, which the SIMT loop runs.
 
-A kernel and the functions it can call become one list of blocks in text order. A block ends
-where control may go elsewhere: at a branch, call, return or barrier, and before an instruction
-that brings the lanes of a warp together.
+A kernel and the functions that it can call become one list of blocks in text order. A block ends
+wherever control may leave it (at a branch, call, return or barrier) and before an instruction that
+makes the lanes of a warp meet.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from virtualgpu.ptx import (
 )
 from virtualgpu.ptx.opcodes import BARRIERS, traits, waits_for_warp
 
-CODE_BASE = 0x3_0000_0000  # addresses of functions: code cannot be read or written
+CODE_BASE = 0x3_0000_0000  # addresses of functions; code cannot be read or written
 FRAME_ALIGN = 16
 
 Follow = Callable[[Function], tuple[Function, dict[int, Comparison]]]
-# Words of a block in `Program.ran`, uint8: whether the interpreter began to run it; whether it ran
-# to its end; whether lanes took its branch; whether lanes went on behind it.
+# Marks of a block in `Program.ran`, uint8: the interpreter began to run it; it ran to its end;
+# lanes took its branch; lanes continued after it.
 BEGAN, RAN, TAKEN, FELL = range(4)
 BLOCK_MARKS = 4
 
-LONGEST_BLOCK = 1000  # instructions: budgets and Ctrl-C are looked at between blocks
+LONGEST_BLOCK = 1000  # instructions; budgets and Ctrl-C are checked between blocks
 
 
 @dataclass(slots=True, eq=False)
 class CallSite:
-    """A call: its target (None: the block's run gives addresses) and its parameters' names."""
+    """Call: its target (None: the block's run returns addresses) and its parameters' names."""
 
     target: str | None
     arguments: tuple[str, ...]
@@ -55,11 +55,11 @@ class CallSite:
 
 @dataclass(slots=True, eq=False)
 class BasicBlock:
-    """Instructions that run without a choice, and what comes after them.
+    """Instructions that run without a branch, and what comes after them.
 
     ``kind`` is one of next, branch, indexed, exit, return, call, barrier, trap. ``run(group)``
-    executes the body, sets the group's registers to those that live on, and returns what the
-    ending needs: a predicate, an index, a barrier's operands.
+    executes the body, sets the group's registers to those that are live afterwards, and returns
+    what the end of the block needs: a predicate, an index, or a barrier's operands.
     """
 
     index: int
@@ -70,14 +70,14 @@ class BasicBlock:
     target: int = -1
     targets: tuple[int, ...] = ()
     negated: bool = False
-    marks: tuple[SourceLine, ...] = ()  # lines that begin in it, where the PTX says so
+    marks: tuple[SourceLine, ...] = ()  # lines that begin in it, if the PTX says so
     guard: tuple[int, bool] | None = None
     warp_mask: int | np.ndarray | None = None  # a register slot, or the mask itself
     call: CallSite | None = None
-    passes: tuple[int, ...] = ()  # registers that a call hands over
-    receives: tuple[int, ...] = ()  # registers that a call or barrier gives back
-    steps: list[Step] = field(default_factory=list)  # the instructions, decoded
-    reads: set[int] = field(default_factory=set)  # registers that blocks before it set
+    passes: tuple[int, ...] = ()  # registers that a call passes
+    receives: tuple[int, ...] = ()  # registers that a call or barrier returns
+    steps: list[Step] = field(default_factory=list)  # the decoded instructions
+    reads: set[int] = field(default_factory=set)  # registers that earlier blocks set
     writes: set[int] = field(default_factory=set)
     live_in: frozenset[int] = frozenset()
     live_out: frozenset[int] = frozenset()
@@ -107,27 +107,27 @@ class FunctionCode:
 
 
 class Program:
-    """An entry with everything it can reach, as blocks; ``lanes.compile`` makes them run.
+    """Kernel with all functions that it can call, as blocks for :mod:`virtualgpu.lanes.compile`.
 
     Parameters
     ----------
     module : LoadedModule
-        Gives functions by name and addresses of module variables.
+        Provides functions by name and addresses of module variables.
     entry : str
-        The kernel.
+        Name of the kernel.
     fine : bool
         End a basic block at each access to memory, so that a schedule can run other lanes
         between any two of them.
     follow : callable, optional
-        ``follow(function)`` returns the entry to run instead of its own, which computes indices
-        exactly too, and its comparisons (:mod:`virtualgpu.program.exact_indices`).
+        ``follow(function)`` returns the entry function to run instead, which also computes indices
+        exactly, and its comparisons (:mod:`virtualgpu.program.exact_indices`).
 
     Raises
     ------
     LinkError
-        A function that nothing defines.
+        A function is not defined anywhere.
     PTXSyntaxError
-        What is not PTX.
+        The PTX is invalid.
     """
 
     def __init__(
@@ -137,28 +137,29 @@ class Program:
         self.fine = fine
         self.name = entry
         self.follow = follow
-        self.followed = 0  # the candidates that `follow` follows, a bit for each
-        self.comparisons: dict[int, Comparison] = {}  # of exact indices, by the instruction's `id`
+        self.followed = 0  # the candidates that `follow` follows, one bit each
+        self.comparisons: dict[int, Comparison] = {}  # of exact indices, by instruction `id`
         self.indices: Any = None  # see `program.index_ranges`
         self.display = module.display_name(entry)
         self.dtypes: list[np.dtype] = []
         self.functions: dict[str, FunctionCode] = {}
         self.blocks: list[BasicBlock] = []
-        self.work = 0  # what the interpreter has done for it so far (Launch.spend)
-        # Of the last launch on the interpreter: grid, block, parameters, work.
+        self.work = 0  # the interpreter's work for it so far (Launch.spend)
+        # Grid, block, parameters and work of the last launch on the interpreter.
         self.latest: tuple[object, object, bytes, int] = None, None, b"", 0
-        # Its native code, and the variant that counts, or why there is none (virtualgpu.native).
+        # Its native code, the counting variant, or the reason why there is none
+        # (virtualgpu.native).
         self.native: object = None
         self.counting: object = None
-        self.watching: object = None  # ... that is checked
-        self.on_disk: dict[str, bool] = {}  # variants that an earlier process has left
-        self.watched = 0  # the part of `work` under an observer
-        # Where lines are measured: of each block, BEGAN to FELL. See `kernel_lines`.
+        self.watching: object = None  # the checked variant
+        self.on_disk: dict[str, bool] = {}  # variants that an earlier process has stored
+        self.watched = 0  # the part of `work` with an observer
+        # If lines are measured: BEGAN to FELL for each block. See `kernel_lines`.
         self.ran: np.ndarray | None = None
-        self.delivered: object = None  # what of it coverage.py has by now
+        self.delivered: object = None  # the part that coverage.py has received
         self.loops: Any = None  # see `program.loops`
-        # What observers find out of its instructions once (`watch.orderless`, `.racecheck`,
-        # `.profiling`).
+        # Results that observers compute once from its instructions (`watch.orderless`,
+        # `.racecheck`, `.profiling`).
         self.orderless: bool | None = None
         self.ordering: tuple[bool, bool] | None = None
         self.retries: frozenset[int] | None = None  # see `program.compare_and_swap_loops`
@@ -167,13 +168,13 @@ class Program:
         self.travels: Any = None  # see `program.copied_loads`
         self.volatile: Any = None  # see `program.volatile_uses`
         self.kinds: dict[int, Any] = {}
-        # Of loads whose value is not always used, by the instruction's `id`: when it is.
+        # Conditions under which the value of a load is used, by the instruction's `id`.
         self.wanted: dict[int, speculation.Condition] = {}
         self.parameter_offsets: dict[str, int] = {}
         self._collect(entry)
         self.entry_code = self.functions[entry]
         self._lay_out_parameters()
-        # The register in which callers keep how much of their stack is in use (lanes.stack).
+        # Register in which callers save the size of their stack (lanes.stack).
         self.stack_slot: int | None = None
         if any(
             instruction.opcode == "alloca"
@@ -188,14 +189,14 @@ class Program:
             self._split(code)
         self.first_block = self.entry_code.entry
         self.length = sum(len(code.function.body) for code in self.functions.values())
-        # Whether a block may run again: a jump goes back.
+        # True if a block may run again, because a jump goes back.
         self.repeats = any(
             target <= block.index
             for block in self.blocks
             for target in (block.targets or (block.target,))
             if block.kind in ("goto", "branch", "indexed")
         )
-        # Where lanes stand that have just told others something.
+        # Blocks at which lanes are just after an atomic.
         self.after_atomics = {
             block.index + 1
             for block in self.blocks
@@ -203,7 +204,7 @@ class Program:
         }
 
     def mark_blocks(self) -> None:
-        """Have launches mark in :attr:`ran` what runs, and native code made anew for that."""
+        """Make launches mark in :attr:`ran` what runs, and discard native code without marks."""
         self.ran = np.zeros(BLOCK_MARKS * len(self.blocks), np.uint8)
         self.native = self.counting = self.watching = None
         self.on_disk.clear()
@@ -269,7 +270,7 @@ class Program:
         self.parameter_bytes = offset
 
     def packed(self, parameters: Sequence[bytes]) -> bytes | None:
-        """Return the parameters as a launch's bytes; None where one has another size."""
+        """Return the parameters as one byte string, or None if one has the wrong size."""
         variables = self.entry_code.function.parameters
         if [len(each) for each in parameters] != [variable.size for variable in variables]:
             return None
@@ -280,7 +281,7 @@ class Program:
         return bytes(raw)
 
     def frame_limit(self, block: int) -> int:
-        """Return the bytes of local memory above a frame that a block's function may touch."""
+        """Return the size of the frame that a block's function may use in local memory."""
         return self.blocks[block].function.frame_size
 
     # -- blocks --------------------------------------------------------------------------------
@@ -306,7 +307,7 @@ class Program:
         starts = sorted(leaders)
         first = len(self.blocks)
         number = {start: first + i for i, start in enumerate(starts)}
-        # Falling off the end returns, as `ret` does.
+        # The end of the body returns, as `ret` does.
         number[len(body)] = first + len(starts)
         for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
             instructions = body[start:end]
@@ -335,7 +336,7 @@ class Program:
             block.guard = (self.register(code, register), negated)
         opcode = last.opcode
         if opcode == "bra":
-            assert isinstance(last.operands[0], Label)  # the parser has seen to it
+            assert isinstance(last.operands[0], Label)  # the parser ensures it
             block.target = place(last.operands[0].name)
             block.kind = "goto" if last.guard is None else "branch"
             block.negated = last.guard is not None and last.guard[1]

@@ -1,8 +1,8 @@
-"""Loads by which all threads of a Triton program get one value: ``tl.load`` of a scalar.
+"""Scalar loads in Triton programs, with which all threads get one value.
 
-The source has one thread of control, the program, and the compiler has each of its CUDA threads
-load the value. A scalar is stored by one of them, thread 0. If only that thread uses the loaded
-value, no other thread has read anything, as far as the source goes.
+In the source, a Triton program has one thread of control, but the compiler makes each CUDA thread
+load the value. A scalar is stored only by thread 0. If only that thread uses the loaded value, the
+other threads have read nothing from the program's point of view.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from virtualgpu.program.steps import Data, MemoryAccess, Move, Parameter, Step, 
 from virtualgpu.ptx import Immediate
 from virtualgpu.ptx.module import ONE_STORE
 
-# Each thread of a block has its own of these.
+# These differ between the threads of a block.
 _OWN = ("%tid", "%laneid", "%warpid", "%lanemask", "%clock")
 
 
 def scalar_loads(program: Program) -> dict[int, bool]:
-    """Return the loads, by the ``id`` of the instruction, and if thread 0 alone uses the value.
+    """Return such loads by instruction ``id``, with True if only thread 0 uses the value.
 
-    Empty for a kernel that is not Triton's.
+    The result is empty for kernels of other compilers.
     """
     known: dict[int, bool] | None = program.scalars
     if known is None:
@@ -48,7 +48,7 @@ class _Uses:
         }
 
     def _is_uniform(self, load: MemoryAccess) -> bool:
-        """Return True if the address depends on no number of a thread."""
+        """Return True if the address does not depend on the thread."""
         seen, todo = set[int](), self._slots(load)
         while todo:
             slot = todo.pop()
@@ -92,7 +92,7 @@ class _Uses:
         return True
 
     def _means_thread_0(self, predicate: int) -> bool:
-        """Return True for ``setp.eq`` of the thread's number and 0."""
+        """Return True for ``setp.eq`` of the thread's index and 0."""
         made = self.makers.get(predicate, [])
         if len(made) != 1 or made[0].instruction.name.split(".")[:2] != ["setp", "eq"]:
             return False

@@ -1,4 +1,4 @@
-"""Instructions whose memory order matters, because other lanes may reach the same memory."""
+"""Instructions whose memory order matters, because other lanes may access the same memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from virtualgpu.ptx.opcodes import traits
 def shared_accesses(body: Iterable[Instruction]) -> set[int]:
     """Return the positions of such instructions in the body of a function.
 
-    Left out are local memory, constants and parameters by name, and addresses on the thread's own
-    stack: code for a debugger keeps each variable there, and reaches it by a generic address.
+    Local memory, constants and parameters accessed by name, and addresses on the thread's own
+    stack are left out. Code for a debugger keeps each variable on the stack and uses a generic
+    address.
     """
     body = list(body)
     stack = _stack_pointers(body)
@@ -30,14 +31,14 @@ def _reaches_others(instruction: Instruction, stack: set[Register]) -> bool:
     bases = [getattr(operand, "base", None) for operand in instruction.operands]
     if any(base in stack for base in bases):
         return False
-    # A constant or parameter by its name; an address in another register may be any.
+    # A constant or parameter accessed by name; any other register may have any address.
     return not {"param", "const"} & set(instruction.modifiers) or not any(
         isinstance(base, Symbol) for base in bases
     )
 
 
 def _stack_pointers(body: list[Instruction]) -> set[Register]:
-    """Return the registers that ``cvta.local`` sets, and nothing else does."""
+    """Return the registers that are set only by ``cvta.local``."""
     local: set[Register] = set()
     other: set[Register] = set()
     for instruction in body:

@@ -1,4 +1,4 @@
-"""Layout of shared memory: the place of each variable, and the bytes an access may touch."""
+"""Layout of shared memory: the address of each variable, and the bytes an access may touch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from virtualgpu.wording import many
 class SharedLayout:
     """Layout of a launch's shared variables, with a forbidden gap after each.
 
-    A gap is a multiple of 128 bytes, so every variable keeps the banks that it has in the
-    packed layout of the hardware.
+    Each gap is a multiple of 128 bytes, so that every variable keeps the banks that it has in the
+    hardware's packed layout.
     """
 
     GAP = 1024
@@ -26,9 +26,9 @@ class SharedLayout:
         self.extents = extents
 
     def outside(self, address: np.ndarray, low: int, high: int, size: int) -> np.ndarray | None:
-        """Return a mask of the accesses of ``size`` bytes that lie outside every variable.
+        """Return a mask of the accesses of ``size`` bytes that are outside every variable.
 
-        None where every access is inside one.
+        Returns None if every access is inside one.
         """
         for start, end, _ in self.extents:
             if start <= low and high + size <= end:
@@ -40,7 +40,7 @@ class SharedLayout:
         return None if good.all() else ~good
 
     def describe(self, address: int, program: Any) -> str:
-        """Return in words where an address lies outside the shared variables of ``program``."""
+        """Describe the position of an address outside the shared variables of ``program``."""
         if not self.extents:
             return "but the kernel has no shared memory"
         if address >> 63:
@@ -68,11 +68,11 @@ class SharedLayout:
 
 @dataclass(slots=True)
 class SharedVariables:
-    """The shared variables of a kernel and all it can call.
+    """Shared variables of a kernel and of all functions that it can call.
 
-    ``addresses`` are bytes from the start of the block's shared memory, ``extents`` the static
-    variables as (start, end, name); ``packed`` is their size without the gaps, in bytes.
-    ``dynamic_start`` is where the launch's dynamic shared memory begins, after all others.
+    ``addresses`` are bytes from the start of the block's shared memory. ``extents`` are the static
+    variables as (start, end, name), and ``packed`` is their size without the gaps, in bytes.
+    ``dynamic_start`` is the start of the launch's dynamic shared memory, after all others.
     """
 
     addresses: dict[str, int] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Names of shared arrays in a kernel's source, for messages.
 
-CUDA C++ has the name in PTX. Numba names its variables ``_cudapy_smem_1``, ``_cudapy_smem_2`` and
-so on, its successor ``static_shared_memory_0``, in each function in the order of its source; the
-source itself says how they are called.
-Nothing here runs in a launch that goes well.
+PTX from CUDA C++ contains the names. Numba names its variables ``_cudapy_smem_1``,
+``_cudapy_smem_2`` and so on, and its successor ``static_shared_memory_0``, in the order of the
+source of each function. The names are then read from the source. Nothing in this module runs
+during a launch without errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from virtualgpu import sources
 from virtualgpu.memory.array_names import element_of
 
-#: The end of the mangled name of a function's variable in CUDA C++, and what Numba declares.
+#: End of the mangled name of a function's variable in CUDA C++, and names that Numba declares.
 _CPP = re.compile(r"(?=E(\d+)(\w+?)(_\d+)?$)")
 _NUMBA = re.compile(r"(?:_cudapy_smem_?|static_shared_memory_)(\d*)")
 
@@ -29,19 +29,19 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A shared array as its author calls it; ``shape`` is empty where it is not known."""
+    """Shared array with its name in the source; ``shape`` is empty if it is unknown."""
 
     name: str
     shape: Shape = ()
 
 
 def find(program: Any, extent: str) -> Named | None:
-    """Return the source's name of a variable of a shared layout, None where it is not known."""
+    """Return the source's name of a variable of a shared layout, or None if it is unknown."""
     symbols = list(program.shared.addresses)
     if extent == "dynamic":
         static = {name for _, _, name in program.shared.extents}
         dynamic = [name for name in symbols if name not in static]
-        if len(dynamic) != 1:  # none is declared, or several lie at one place
+        if len(dynamic) != 1:  # none is declared, or several are at one address
             return None
         extent = dynamic[0]
     symbol = extent.partition("@")[0]
@@ -49,10 +49,10 @@ def find(program: Any, extent: str) -> Named | None:
         names = (one[2] for one in _CPP.finditer(symbol) if len(one[2]) == int(one[1]))
         return next((Named(name) for name in names), None)
     if not _NUMBA.fullmatch(extent):
-        # Others without an underscore are extern "C" and `extern __shared__`, or Triton's own.
+        # Other names without an underscore are extern "C", `extern __shared__`, or Triton's own.
         own_name = not symbol.startswith("_") and symbol != "global_smem"
         return Named(symbol) if own_name else None
-    # Numba compiles the functions that a kernel calls before it, so that its own arrays are last.
+    # Numba compiles the functions that a kernel calls first, so the kernel's arrays are last.
     *called, own = _declared(program)
     symbols = sorted(symbols, key=_number)
     if len(called) < 2 and sum(map(len, called)) + len(own) == len(symbols):
@@ -62,7 +62,7 @@ def find(program: Any, extent: str) -> Named | None:
 
 
 def element(one: Named, at: int, elements: int) -> str | None:
-    """Return an element in words, ``tile[3, 14] of (16, 16)``; None where its index is not known.
+    """Return an element such as ``tile[3, 14] of (16, 16)``, or None for an unknown index.
 
     ``at`` and ``elements`` count accesses, which may be wider than elements.
     """
@@ -100,7 +100,7 @@ def _declared(program: Any) -> list[list[Named]]:
 
 
 def _function_at(line: sources.SourceLine) -> ast.FunctionDef | None:
-    """Return the innermost function round a line of Python."""
+    """Return the innermost function that contains a line of Python."""
     around = [
         one
         for one in ast.walk(_module(line.filename))
@@ -117,7 +117,7 @@ def _module(filename: str) -> ast.Module:
 
 
 def _constants(filename: str) -> dict[str, object]:
-    """Return the constants that a file gives names to."""
+    """Return the named constants of a file."""
     return {
         target.id: statement.value.value
         for statement in _module(filename).body

@@ -1,4 +1,4 @@
-"""A decoded memory instruction: space, type, offset and order, for access and messages."""
+"""Decoded memory instruction: space, type, offset and order, for accesses and messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CACHE_HINTS = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "noft
 _ORDERS = {"relaxed", "acquire", "release", "acq_rel", "sc"}
 _SCOPES = {"cta": "cta", "cluster": "gpu", "gpu": "gpu", "sys": "sys"}
 _BITWISE = {"b32", "b64", "u32", "s32", "u64", "s64"}
-# Atomic operations, and the types that they take (PTX ISA, "atom", "red").
+# Atomic operations and the types that they support (PTX ISA, "atom", "red").
 _ATOMICS = {
     "add": {"u32", "s32", "u64", "s64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
     "min": {"u32", "s32", "u64", "s64"},
@@ -32,16 +32,16 @@ _ATOMICS = {
 
 
 class Standing(Protocol):
-    """Lanes that run an instruction: their wave says which block and thread a lane is."""
+    """Lanes that run an instruction; their wave knows the block and thread of each lane."""
 
     wave: Any
 
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """One load, store or atomic instruction, decoded.
+    """Decoded load, store or atomic instruction.
 
-    ``dtype`` is that of one element, ``width`` the number of vector elements.
+    ``dtype`` is the dtype of one element and ``width`` the number of vector elements.
     """
 
     instruction: Instruction
@@ -54,13 +54,13 @@ class Site:
     strong: bool = False
     order: str = ""
     scope: str = ""
-    quiet: bool = False  # named .const or .param: no event where that is what it reads
-    operation: str = ""  # of an atomic
-    whole: bool = False  # .b128: both elements are one value, also to an atomic
+    quiet: bool = False  # named .const or .param: no event if it reads such memory
+    operation: str = ""  # operation of an atomic
+    whole: bool = False  # .b128: both elements are one value, also for an atomic
     cluster: bool = False  # may reach the shared memory of other blocks of its cluster
     shift: np.uint64 = field(init=False)
     size: int = field(init=False)
-    # The allocation that the last access fell in: most accesses of one site fall in one.
+    # Allocation of the last access, because most accesses of a site are in one allocation.
     low: int = field(init=False, default=1)
     high: int = field(init=False, default=0)
     version: int = field(init=False, default=-1)
@@ -71,11 +71,11 @@ class Site:
 
     @property
     def mask(self) -> int:
-        """Return the bits of an address that count once the constant is added.
+        """Return the significant bits of an address after the constant is added.
 
-        Shared and local memory have addresses of 32 bits, in which a register below zero and a
-        constant make a valid one (PTX ISA, "Addresses as Operands": truncated to the width of the
-        state space).
+        Shared and local memory have 32-bit addresses, so a negative register plus a constant may
+        be a valid address (PTX ISA, "Addresses as Operands": truncated to the width of the state
+        space).
         """
         return 0xFFFF_FFFF if self.space in ("shared", "local") else 0xFFFF_FFFF_FFFF_FFFF
 
@@ -90,7 +90,7 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
     kind = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
     whole = modifiers[-1:] == ["b128"]
     if whole:
-        modifiers[-1] = "b64"  # its halves
+        modifiers[-1] = "b64"  # the type of its halves
     if not modifiers or modifiers[-1] not in DTYPES:
         raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
     element = modifiers.pop()

@@ -1,12 +1,12 @@
 """Loads that the compiler moved before the condition that guards their use.
 
-``x = tile[0] if there else 0.0`` becomes a load by every thread and a ``selp`` that throws away
-what most of them got: a load does no harm, and a branch costs more. The program does not read what
-is thrown away, so no checker may blame it for that; a GPU does read it, so it is counted.
+``x = tile[0] if there else 0.0`` becomes a load by every thread and a ``selp`` that discards most
+of the results, because a load does no harm and a branch costs more. The program does not use the
+discarded values, so no checker may report them. A GPU does load them, so they are counted.
 
-The condition is followed back from the uses of the value, within a stretch of code without
-branches: through arithmetic to ``selp``, ``and.pred`` and ``or.pred``. What the condition needs is
-put before the load, where a compiler has it after: an order of instructions that changes no value.
+The condition is found by following the value from its uses back to the load, within code without
+branches: through arithmetic to ``selp``, ``and.pred`` and ``or.pred``. Instructions for the
+condition that the compiler placed after the load are moved before it. This order changes no value.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from virtualgpu.program.steps import registers_in
 from virtualgpu.ptx import Address, Instruction, Register
 from virtualgpu.ptx.opcodes import has_result, traits
 
-# When a value is used: always, never, where a predicate holds (its name, after ! where it does
-# not), or ("and" | "or", a condition, another).
+# Condition under which a value is used: always, never, if a predicate is true (its name, after ! if
+# it must be false), or ("and" | "or", a condition, another).
 Condition = bool | str | tuple[str, Any, Any]
-LARGEST = 8  # predicates of one condition; what needs more counts as used
+LARGEST = 8  # predicates in one condition; a value with a larger one counts as used
 
 
 def arrange(
@@ -30,7 +30,8 @@ def arrange(
 ) -> tuple[list[Instruction], dict[int, Condition]]:
     """Reorder a function's body within the stretches between ``starts``.
 
-    Also returns, by ``id``, the condition under which the value of each conditional load is used.
+    Also returns, by instruction ``id``, the condition under which each conditional load's value is
+    used.
     """
     found: dict[int, Condition] = {}
     if not any(map(_selects, body)):
@@ -63,13 +64,13 @@ def writes(instruction: Instruction) -> set[str]:
 
 
 def _written(instruction: Instruction) -> int:
-    """Return the number of operands that are results: one, or none."""
+    """Return the number of operands that are results: one or none."""
     operands = instruction.operands
     return int(has_result(instruction) and bool(operands) and not isinstance(operands[0], Address))
 
 
 def predicates(condition: Condition) -> Iterator[str]:
-    """Return the names in a condition, without the ``!``."""
+    """Return the predicate names in a condition, without the ``!``."""
     if isinstance(condition, str):
         yield condition.removeprefix("!")
     elif isinstance(condition, tuple):
@@ -94,7 +95,7 @@ def _early(instruction: Instruction) -> bool:
 
 
 def _computes(instruction: Instruction) -> bool:
-    """Return True if an instruction only computes a value, the same wherever it stands."""
+    """Return True if an instruction only computes a value, the same at any position."""
     return (
         traits(instruction).pure
         and instruction.guard is None
@@ -108,9 +109,9 @@ def _computes(instruction: Instruction) -> bool:
 def _conditions(
     stretch: list[Instruction], readers: Counter[str]
 ) -> Iterator[tuple[Instruction, Condition]]:
-    """Return the loads of a stretch that are used only under a condition, with the condition."""
+    """Yield the conditionally used loads of a stretch, each with its condition."""
     inside = Counter(name for one in stretch for name in reads(one))
-    loaded: set[str] = set()  # what comes from memory that is read here
+    loaded: set[str] = set()  # registers that depend on memory that is loaded here
     for one in stretch:
         if traits(one).loads or reads(one) & loaded:
             loaded |= writes(one)
@@ -131,7 +132,7 @@ def _conditions(
 def _through(instruction: Instruction, name: str, used: Condition, loaded: set[str]) -> Condition:
     """Return the condition under which an instruction uses the value in ``name``.
 
-    The instruction's own result is used under a condition.
+    ``used`` is the condition under which the instruction's own result is used.
     """
     if not _selects(instruction):
         return used
@@ -144,7 +145,7 @@ def _through(instruction: Instruction, name: str, used: Condition, loaded: set[s
         return used
     decider = decides[0] if decides else (second if at[0] else first)
     if not isinstance(decider, Register) or decider.name.removeprefix("!") in loaded:
-        return used  # what decides may be unwritten itself
+        return used  # the deciding predicate may be unwritten itself
     holds = at[0] if decides else instruction.opcode == "and"
     return _join("and", decider.name if holds else _negated(decider.name), used)
 
@@ -165,7 +166,7 @@ def _join(how: str, one: Condition, other: Condition) -> Condition:
 
 
 def _put_before(stretch: list[Instruction], load: Instruction, condition: Condition) -> bool:
-    """Compute the predicates of a condition before a load; False where that cannot be."""
+    """Move the predicates of a condition before a load; return False if that is impossible."""
     at = next(place for place, one in enumerate(stretch) if one is load)
     makers: dict[str, list[int]] = {}
     for place, one in enumerate(stretch):
@@ -181,7 +182,7 @@ def _put_before(stretch: list[Instruction], load: Instruction, condition: Condit
         if not made or made[0] < at or made[0] in moved:
             continue
         one = stretch[made[0]]
-        # Each of its results has one value in the stretch: nothing before it reads another.
+        # Each result has one value in the stretch: no earlier instruction reads another one.
         if not _computes(one) or any(
             makers[result] != made or any(result in reads(before) for before in stretch[: made[0]])
             for result in writes(one)

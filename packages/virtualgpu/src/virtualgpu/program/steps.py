@@ -1,10 +1,10 @@
 """Decoded instructions: their kind, and the registers that each reads and writes.
 
-A block's :class:`Step`\\ s are what both back ends and all analyses read: the interpreter
+A block's :class:`Step`\\ s are used by both back ends and all analyses: the interpreter
 (:mod:`virtualgpu.lanes.emit`), native code (:mod:`virtualgpu.native`), liveness, loops, the order
-that atomics tell. What a data instruction computes is its operation (:mod:`virtualgpu.operations`);
-what a memory instruction reaches is its :class:`.Site`; what the other families take is their
-form (:mod:`.forms`).
+that atomics tell. What a data instruction computes is its operation
+(:mod:`virtualgpu.operations`); what a memory instruction reaches is its :class:`.Site`; what the
+other families take is their form (:mod:`.forms`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from virtualgpu.program.site import Site
 from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
 from virtualgpu.ptx.module import Operand
 
-WIDE = np.dtype("V16")  # a register of 128 bits, with which nothing can be computed
+WIDE = np.dtype("V16")  # 128-bit register, with which no arithmetic is possible
 
 
 @dataclass(slots=True, kw_only=True)
 class Step:
     """One decoded instruction.
 
-    It has the registers it writes (None: the value is not kept) and the operands it reads;
-    ``reads`` has the registers among these, and the carry flag.
+    ``targets`` are the registers that it writes (None: the value is not kept), and ``sources`` the
+    operands that it reads. ``reads`` are the registers among the sources, and the carry flag.
     """
 
     instruction: Instruction
@@ -39,7 +39,7 @@ class Step:
 
     @property
     def writes(self) -> list[int]:
-        """The registers that keep a result, the carry flag among them."""
+        """Return the registers that keep a result, including the carry flag."""
         return [slot for slot in self.targets if slot is not None]
 
 
@@ -47,7 +47,7 @@ class Step:
 class Data(Step):
     """Arithmetic, logic, comparison or conversion.
 
-    The carry flag, where it is written, is the last of the targets.
+    If the carry flag is written, it is the last of the targets.
     """
 
     operation: Operation
@@ -55,9 +55,9 @@ class Data(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Move(Step):
-    """``mov``, or a load or store of a parameter that a register holds.
+    """``mov``, or a load or store of a parameter that is kept in a register.
 
-    It is a copy as ``dtype``, or packs or unpacks a vector (several sources, several targets).
+    It copies a value of ``dtype``, or packs or unpacks a vector (several sources or targets).
     """
 
     dtype: np.dtype
@@ -65,9 +65,9 @@ class Move(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Parameter(Step):
-    """Load of the kernel's parameters from byte ``offset`` on.
+    """Load of the kernel's parameters, starting at byte ``offset``.
 
-    It reads one element of ``dtype`` for each target.
+    It loads one element of ``dtype`` for each target.
     """
 
     dtype: np.dtype
@@ -76,9 +76,9 @@ class Parameter(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Formed(Step):
-    """An instruction of the other families, by its form (:mod:`.forms`).
+    """Instruction of another family, decoded by its form (:mod:`.forms`).
 
-    It has its words (empty where one is missing), the dtypes of its results and sources, and the
+    It has its words (empty if one is missing), the dtypes of its results and sources, and the
     fragments of a matrix instruction.
     """
 
@@ -92,7 +92,7 @@ class Formed(Step):
 class MemoryAccess(Step):
     """Load, store or atomic.
 
-    The address comes first among its sources, without the constant that the site adds.
+    The address is the first source, without the constant that the site adds.
     """
 
     site: Site
@@ -102,20 +102,20 @@ class MemoryAccess(Step):
 class Barrier(Step):
     """Barrier of the block or of the grid.
 
-    It names the barrier, the number of threads, and for ``bar.red`` the predicate and the reduction
-    (``popc``, ``and``, ``or``).
+    It has the number of the barrier, the number of threads and, for ``bar.red``, the predicate and
+    the reduction (``popc``, ``and``, ``or``).
     """
 
     number: Operand | None = None
     count: Operand | None = None
     predicate: Operand | None = None
     mode: str = ""
-    onward: bool = False  # ``arrive``: lanes go on at once
+    onward: bool = False  # ``arrive``: lanes continue at once
     grid: bool = False
 
     @property
     def plain(self) -> bool:
-        """Barrier 0, for the whole block."""
+        """Return True for barrier 0 of the whole block."""
         return not (self.grid or self.mode or self.onward or self.count) and (
             self.number in (None, Immediate(0))
         )
@@ -123,20 +123,20 @@ class Barrier(Step):
 
 @dataclass(slots=True, kw_only=True)
 class Call(Step):
-    """A call of a function that the device provides (:mod:`.intrinsics`)."""
+    """Call of a function that the device provides (:mod:`.intrinsics`)."""
 
     function: str
 
 
 @dataclass(slots=True, kw_only=True)
 class Exact(Step):
-    """Comparison of an index with the exact one, which the machine has put there."""
+    """Comparison of an index with its exact value, inserted by :mod:`.exact_indices`."""
 
     comparison: Comparison
 
 
 def registers_in(operands: Iterable[Operand]) -> Iterator[Register]:
-    """Yield the registers among operands, those of addresses and vectors too; ``!%p`` as ``%p``."""
+    """Yield the registers among operands, addresses and vectors; ``!%p`` as ``%p``."""
     pending = list(operands)
     while pending:
         operand = pending.pop()

@@ -1,19 +1,19 @@
 """Uses of ``volatile``: flags that threads wait for or test, and data.
 
-PTX calls ``ld.volatile`` and ``st.volatile`` relaxed accesses, so that two of them are no data
-race. CUDA C++ calls them one, and ``volatile`` orders nothing and makes no step atomic. It is a
-tool for flags: one thread stores, others look until the value changes. So a load is of a *flag*
-where its value
+In PTX, ``ld.volatile`` and ``st.volatile`` are relaxed accesses, so two of them are no data race.
+In CUDA C++ they are a data race, because ``volatile`` neither orders accesses nor makes them
+atomic. It is meant for flags: one thread stores a value, and others read it until it changes. So a
+load reads a *flag* if its value
 
-- ends a loop that stores nothing (a wait), or is loaded at the address of such a load;
-- decides branches, selections and votes alone, also by way of shared memory.
+- ends a loop that stores nothing (a wait), or is loaded at the address of such a load; - only
+decides branches, selections and votes, also through shared memory.
 
-A load whose value is stored, added or used as an address reads *data*, which needs an order like
-any other. Two stores by different threads *agree* if both store one literal (``found[0] = 1``), or
-if the program waits at both addresses (a word by which two threads take turns).
+A load whose value is stored, added or used as an address reads *data*, which needs synchronisation
+like all data. Two stores by different threads *agree* if both store one literal (``found[0] =
+1``), or if the program waits at both addresses (a word with which two threads take turns).
 
-The value is followed from register to register, whatever the order of instructions; what a function
-is given, and what it returns, counts as of no use.
+The value is followed from register to register, in any order of instructions. Passing it to a
+function, or returning it from one, does not count as a use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from virtualgpu.ptx import Address, Immediate, Instruction, Register, Vector
 from virtualgpu.ptx.module import Operand
 
 BOOL = np.dtype("?")
-DEEPEST = 100  # steps of one address: beyond, a register has its own name
+DEEPEST = 100  # steps in one address; a register beyond this depth keeps its own name
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class VolatileUses:
     Attributes
     ----------
     data : frozenset
-        The loads whose value is data.
+        Loads whose value is data.
     stores : dict
         The stores: their instruction, and whether the program waits at their address.
     """
@@ -54,7 +54,7 @@ class VolatileUses:
     _agreeing: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def agree(self, one: Instruction, other: Instruction) -> bool:
-        """Return True if two volatile stores to one place by two threads lose nothing."""
+        """Return True if two volatile stores to one address by two threads lose no value."""
         key = (id(one), id(other))
         if key not in self._agreeing:
             self._agreeing[key] = self._agree(one, other)
@@ -70,15 +70,15 @@ class VolatileUses:
         return value == wanted and all(isinstance(part, Immediate) for part in value)
 
     def may_differ(self, store: Instruction) -> bool:
-        """Return True if some volatile store of the program does not agree with ``store``."""
+        """Return True if any volatile store of the program does not agree with ``store``."""
         return not all(self.agree(store, other) for other, _ in self.stores.values())
 
 
 def volatile_uses(program: Program) -> VolatileUses:
-    """Return the volatile accesses of a program, looked up once for all its launches.
+    """Return the volatile accesses of a program, computed once for all its launches.
 
-    A program that stores nothing by ``volatile`` has no data by it: its loads meet plain stores and
-    atomics, for which there are rules already.
+    A program without volatile stores has no volatile data, because its loads only meet plain
+    stores and atomics, which have their own rules.
     """
     known: VolatileUses | None = program.volatile
     if known is None:
@@ -118,7 +118,7 @@ def _find(program: Program) -> VolatileUses:
 
 
 class _ValueFlow:
-    """Values of one function, from register to register."""
+    """Flow of values of one function from register to register."""
 
     def __init__(self, program: Program, code: FunctionCode):
         self.program, self.code = program, code
@@ -134,7 +134,7 @@ class _ValueFlow:
     # -- addresses -----------------------------------------------------------------------------
 
     def place(self, step: MemoryAccess) -> tuple[Any, ...]:
-        """Return a name for the address: equal names are one address, in one thread."""
+        """Return a key for the address: equal keys are equal addresses in one thread."""
         return (step.site.space, step.site.offset, self._operand(step.sources[0]))
 
     def _operand(self, operand: Operand) -> Any:
@@ -148,7 +148,7 @@ class _ValueFlow:
         return operand
 
     def _register(self, slot: int) -> Any:
-        """Return the computation of a register; itself if there is no single one."""
+        """Return the computation of a register, or the register if there is no single one."""
         if slot not in self.names:
             own = self.names[slot] = (id(self.code), slot)
             made = self.makers.get(slot, []) if self.depth < DEEPEST else []
@@ -166,7 +166,7 @@ class _ValueFlow:
     # -- waits ---------------------------------------------------------------------------------
 
     def _waiting(self) -> list[set[int]]:
-        """Return the loops in which no memory is written, as indices of blocks."""
+        """Return the loops that write no memory, as indices of blocks."""
         silent = {block.index for block in self.code.blocks if not any(map(_writes, block.steps))}
         return cycles(
             {
@@ -177,7 +177,7 @@ class _ValueFlow:
         )
 
     def waits(self, block: BasicBlock, load: MemoryAccess) -> bool:
-        """Return True if ``load`` ends a loop in which no memory is written."""
+        """Return True if ``load`` ends a loop that writes no memory."""
         loop = next((loop for loop in self.waiting if block.index in loop), None)
         if loop is None:
             return False
@@ -200,8 +200,8 @@ class _ValueFlow:
     def _reached(self, load: MemoryAccess) -> tuple[set[int], bool, bool]:
         """Trace the uses of the value of ``load``.
 
-        These are the predicates made of it, whether it is stored or used as an address, and whether
-        it is stored in shared memory where the function reads it.
+        Returns the predicates computed from it, whether it is stored or used as an address, and
+        whether it is stored in shared memory that the function reads.
         """
         held, decided = set(load.writes), set[int]()
         stored = handed_on = False
@@ -240,7 +240,7 @@ class _ValueFlow:
                 yield from step.writes
 
     def _made_of(self, predicates: set[int]) -> set[int]:
-        """Return the predicates computed from some (``and.pred``, votes)."""
+        """Return the predicates computed from some others (``and.pred``, votes)."""
         found = set(predicates)
         while True:
             more = {

@@ -1,1 +1,1 @@
-"""A real GPU: its presence, a process that drives it, machine code for it, arrays in its place."""
+"""Real GPUs: presence, driver calls, a separate process, machine code, and array copies."""

@@ -1,9 +1,9 @@
-"""PTX to the machine code of a real GPU. Needs no GPU and no driver.
+"""Linking of PTX to a real GPU's machine code, without a GPU or a driver.
 
-A driver reads PTX up to its own version only, and PTX of a newer toolkit it refuses; machine code
-of any toolkit of the driver's major version it loads (CUDA's "minor version compatibility"). So PTX
-is always linked first: by nvJitLink, as numba-cuda does, or by the toolkit's ``ptxas`` and
-``nvlink`` where nvJitLink is missing or older than the PTX.
+A driver reads PTX only up to its own version and refuses PTX of a newer toolkit, but it loads
+machine code of any toolkit of its major version (CUDA's "minor version compatibility"). So PTX is
+always linked first: with nvJitLink, as numba-cuda does, or with the toolkit's ``ptxas`` and
+``nvlink`` if nvJitLink is missing or older than the PTX.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from virtualgpu.errors import LinkError
 
 _VERSION = re.compile(r"^\.version (\d+)\.(\d+)", re.MULTILINE)
 _TARGET = re.compile(r"^\.target (sm_\d+[af]?)", re.MULTILINE)
-# Declared and not defined: the device runtime library has them.
+# These functions are declared but not defined; the device runtime library defines them.
 _RUNTIME = re.compile(r"\bcuda(CG|Get|Stream|Event|Malloc|Free|Memcpy|Memset|Launch|Device)\w*")
-_TIMEOUT = 120.0  # seconds; the largest kernel of the course takes one
+_TIMEOUT = 120.0  # seconds; the course's largest kernel takes one second
 
 
 @lru_cache(maxsize=512)
 def link(texts: tuple[str, ...], architecture: str = "sm_90", *, contract: bool = True) -> bytes:
-    """Return the machine code (a cubin) of PTX texts that belong together.
+    """Return the machine code (a cubin) of PTX texts that are linked together.
 
     Parameters
     ----------
     texts : tuple of str
     architecture : str
-        As ``sm_90``: that of the GPU that is to run it.
+        Architecture of the GPU that will run the code, such as ``sm_90``.
     contract : bool
-        Whether the assembler may make one ``fma`` of a multiplication and an addition that PTX
-        leaves free (the default of every tool). Without, each rounds as PTX says.
+        Allow the assembler to fuse a multiplication and an addition to one ``fma`` if PTX permits
+        it (the default of every tool). If false, each rounds as PTX says.
 
     Raises
     ------
     LinkError
-        With the linker's own words.
+        The linker failed; the message is the linker's.
     """
     refusals = []
     architecture = _specific(texts, architecture)
@@ -58,7 +58,7 @@ def link(texts: tuple[str, ...], architecture: str = "sm_90", *, contract: bool 
 def contracts(texts: tuple[str, ...], architecture: str = "sm_90") -> bool:
     """Return True if the assembler fuses any multiplication and addition of these texts.
 
-    Then the GPU rounds once where PTX, read word by word, rounds twice.
+    The GPU then rounds once where the PTX, taken literally, rounds twice.
     """
     return machine_code(link(texts, architecture)) != machine_code(
         link(texts, architecture, contract=False)
@@ -68,7 +68,7 @@ def contracts(texts: tuple[str, ...], architecture: str = "sm_90") -> bool:
 def machine_code(code: bytes) -> dict[str, bytes]:
     """Return the instructions in a cubin by section: ``.text.`` and the kernel's name.
 
-    A cubin is an ELF file of 64 bits; it also says with which options it was made.
+    A cubin is a 64-bit ELF file. Besides the code it records the options with which it was made.
     """
     (table,) = struct.unpack_from("<Q", code, 0x28)
     size, count, names = struct.unpack_from("<HHH", code, 0x3A)
@@ -88,8 +88,8 @@ def machine_code(code: bytes) -> dict[str, bytes]:
 def _specific(texts: Sequence[str], architecture: str) -> str:
     """Return ``sm_90a`` for PTX that needs it (numba-cuda's on Hopper), else ``architecture``.
 
-    Code for an architecture with a suffix runs on that architecture alone (CUDA C++ Programming
-    Guide, "Architecture-specific features"), which is the one asked for here.
+    Code for an architecture with a suffix runs only on that architecture (CUDA C++ Programming
+    Guide, "Architecture-specific features"), which is the requested one here.
     """
     targets = {match[1] for text in texts if (match := _TARGET.search(text))}
     return next(
@@ -103,7 +103,7 @@ def _specific(texts: Sequence[str], architecture: str) -> str:
 
 
 class _Unfit(Exception):
-    """Error of a linker that cannot link a kernel; another may."""
+    """Refusal of one linker; another may be able to link the kernel."""
 
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
@@ -118,10 +118,11 @@ def ptx_version(texts: Sequence[str]) -> tuple[int, int]:
 
 
 def toolkit_of(version: tuple[int, int]) -> tuple[int, int]:
-    """Return the CUDA toolkit of a PTX version: 9.0 is CUDA 13.0, 8.8 is 12.9.
+    """Return the version of the CUDA toolkit that introduced a PTX version.
 
-    PTX ISA, "Release Notes", for CUDA 12 and 13: 8.0 to 8.5 came with 12.0 to 12.5, 8.5 stayed in
-    12.6, 8.6 to 8.8 came with 12.7 to 12.9, and 9.n comes with 13.n.
+    PTX 9.0 is from CUDA 13.0 and 8.8 from 12.9. PTX ISA, "Release Notes", for CUDA 12 and 13: 8.0
+    to 8.5 came with 12.0 to 12.5, 8.5 stayed in 12.6, 8.6 to 8.8 came with 12.7 to 12.9, and 9.n
+    comes with 13.n.
     """
     major, minor = version
     return (major + 4, minor) if major >= 9 else (12, minor + (minor > 5))
@@ -133,10 +134,10 @@ def _nvjitlink(texts: tuple[str, ...], architecture: str, contract: bool) -> byt
 
         have = tuple(nvjitlink.version())
     except Exception as missing:  # no library, or one too old for the bindings
-        raise _Unfit(f"nvJitLink is not there ({type(missing).__name__})") from None
+        raise _Unfit(f"nvJitLink is missing ({type(missing).__name__})") from None
     if have < toolkit_of(ptx_version(texts)):
         raise _Unfit(f"nvJitLink {have[0]}.{have[1]} is older than the PTX")
-    # Its own -fma is for LTO-IR: PTX is assembled by the ptxas inside of it.
+    # nvJitLink's own -fma option is for LTO-IR; it assembles PTX with a built-in ptxas.
     options = [f"-arch={architecture}", "-lineinfo", f"-Xptxas=--fmad={str(contract).lower()}"]
     handle = nvjitlink.create(len(options), options)
     try:
@@ -192,7 +193,7 @@ def _ptxas(texts: tuple[str, ...], architecture: str, contract: bool) -> bytes:
 def _run(program: str, *arguments: object) -> None:
     path = _tool(program)
     if path is None:
-        raise _Unfit(f"{program} is not there")
+        raise _Unfit(f"{program} is missing")
     done = subprocess.run(
         [path, *map(str, arguments)], capture_output=True, text=True, timeout=_TIMEOUT
     )
@@ -211,7 +212,7 @@ def _tool(program: str) -> str | None:
         return shutil.which(program)
     try:
         return find_nvidia_binary_utility(program) or shutil.which(program)
-    except Exception:  # a pathfinder that does not know this program says so by raising
+    except Exception:  # a pathfinder raises an error for a program that it does not know
         return shutil.which(program)
 
 
@@ -230,5 +231,5 @@ def _runtime_library(texts: Sequence[str]) -> Path | None:
         for package in cuda.__path__:
             found = next(Path(package).parent.glob("nvidia/**/libcudadevrt.a"), found)
     if not found:
-        raise _Unfit("the kernel calls the device runtime, and libcudadevrt.a is not there")
+        raise _Unfit("the kernel calls the device runtime, but libcudadevrt.a is missing")
     return Path(found)

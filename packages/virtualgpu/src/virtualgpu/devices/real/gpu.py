@@ -1,9 +1,9 @@
-"""A real GPU as a :class:`virtualgpu.devices.Device`: memory, modules and launches by the driver.
+"""Real GPU as a :class:`virtualgpu.devices.Device`: memory, modules and launches by the driver.
 
-Nothing is checked: a kernel that touches a bad address takes the process's GPU away, for good. So
-a GPU that is handed kernels of others lives in a process of its own
-(:mod:`virtualgpu.devices.real.process`), and only launches that the virtual GPU found harmless go
-there.
+Nothing is checked here. A kernel that accesses a bad address makes the GPU unusable for the rest
+of the process. So a GPU that runs other people's kernels gets a separate process
+(:mod:`virtualgpu.devices.real.process`), and only launches in which the virtual GPU found no fault
+are sent there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from virtualgpu.devices.real import cubin
 from virtualgpu.errors import LaunchError, LinkError, OutOfMemory, VirtualGPUError
 from virtualgpu.memory.plain_dtypes import demand_plain
 
-# What a block gets of shared memory without being asked for more by name (CUDA C++ Programming
-# Guide, "Technical Specifications per Compute Capability").
+# Shared memory that a block gets without a request (CUDA C++ Programming Guide, "Technical
+# Specifications per Compute Capability").
 _PLAIN_SHARED = 48 << 10
 
 
 class GPUError(VirtualGPUError):
-    """Error from the driver, by its name; ``code`` is its number."""
+    """Error from the driver, with its name; ``code`` is its number."""
 
     def __init__(self, call: str, status: Any):
         self.code = int(status)
@@ -33,8 +33,8 @@ class GPUError(VirtualGPUError):
         super().__init__(f"{call}: {self.name}")
 
 
-# After these the context is of no use any more (CUDA driver API, CUresult: "leaves the process in
-# an inconsistent state").
+# After these errors the context is unusable (CUDA driver API, CUresult: "leaves the process in an
+# inconsistent state").
 FATAL = frozenset(
     {
         "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -54,7 +54,7 @@ FATAL = frozenset(
 
 @dataclass
 class GPUModule:
-    """A module that the driver has loaded."""
+    """Module that the driver has loaded."""
 
     handle: Any
     code: bytes  # the cubin
@@ -62,9 +62,9 @@ class GPUModule:
 
 
 class GPUDevice:
-    """The first GPU that CUDA shows this process, with a context of its own kind (the primary).
+    """GPU with the given number, in its primary context.
 
-    Raises :class:`GPUError` where the driver refuses, RuntimeError where there is no driver.
+    Raises :class:`GPUError` if the driver refuses, and RuntimeError if there is no driver.
     """
 
     shares_memory = False
@@ -94,7 +94,7 @@ class GPUDevice:
         self.total_memory = int(self._call("cuDeviceTotalMem", self._device))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Call the driver, and return its value, a tuple of values, or None."""
+        """Call a driver function and return its value, a tuple of values, or None."""
         status, *values = getattr(self._driver, name)(*arguments)
         if int(status):
             kind = OutOfMemory if status.name == "CUDA_ERROR_OUT_OF_MEMORY" else None
@@ -103,13 +103,13 @@ class GPUDevice:
 
     @property
     def architecture(self) -> str:
-        """Return the architecture as ``sm_90``."""
+        """Return the architecture, for example ``sm_90``."""
         return "sm_{}{}".format(*self.compute_capability)
 
     # -- memory --------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate bytes; no bytes give the null pointer. Raises OutOfMemory."""
+        """Allocate bytes; zero bytes give the null pointer. Raises OutOfMemory."""
         return int(self._call("cuMemAlloc", nbytes)) if nbytes else 0
 
     def free(self, address: int) -> None:
@@ -124,7 +124,7 @@ class GPUDevice:
             self._call("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Copy from device to host: a new uint8 array, shape (nbytes,)."""
+        """Copy from device to host, into a new uint8 array of shape (nbytes,)."""
         data = np.empty(nbytes, np.uint8)
         if nbytes:
             self._call("cuMemcpyDtoH", data.ctypes.data, address, nbytes)
@@ -151,14 +151,14 @@ class GPUDevice:
         try:
             return GPUModule(self._call("cuModuleLoadData", code), code, {})
         except GPUError as error:
-            raise LinkError(f"the driver does not load the kernel: {error.name}") from None
+            raise LinkError(f"the driver cannot load the kernel: {error.name}") from None
 
     def unload(self, module: GPUModule) -> None:
         """Free the module's code and device memory."""
         self._call("cuModuleUnload", module.handle)
 
     def symbol(self, module: GPUModule, name: str) -> tuple[int, int]:
-        """Return address and bytes of a module's variable. Raises LinkError for a hidden one."""
+        """Return the address and size of a module's variable. Raises LinkError if it is hidden."""
         try:
             address, nbytes = self._call("cuModuleGetGlobal", module.handle, name.encode())
         except GPUError as error:
@@ -176,14 +176,14 @@ class GPUDevice:
         cooperative: bool = False,
         cluster: Triple | None = None,
     ) -> None:
-        """Start a kernel; errors inside it come out of :meth:`synchronize`.
+        """Start a kernel; :meth:`synchronize` raises errors inside it.
 
-        Raises LaunchError for a launch that the driver does not take.
+        Raises LaunchError for a launch that the driver refuses.
         """
         if cluster is not None:
             raise LaunchError(
-                f"kernel {entry}: on a real GPU clusters are launched by "
-                "__cluster_dims__ alone: write them at the kernel"
+                f"kernel {entry}: on a real GPU, this package launches clusters only for kernels "
+                "that declare __cluster_dims__. Add that to the kernel"
             )
         function = module.functions.get(entry)
         if function is None:
@@ -212,5 +212,5 @@ class GPUDevice:
             raise LaunchError(f"kernel {entry}: {error.name}") from None
 
     def synchronize(self) -> None:
-        """Wait for everything. Raises :class:`GPUError` for what went wrong in a kernel."""
+        """Wait for all work. Raises :class:`GPUError` for an error in a kernel."""
         self._call("cuCtxSynchronize")

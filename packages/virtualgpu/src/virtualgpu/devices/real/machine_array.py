@@ -1,4 +1,4 @@
-"""Copies of arrays in the virtual GPU's memory, on a machine whose libraries drive a real one."""
+"""Copies of arrays on the virtual GPU, on a machine whose libraries use a real one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from virtualgpu.memory.plain_dtypes import demand_plain
 
 
 class MachineArray:
-    """A copy of a host array on a virtual device, with the original's strides.
+    """Copy of a host array on a virtual device, with the original's strides.
 
-    A view with gaps keeps them: its layout decides what an access costs. Like numba-cuda's and
-    CuPy's arrays it has ``shape``, ``strides``, ``dtype``, ``__cuda_array_interface__`` and
-    ``copy_to_host``. Its memory is freed with it. TypeError for an array of Python objects.
+    A view with gaps keeps its gaps, because the layout decides what an access costs. Like the
+    arrays of numba-cuda and CuPy, it has ``shape``, ``strides``, ``dtype``,
+    ``__cuda_array_interface__`` and ``copy_to_host``. Its memory is freed with it. An array of
+    Python objects raises TypeError.
     """
 
     def __init__(self, host: np.ndarray, machine: Device):
@@ -40,7 +41,7 @@ class MachineArray:
 
     @property
     def address(self) -> int:
-        """Return the address of the first element; 0 without elements."""
+        """Return the address of the first element; 0 for an empty array."""
         return self._base + self._start
 
     @property
@@ -61,7 +62,7 @@ class MachineArray:
 
     @property
     def changed(self) -> bool:
-        """Return True if its elements differ from those it began with."""
+        """Return True if the elements differ from their initial values."""
         return bool(self.size) and not np.array_equal(
             self._machine.read(self._base, self._nbytes), self._before
         )
@@ -73,7 +74,7 @@ class MachineArray:
 
 
 def host_copy(value: Any) -> np.ndarray | None:
-    """Return an array of NumPy, numba-cuda, CuPy or JAX as NumPy's; None for no array."""
+    """Return an array of NumPy, numba-cuda, CuPy or JAX as a NumPy array, or None."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(type(value), "copy_to_host"):
@@ -84,7 +85,7 @@ def host_copy(value: Any) -> np.ndarray | None:
 
 
 def give_back(value: Any, result: np.ndarray) -> None:
-    """Copy a kernel's stores back into ``value``; JAX arrays never change."""
+    """Copy a kernel's results back into ``value``; JAX arrays never change."""
     if isinstance(value, np.ndarray):
         if value.flags.writeable:
             value[...] = result
@@ -98,9 +99,9 @@ def give_back(value: Any, result: np.ndarray) -> None:
 
 
 def _into_gaps(value: Any, result: np.ndarray) -> None:
-    """Write a numba-cuda view with gaps, which its own copies refuse.
+    """Write to a numba-cuda view with gaps, which numba-cuda's own copies refuse.
 
-    All that it spans is fetched, and put back with the view's elements changed.
+    The whole span of the view is fetched, and copied back with the view's elements changed.
     """
     reach = [step * (n - 1) for step, n in zip(value.strides, value.shape, strict=True)]
     start = -sum(step for step in reach if step < 0)

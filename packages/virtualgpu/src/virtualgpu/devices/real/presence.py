@@ -13,12 +13,13 @@ _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 def driver_without_device() -> int:
     """Return the error of an NVIDIA driver that has no device for this process.
 
-    It is a ``CUresult``, such as 100 for CUDA_ERROR_NO_DEVICE; 0 where there is a device, or no
-    driver (or no Linux).
+    It is a ``CUresult``, such as 100 for CUDA_ERROR_NO_DEVICE. It is 0 if there is a device, no
+    driver, or no Linux.
 
-    A login node has such a driver, and so has a machine whose GPUs ``CUDA_VISIBLE_DEVICES`` hides.
-    The library is closed again: whoever opens ``libcuda.so.1`` by this name would else find it
-    before the virtual GPU's, and cuda.bindings keeps what it found first.
+    A login node has such a driver, and so does a machine whose GPUs ``CUDA_VISIBLE_DEVICES``
+    hides. The library is closed again, because code that opens ``libcuda.so.1`` later would
+    otherwise find it before the virtual GPU's library, and cuda.bindings keeps the first that it
+    finds.
     """
     if sys.platform != "linux":
         return 0
@@ -27,7 +28,7 @@ def driver_without_device() -> int:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
         initialise, count_devices = driver.cuInit, driver.cuDeviceGetCount
-    except (OSError, AttributeError):  # none, or one whose functions cuda.bindings alone can find
+    except (OSError, AttributeError):  # no driver, or only cuda.bindings finds its functions
         return 0
     count = ctypes.c_int()
     status = initialise(0) or count_devices(ctypes.byref(count))
@@ -39,7 +40,7 @@ def driver_without_device() -> int:
 
 @cache
 def gpu_is_present() -> bool:
-    """Return True if this machine has an NVIDIA driver with a device behind it."""
+    """Return True if this machine has an NVIDIA driver and at least one device."""
     if driver_without_device():
         return False
     try:

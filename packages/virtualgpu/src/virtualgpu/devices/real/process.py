@@ -1,10 +1,10 @@
-"""A GPU in a separate process, so that a bad kernel spoils or stops only that process.
+"""GPU in a separate process, so that a bad kernel breaks or stops only that process.
 
     python -m virtualgpu.devices.real.process gpu
 
-Standard input brings launches, as ``.npz`` files, and standard output takes the pieces as they are
-afterwards (:mod:`virtualgpu.devices.child`). In place of ``gpu`` stands ``virtual`` where this is
-rehearsed without one.
+The process reads launches from standard input, as ``.npz`` files, and writes the resulting pieces
+of memory to standard output (:mod:`virtualgpu.devices.child`). With ``virtual`` instead of
+``gpu``, a virtual GPU takes the place of the real one, for tests without a GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MODULES = 64  # loaded at a time
 
 
 class GPUFault(Exception):
-    """The GPU did not do a launch; ``spoiled`` says that its process had to end."""
+    """Failed launch on a GPU; ``spoiled`` is true if its process had to end."""
 
     def __init__(self, message: str, *, spoiled: bool = False):
         self.spoiled = spoiled
@@ -45,7 +45,7 @@ class GPUFault(Exception):
 
 
 def serve(kind: str, orders: BinaryIO, answers: BinaryIO) -> None:
-    """Play launches until the orders end or the GPU is spoiled."""
+    """Run launches until there are no more requests or the GPU is unusable."""
     try:
         device = open_device(kind)
     except (RuntimeError, VirtualGPUError, ImportError) as error:
@@ -95,12 +95,12 @@ def _fatal() -> frozenset[str]:
 
 
 class GPUProcess:
-    """Plays launches on a device in another process, which is started when first needed.
+    """Runner of recorded launches on a device in another process, started at first use.
 
     Attributes
     ----------
     name : str
-        What the device calls itself; empty until it has been started.
+        Name of the device; empty until the process has been started.
     """
 
     def __init__(self, kind: str = GPU):
@@ -116,11 +116,11 @@ class GPUProcess:
 
     @property
     def descriptors(self) -> frozenset[int]:
-        """Open files of this process through which it talks to the other."""
+        """File descriptors through which this process talks to the other."""
         return frozenset() if self.child is None else self.child.descriptors
 
     def start(self) -> None:
-        """Have the device ready. Raises GPUFault where there is none."""
+        """Start the process and its device. Raises GPUFault if there is none."""
         if self.child is not None and self.child.runs:
             return
         self.close()
@@ -138,7 +138,7 @@ class GPUProcess:
 
         See :func:`virtualgpu.devices.recorded.play`.
 
-        Raises GPUFault for what the GPU says, or if it says nothing for ``seconds``.
+        Raises GPUFault for an error of the GPU, or if there is no answer within ``seconds``.
         """
         self.start()
         raw = np.frombuffer(launch.to_bytes(), np.uint8)
@@ -152,7 +152,7 @@ class GPUProcess:
         return after
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it is doing."""
         if self.child is not None:
             self.child.close()
             self.child = None

@@ -29,12 +29,12 @@ def copy(emitter: Emitter, step: Formed) -> None:
     form = step.instruction.modifiers[1]
     if form in ("ca", "cg"):
         call = _copy(emitter, step)
-    elif form == "bulk":  # from global to the block's own shared memory, as an mbarrier's bytes
+    elif form == "bulk":  # from global to shared memory; an mbarrier counts the bytes
         sites, places = _ends(emitter, step, 16)
         nbytes = emitter.get(step.sources[2], U32)
         object_ = _object(emitter, step, "atomic", "shared", 3)
         call = f"{emitter.put(copies.bulk, 'f')}({sites}, {places}, {nbytes}, {object_})"
-    elif form == "mbarrier":  # with .noinc as an arrival that the phase counted
+    elif form == "mbarrier":  # with .noinc the phase has already counted the arrival
         silent, space = step.words
         function = emitter.put(partial(copies.arrive, not silent), "f")
         call = f"{function}({_object(emitter, step, 'atomic', space)})"
@@ -47,7 +47,7 @@ def copy(emitter: Emitter, step: Formed) -> None:
 
 
 def _copy(emitter: Emitter, step: Formed) -> str:
-    hinted = "L2:cache_hint" in step.instruction.modifiers  # a policy of the cache, as the last
+    hinted = "L2:cache_hint" in step.instruction.modifiers  # a cache policy is the last operand
     _, _, size, *more = step.sources[: len(step.sources) - hinted]
     assert isinstance(size, Immediate)
     read = emitter.constant(np.array([size.value], U32))
@@ -61,7 +61,7 @@ def _copy(emitter: Emitter, step: Formed) -> str:
 
 
 def _ends(emitter: Emitter, step: Formed, size: int) -> tuple[str, str]:
-    """Return both ends of a copy as arguments: their sites and their addresses."""
+    """Return both ends of a copy as arguments: the sites and the addresses."""
     to, source = (
         Site(step.instruction, emitter.program.display, kind, space, U32, size // 4)
         for kind, space in (("store", "shared"), ("load", "global"))
@@ -85,8 +85,9 @@ def barrier(emitter: Emitter, step: Formed) -> None:
         emitter.give(step.targets[0], call, U32)
         return
     space = next((word for word in step.words if word.startswith("shared")), "")
-    # What the last thread of a pipeline invalidates, others have used; libcu++ orders the two by
-    # one lane's atomic for several, so an end of use is an update like those, a start is a write.
+    # The last thread of a pipeline invalidates what others have used, and libcu++ orders the two by
+    # one lane's atomic for several lanes. So the end of use counts as an atomic update, and the
+    # start of use as a write.
     kind = {"init": "store", "test_wait": "load", "try_wait": "load"}.get(what, "atomic")
     arguments = [_object(emitter, step, kind, space)]
     arguments += [
@@ -120,6 +121,6 @@ def _object(emitter: Emitter, step: Formed, kind: str, space: str, at: int = 0) 
     memory = "shared" if space else "generic"
     site = Site(step.instruction, emitter.program.display, kind, memory, U64)
     site.cluster = space == "shared:cluster"
-    if kind != "store":  # what waits and arrives does not race
+    if kind != "store":  # waiting and arriving are not races
         site.strong, site.order, site.scope = True, "relaxed", "cta"
     return f"{emitter.put(site, 'site')}, group, {address_of(emitter, site, step.sources[at])}"

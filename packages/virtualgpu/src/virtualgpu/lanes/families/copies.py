@@ -2,10 +2,11 @@
 
 PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
 
-A copy's data arrive at the latest moment that the ISA allows: at the wait of the thread that began
-it, or when a thread waits for an ``mbarrier`` that only copies have yet to arrive at. A thread that
-reads sooner sees what was there before; observers are notified when copies begin and arrive. Source
-and target are checked where the copy begins. Copies that no thread waits for never arrive.
+A copy's data arrive at the latest moment that the ISA allows: when the thread that started the
+copy waits for it, or when a thread waits for an ``mbarrier`` at which only copies have yet to
+arrive. A thread that reads earlier sees the previous contents. Observers are notified when copies
+begin and arrive. Source and target are checked when the copy begins. Copies that no thread waits
+for never arrive.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _PIECES = {16: ("u4", 4), 8: ("u4", 2), 4: ("u4", 1), 2: ("u2", 1), 1: ("u1", 1)
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """Copy by one instruction: one element per lane (per 16 bytes, of a bulk copy).
+    """Copy started by one instruction: one element per lane (for a bulk copy, per 16 bytes).
 
-    ``targets`` are addresses in the block's shared memory, ``read`` how many of the bytes come from
-    ``sources``; zeros follow. ``number`` says which of the lane's groups of copies it belongs to,
-    ``waiting`` which have yet to arrive.
+    ``targets`` are addresses in the block's shared memory. ``read`` is the number of bytes that
+    come from ``sources``; zeros follow. ``number`` is the lane's copy group to which an element
+    belongs. ``waiting`` is True for elements that have yet to arrive.
     """
 
     site: Site
@@ -44,7 +45,7 @@ class Copy:
     waiting: np.ndarray
 
     def write(self, wave: Wave, chosen: np.ndarray) -> Access:
-        """Report its write at some positions to observers."""
+        """Return the event of the copy's write at some positions, for observers."""
         lanes = self.lanes[chosen]
         return Access(
             "store",
@@ -58,7 +59,7 @@ class Copy:
 
 
 class Copies:
-    """The copies under way of a wave's lanes. ``groups`` counts those that a lane committed."""
+    """Copies in flight of a wave's lanes; ``groups`` counts the groups that a lane committed."""
 
     def __init__(self, wave: Wave):
         self.groups = np.zeros(wave.lanes, np.int64)
@@ -87,8 +88,8 @@ def start(
             to,
             group,
             at,
-            f"an asynchronous copy of {many(to.size, 'byte')} is to read "
-            f"{int(read[at])}: src-size is cp-size at most",
+            f"an asynchronous copy of {many(to.size, 'byte')} would read "
+            f"{int(read[at])}: src-size must be at most cp-size",
         )
     target, origin = _places(to, source, group, target, origin)
     copies.pending.append(
@@ -116,8 +117,8 @@ def commit(group: Group) -> None:
 def wait(most: int | None, group: Group) -> None:
     """Run ``cp.async.wait_group``.
 
-    At most the ``most`` latest groups of a lane may still be in flight; with None (``wait_all``),
-    nothing at all.
+    At most the ``most`` latest groups of a lane may still be in flight. With None (``wait_all``),
+    none may be.
     """
     copies = of(group.wave)
     limit = np.full(group.wave.lanes, -1)
@@ -132,7 +133,7 @@ def wait(most: int | None, group: Group) -> None:
 def arrive(more: bool, site: Site, group: Group, address: np.ndarray) -> None:
     """Run ``cp.async.mbarrier.arrive``.
 
-    It arrives at an object when all copies that the lane has begun so far have arrived.
+    The arrival at an object happens when all copies that the lane has started so far have arrived.
     """
     copies, lanes = of(group.wave), group.lanes
     begun = [(copy, np.isin(copy.lanes, lanes)) for copy in copies.pending]
@@ -155,7 +156,7 @@ def bulk(
     group: Group,
     address: np.ndarray,
 ) -> None:
-    """Start ``cp.async.bulk``: global to shared memory, counted by an mbarrier's phase."""
+    """Start ``cp.async.bulk``: global to shared memory, counted by the phase of an mbarrier."""
     size = to.size
     nbytes = group.spread(nbytes).astype(np.int64)
     if (bad := (nbytes % size != 0) | (nbytes == 0)).any():
@@ -164,7 +165,8 @@ def bulk(
             to,
             group,
             at,
-            f"a bulk copy of {many(int(nbytes[at]), 'byte')}: it copies multiples of {size}",
+            f"a bulk copy of {many(int(nbytes[at]), 'byte')}: the size must be a multiple of "
+            f"{size}",
         )
     pieces = nbytes // size
     of_lane = np.repeat(np.arange(group.count), pieces)
@@ -201,7 +203,7 @@ def _places(
 
 
 def _begin(source: Site, group: Group, copy: Copy) -> Copy:
-    """Return the copy, once its addresses are checked, and notify observers."""
+    """Return the copy after its addresses are checked, and notify observers."""
     wave, to = group.wave, replace(copy.site, offset=0)
     group.changed = True
     for row in _rows(copy.lanes):
@@ -225,7 +227,7 @@ def _begin(source: Site, group: Group, copy: Copy) -> Copy:
 
 
 def _rows(lanes: np.ndarray) -> list[np.ndarray]:
-    """Yield positions in groups with each lane at most once; a bulk copy has many parts of one."""
+    """Return positions in groups with each lane at most once; a bulk copy has many per lane."""
     if len(lanes) < 2 or (np.diff(lanes) > 0).all():
         return [np.arange(len(lanes))]
     rank = np.arange(len(lanes)) - np.searchsorted(lanes, lanes)

@@ -1,11 +1,11 @@
-"""Matrices spread over the registers of a warp.
+"""Matrices that are distributed over the registers of a warp.
 
 PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 
-A *fragment* is a lane's part of a matrix. For ``mma`` the ISA says which lane holds which element;
-for ``wmma`` it leaves that open, and here a matrix of more rows or columns is the fragments of
-``mma`` side by side, which is what GPUs of sm_75 and later are known to do. Where a fragment of
-``wmma`` has more registers than its matrix needs, the registers repeat.
+A *fragment* is a lane's part of a matrix. For ``mma`` the ISA defines which lane holds which
+element. For ``wmma`` it does not, and here a larger matrix consists of several ``mma`` fragments,
+as GPUs of sm_75 and later are known to do. If a fragment of ``wmma`` has more registers than its
+matrix needs, the registers repeat.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def gather(fragment: Fragment, words: np.ndarray) -> np.ndarray:
 
 
 def scatter(fragment: Fragment, matrices: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the lanes' registers, one array each.
+    """Return the lanes' registers, one array for each register.
 
-    They come from the matrices of warps, shape (warps, rows, columns).
+    They are computed from the matrices of warps, shape (warps, rows, columns).
     """
     places = _places_of(fragment)
     elements = matrices.reshape(len(matrices), -1)[:, places.ravel()]
@@ -42,7 +42,7 @@ def scatter(fragment: Fragment, matrices: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _places_of(fragment: Fragment) -> np.ndarray:
-    """Return the element, in row-major order, that each lane holds in each place."""
+    """Return the row-major index of the element that each lane holds in each position."""
     return _places(
         fragment.role, fragment.shape, fragment.word.itemsize // fragment.element.itemsize
     )
@@ -52,8 +52,8 @@ def _places_of(fragment: Fragment) -> np.ndarray:
 def _places(role: str, shape: Shape, per_register: int) -> np.ndarray:
     """Return each element's position in the matrix, shape (32, elements of a lane).
 
-    Tiles are of 8 rows (of B: columns), each of which four neighbouring lanes hold. Of A and C two
-    tiles one below the other come first, then those to the right, then those 16 rows below.
+    Tiles have 8 rows (8 columns for B), and four neighbouring lanes hold each of them. For A and
+    C, two tiles one below the other come first, then those to the right, then those 16 rows below.
     """
     m, n, k = shape
     lane = np.arange(WARP)[:, None]

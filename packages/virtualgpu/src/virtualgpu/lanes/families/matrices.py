@@ -1,12 +1,13 @@
-"""Warps that load, store and multiply matrices.
+"""Loads, stores and products of matrices by whole warps.
 
 PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions".
 
-The ISA leaves open how sums are made; here they are an H200's (``tests/operations/h200``). Of f16,
-bf16 and tf32 an element of D is one sum (:func:`_aligned_sum`), of f64 it begins as that of C and
-takes the products in the order of k, each by one ``fma``, rounded to nearest even or as the
-instruction says. Sums of integers are exact, then wrapped, or clamped by ``.satfinite``. Of tf32
-the lower 13 bits are ignored; a NaN result is the canonical one.
+The ISA does not define how sums are computed; here they agree with an H200
+(``tests/operations/h200``). For f16, bf16 and tf32, an element of D is one sum
+(:func:`_aligned_sum`). For f64, the sum starts with the element of C and adds the products in the
+order of k, each with one ``fma``, rounded to nearest even or as the instruction says. Integer sums
+are exact and then wrapped, or clamped by ``.satfinite``. For tf32 the lower 13 bits are ignored,
+and a NaN result is the canonical one.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "f64": lambda bits: bits.view(np.float64),
 }
 _SMALLEST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
-_KEPT = 25  # places behind the point that a term of a sum keeps, beside the largest exponent
+_KEPT = 25  # binary places that a term of a sum keeps below the largest exponent
 
 
 @dataclass(frozen=True)
 class Product:
-    """Computation of one ``mma``: D = A · B + C. ``site`` is its place."""
+    """Computation of one ``mma``: D = A · B + C. ``site`` is its position in the program."""
 
     site: Site
     a: Fragment
@@ -55,10 +56,10 @@ class Product:
 
 @dataclass(frozen=True)
 class Tile:
-    """A matrix in memory, as ``wmma.load`` and ``wmma.store`` find it.
+    """Matrix in memory, as ``wmma.load`` and ``wmma.store`` access it.
 
-    Its ``lines`` are the rows of a row-major matrix, the columns of another; ``length`` is that of
-    one in elements. Each lane moves ``site.size`` bytes at a time.
+    ``lines`` is the number of rows of a row-major matrix or columns of a column-major one, and
+    ``length`` is the number of elements in a line. Each lane moves ``site.size`` bytes at a time.
     """
 
     site: Site
@@ -78,7 +79,7 @@ class Tile:
 
 
 def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Compute ``mma``: registers of A, B and C to registers of D."""
+    """Compute ``mma``: from the registers of A, B and C to the registers of D."""
     check_warps(product.site, group)
     held = iter(words)
     a, b, c = (
@@ -115,13 +116,14 @@ def multiply(product: Product, group: Group, *words: np.ndarray) -> tuple[np.nda
 def _aligned_sum(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Return the unrounded A · B + C of f16, bf16 or tf32, exact in float64.
 
-    An H200 adds the products of all of k and C at once: each is brought to the largest exponent
-    among them, that of a product being the sum of its factors', and cut towards zero after
-    ``_KEPT`` binary places; these are added exactly. Derived from what it gave for seven
-    instructions, 20,480 lanes each (all equal); M. Fasi et al., "Numerical behavior of NVIDIA
-    tensor cores" (2021), find the same for earlier ones with fewer terms and places. Not in the
-    data, so unknown of a GPU: subnormal numbers (here they count), the sign of a zero sum (here +)
-    and sums beyond the largest number (here infinite).
+    An H200 adds the products over all of k and C at once. Each term is aligned to the largest
+    exponent among them (the exponent of a product is the sum of those of its factors) and
+    truncated towards zero after ``_KEPT`` binary places. Then the terms are added exactly. This
+    was derived from its results for seven instructions, 20,480 lanes each (all equal). M. Fasi et
+    al., "Numerical behavior of NVIDIA tensor cores" (2021), find the same for earlier GPUs with
+    fewer terms and places. Three cases are not in the data, so the behaviour of a GPU is unknown:
+    subnormal numbers (here they count), the sign of a zero sum (here +), and sums beyond the
+    largest number (here infinite).
     """
     powers = [
         _powers(one, values)
@@ -138,9 +140,9 @@ def _aligned_sum(product: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) 
 
 
 def _powers(fragment: Fragment, values: np.ndarray) -> np.ndarray:
-    """Return two to the exponent of each number as its format has it.
+    """Return two to the power of each number's exponent in its format.
 
-    It is 0 for a zero and 1 for what is not finite.
+    It is 0 for a zero and 1 for a number that is not finite.
     """
     exponents = np.maximum(np.frexp(values)[1] - 1, _SMALLEST_EXPONENT[fragment.type])
     return np.where(values == 0, 0.0, np.where(np.isfinite(values), np.ldexp(1.0, exponents), 1.0))
@@ -149,7 +151,7 @@ def _powers(fragment: Fragment, values: np.ndarray) -> np.ndarray:
 def load_rows(
     site: Site, count: int, transposed: bool, group: Group, address: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Execute ``ldmatrix``: load ``count`` matrices of 8 rows of 16 bytes, a register of each."""
+    """Execute ``ldmatrix``: load ``count`` matrices of 8 rows of 16 bytes, one register each."""
     part, where = _rows(site, count, group, address)
     tiles = np.stack(access.load(site, part, where), 1).view(np.uint16).reshape(-1, count, 8, 8)
     _moved(group, part)
@@ -210,7 +212,7 @@ def store_tile(
 
 
 def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Group, np.ndarray]:
-    """Return the lanes that give a row's address: eight for each matrix."""
+    """Return the lanes that provide a row's address: eight for each matrix."""
     check_warps(site, group)
     where = group.spread(address)
     if site.space == "generic":
@@ -222,11 +224,11 @@ def _rows(site: Site, count: int, group: Group, address: np.ndarray) -> tuple[Gr
 def _pieces(
     tile: Tile, group: Group, address: np.ndarray, stride: np.ndarray | None
 ) -> list[tuple[Group, np.ndarray]]:
-    """Yield lanes and addresses, so that neighbouring lanes take neighbouring pieces of a line.
+    """Return lanes and addresses such that neighbouring lanes take neighbouring pieces.
 
-    The last lane takes the first piece. The ISA does not say which lane moves what, so no
-    program may rely on it; a warp that filled the tile in the natural order and did not wait is
-    found so.
+    The last lane takes the first piece. The ISA does not define which lane moves which piece, so
+    no program may rely on it. With this order, a warp that filled the tile in the natural order
+    and did not synchronise gets a wrong result.
     """
     site, fragment, size = tile.site, tile.fragment, tile.fragment.element.itemsize
     check_warps(site, group)
@@ -241,7 +243,7 @@ def _pieces(
                 group,
                 int(np.argmax(bad.ravel())),
                 f"this thread's {what} differs from that of its warp's first thread; all lanes "
-                f"of a warp load and store one matrix, with the same {what}",
+                f"of a warp access the same matrix and must pass the same {what}",
             )
     start = where + _offset(site)
     if site.space == "generic":
@@ -257,7 +259,7 @@ def _pieces(
             )
     for values, multiple, what in (
         (start, min(fragment.nbytes, 32), "the matrix starts at an address that"),
-        (steps, min(fragment.nbytes, 16), "the bytes from one line to the next are what"),
+        (steps, min(fragment.nbytes, 16), "the number of bytes from one line to the next"),
     ):
         if (bad := values & np.uint64(multiple - 1) != 0).any():
             at = int(np.argmax(bad))
@@ -305,7 +307,7 @@ def _moved(group: Group, part: Group) -> None:
 
 
 def check_warps(site: Site, group: Group) -> None:
-    """Require that all 32 lanes of each warp are here."""
+    """Raise an error unless all 32 lanes of each warp are here."""
     if group.full and group.wave.threads % WARP == 0:
         return
     warps, counts = np.unique(group.take(group.wave.warp_of), return_counts=True)
@@ -333,8 +335,8 @@ def _in_shared(site: Site, group: Group, where: np.ndarray) -> None:
             site,
             group,
             int(np.argmax(outside)),
-            f"{site.instruction.name} takes addresses in shared memory, and this row's is not; "
-            "copy the tile to a __shared__ array first",
+            f"{site.instruction.name} needs addresses in shared memory, but this row is not "
+            "there; copy the tile to a __shared__ array first",
         )
 
 

@@ -1,13 +1,14 @@
-"""mbarriers: barriers that are objects in shared memory.
+"""mbarriers: barrier objects in shared memory.
 
 PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 
-An object counts down the arrivals, and the bytes of bulk copies, that its current phase still waits
-for; at zero the next phase begins. Its 64 bits are opaque to programs. Here they hold, from the low
-end: 20 bits of arrivals to come, 20 of arrivals that each phase expects, 21 of bytes (signed), and
-the phase's number modulo 8. The state that an arrival returns is the word before it.
+An object counts down the arrivals, and the bytes of bulk copies, that its current phase still
+waits for. At zero the next phase begins. Its 64 bits are opaque to programs. Here they contain,
+from the low end: 20 bits of pending arrivals, 20 bits of expected arrivals per phase, 21 bits of
+pending bytes (signed), and the number of the phase modulo 8. The state that an arrival returns is
+the word before the arrival.
 
-Arrivals that asynchronous copies make (``cp.async.mbarrier.arrive``, ``complete_tx``) happen at the
+Arrivals by asynchronous copies (``cp.async.mbarrier.arrive``, ``complete_tx``) happen at the
 latest moment: when a thread waits for a phase and nothing else is missing.
 """
 
@@ -26,7 +27,7 @@ from virtualgpu.lanes.wave import Wave
 from virtualgpu.program.site import Site
 from virtualgpu.wording import many
 
-LARGEST = (1 << 20) - 1  # of counts; of the bytes' count either way
+LARGEST = (1 << 20) - 1  # largest count of arrivals and, either way, of bytes
 _EXPECTED, _BYTES, _PHASE = (np.uint64(n) for n in (20, 40, 61))
 _COUNT, _SIGN = np.uint64(LARGEST), 1 << 20
 U64 = np.dtype("u8")
@@ -34,18 +35,18 @@ U64 = np.dtype("u8")
 
 @dataclass(slots=True, eq=False)
 class PendingEffects:
-    """Pending effects of copies on barriers, until a thread waits: one element per lane."""
+    """Pending effects of copies on barriers, until a thread waits; one element per lane."""
 
     lanes: np.ndarray
     words: np.ndarray
     arrivals: int  # of each lane: 1, or 0 for a bulk copy
-    nbytes: np.ndarray  # that a bulk copy completes, else zeros
+    nbytes: np.ndarray  # bytes that a bulk copy completes, else zeros
     deliver: Callable[[np.ndarray], None]  # writes the data of chosen positions
     site: Site
 
 
 class Barriers:
-    """The barriers of a wave's blocks. ``live`` says which words of shared memory hold one."""
+    """Barriers of a wave's blocks; ``live`` marks the words of shared memory that hold one."""
 
     def __init__(self, wave: Wave):
         self.wave = wave
@@ -84,7 +85,7 @@ def pack(
 
 
 def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> None:
-    """Execute ``mbarrier.init``: begin the first phase with ``count`` arrivals to come."""
+    """Execute ``mbarrier.init``: begin the first phase with ``count`` pending arrivals."""
     barriers, view, words = _find(site, group, address)
     count = group.spread(count).astype(np.int64)
     if (bad := (count < 1) | (count > LARGEST)).any():
@@ -93,8 +94,8 @@ def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> No
             site,
             group,
             at,
-            f"an mbarrier is made for {many(int(count[at]), 'arrival')}; it counts 1 to "
-            f"{LARGEST:,}",
+            f"an mbarrier is initialised for {many(int(count[at]), 'arrival')}; the number must "
+            f"be 1 to {LARGEST:,}",
         )
     first = np.zeros(len(words), bool)
     first[np.unique(words, return_index=True)[1]] = True
@@ -103,8 +104,8 @@ def init(site: Site, group: Group, address: np.ndarray, count: np.ndarray) -> No
             site,
             group,
             int(np.argmax(again)),
-            "an mbarrier is initialised that is in use: let "
-            "one thread initialise it, once, and a barrier of the block follow "
+            "an mbarrier is initialised while it is in use. Let "
+            "one thread initialise it once, followed by a barrier of the block "
             "(mbarrier.inval ends its use)",
         )
     _put(site, group, view, words, pack(count, count, np.zeros_like(count), np.zeros_like(count)))
@@ -129,10 +130,10 @@ def arrive(
     count: np.ndarray,
     nbytes: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Handle ``mbarrier.arrive`` and ``arrive_drop``; return the states before, uint64, (n,).
+    """Execute ``mbarrier.arrive`` or ``arrive_drop``; return the earlier states, uint64, (n,).
 
-    Where lanes arrive at one object, they do so in lane order. ``completes`` is False for
-    ``.noComplete``, ``nbytes`` are those of ``.expect_tx``.
+    If several lanes arrive at one object, they do so in lane order. ``completes`` is False for
+    ``.noComplete``. ``nbytes`` are the bytes of ``.expect_tx``.
     """
     _, view, words = _live(site, group, address)
     count = group.spread(count).astype(np.int64)
@@ -160,7 +161,7 @@ def _arrive_at(
     drop: bool,
     completes: bool,
 ) -> np.ndarray:
-    """Arrive at one object, one after the other, and return the states before."""
+    """Let lanes arrive at one object, one after the other, and return the states before."""
     states = np.empty(len(positions), np.uint64)
     done = 0
     while done < len(positions):
@@ -176,7 +177,7 @@ def _arrive_at(
                 int(positions[done]),
                 (
                     f"an arrival at an mbarrier counts {int(count[done])}, but its phase waits for "
-                    f"{pending} more: initialise it with the number of all arrivals of a phase"
+                    f"{pending} more. Initialise it with the number of all arrivals of a phase"
                 ),
             )
         if not completes and total[here - 1] == pending:
@@ -185,7 +186,7 @@ def _arrive_at(
                 group,
                 int(positions[done + here - 1]),
                 "mbarrier.arrive.noComplete must "
-                "not complete the phase, and this is its last arrival",
+                "not complete the phase, but this is its last arrival",
             )
         before = total[:here] - count[done : done + here]
         dropped = before if drop else np.zeros_like(before)
@@ -227,8 +228,8 @@ def test(
 ) -> np.ndarray:
     """Execute ``mbarrier.test_wait`` or ``try_wait``: True if the phase is over, shape (n,).
 
-    ``state`` is that of an arrival, or the parity of the phase (0 or 1). A try need not wait at
-    all, and here it does not: programs ask again in a loop.
+    ``state`` is that of an arrival, or the parity of the phase (0 or 1). ``try_wait`` may return
+    at once, and here it does, because programs repeat it in a loop.
     """
     barriers, view, words = _live(site, group, address)
     group.waited = ALL
@@ -258,7 +259,7 @@ def test(
 
 
 def pending_count(state: np.ndarray) -> np.ndarray:
-    """Execute ``mbarrier.pending_count``: return a state's arrivals to come, uint32."""
+    """Execute ``mbarrier.pending_count``: return the pending arrivals of a state, uint32."""
     return unpack(state)[0].astype(np.uint32)
 
 
@@ -273,7 +274,7 @@ def defer(
 ) -> None:
     """Defer the arrivals of copies of these lanes at barriers.
 
-    With ``more`` they are arrivals that the phase did not count (``cp.async.mbarrier.arrive``
+    With ``more``, the phase has not counted these arrivals yet (``cp.async.mbarrier.arrive``
     without ``.noinc``).
     """
     barriers, view, words = _live(site, group, address)
@@ -294,14 +295,14 @@ def fault(site: Site, group: Group, position: int, message: str) -> NoReturn:
 
 
 def _find(site: Site, group: Group, address: np.ndarray) -> tuple[Barriers, np.ndarray, np.ndarray]:
-    """Return the barriers of the wave, shared memory as words, and each lane's word in it."""
+    """Return the wave's barriers, shared memory as words, and the index of each lane's word."""
     space, place = access.place(site, group, address)
     if space != "shared":
         fault(
             site,
             group,
             0,
-            "an mbarrier lies in shared memory, and this address does not: declare it __shared__",
+            "an mbarrier must be in shared memory, but this address is not: declare it __shared__",
         )
     view, words = access.locate(site, group, "shared", place)
     return of(group.wave), view, group.spread(words)
@@ -340,13 +341,13 @@ def _expect(
             site,
             group,
             int(np.argmax(abs(some)[number] > LARGEST)),
-            f"an mbarrier counts {LARGEST:,} bytes at most",
+            f"an mbarrier can count at most {LARGEST:,} bytes",
         )
     _put(site, group, view, unique, pack(pending, expected, some, phase))
 
 
 def _complete(group: Group, view: np.ndarray, word: int) -> bool:
-    """Begin the next phase if nothing of this one is to come."""
+    """Begin the next phase if nothing is pending in this one; return True if so."""
     pending, expected, nbytes, phase = unpack(view[word : word + 1])
     if pending[0] or nbytes[0]:
         return False
@@ -357,7 +358,7 @@ def _complete(group: Group, view: np.ndarray, word: int) -> bool:
 
 
 def _settle(barriers: Barriers, group: Group, view: np.ndarray, words: np.ndarray) -> bool:
-    """Let copies arrive at those ``words`` that lack nothing else; True if there was one."""
+    """Deliver copies at those ``words`` that lack nothing else; return True if there were any."""
     arrivals, nbytes = np.zeros((2, len(words)), np.int64)
     for one in barriers.deferred:
         at = np.searchsorted(words, one.words)

@@ -72,7 +72,7 @@ def rows(emitter: Emitter, step: Formed) -> None:
 def _call(
     emitter: Emitter, step: Formed, function: Callable[..., Any], values: list[str], word: np.dtype
 ) -> None:
-    """Emit a meeting of all lanes of the warp, then the instruction."""
+    """Emit a meeting of all lanes of the warp, followed by the instruction."""
     emitter.block.warp_mask = _EVERYONE
     call = f"{emitter.put(function, 'f')}({', '.join(['group', *values])})"
     emitter.lines.append(f" made = {call}" if step.targets else f" {call}")

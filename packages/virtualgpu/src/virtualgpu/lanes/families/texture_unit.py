@@ -3,10 +3,11 @@
 CUDA C++ Programming Guide, "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface
 Instructions".
 
-Elements are read and written by ordinary accesses, so observers are notified, also of CUDA arrays.
-NVIDIA's texts leave some things open: a fraction is rounded to the nearest 1/256, as a GPU was seen
-to do (its developer forum, "tex1D accuracy"); the weighted sum is computed in double precision and
-rounded once; a coordinate that is NaN counts as 0; channels that a texture lacks read as poison.
+Elements are read and written by ordinary accesses, so observers are notified, also for CUDA
+arrays. NVIDIA's documentation leaves some details open. Here a fraction is rounded to the nearest
+1/256, as observed on a GPU (NVIDIA's developer forum, "tex1D accuracy"). The weighted sum is
+computed in double precision and rounded once. A NaN coordinate counts as 0. Channels that a
+texture lacks read as poison.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from virtualgpu.ptx import Instruction
 from virtualgpu.wording import a_or_an
 
 T = TypeVar("T", Texture, Surface)
-STEPS = 256  # of a fraction: "9-bit fixed point format with 8 bits of fractional value"
-_FAR = float(1 << 40)  # beyond every texture; integers of 64 bits hold it
+STEPS = 256  # steps of a fraction: "9-bit fixed point format with 8 bits of fractional value"
+_FAR = float(1 << 40)  # beyond every texture, but within the range of 64-bit integers
 _READ = {"1d": "tex1D", "2d": "tex2D", "3d": "tex3D", "a2d": "tex2DLayered"}
 
 
 @dataclass(frozen=True)
 class Use:
-    """One texture or surface instruction, decoded.
+    """Decoded texture or surface instruction.
 
-    ``dtype`` is the type of a result or of what is stored, ``width`` how many of them.
-    ``outside`` is what a surface does there: ``trap``, ``clamp`` or ``zero``. ``sites`` are those
-    of its accesses, by the type and number of channels.
+    ``dtype`` is the type of a result or of a stored value, and ``width`` is the number of them.
+    ``outside`` is the behaviour outside a surface: ``trap``, ``clamp`` or ``zero``. ``sites`` are
+    the sites of its accesses, by the type and number of channels.
     """
 
     instruction: Instruction
@@ -62,7 +63,7 @@ class Use:
     def fail(
         self, group: Group, at: int, words: str, kind: type[MemoryAccessError] = MemoryAccessError
     ) -> NoReturn:
-        """Stop at the lane at position ``at`` of the group."""
+        """Raise an error for the lane at position ``at`` of the group."""
         site = self.site("load", self.dtype, 1)
         raise kind(f"{self.instruction.name}: {words}", site.location(group, int(group.lanes[at])))
 
@@ -71,7 +72,7 @@ class Use:
 
 
 def fetch(use: Use, group: Group, handle: np.ndarray, *place: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Execute ``tex``: return four values for the coordinates (after a layer's number)."""
+    """Execute ``tex``: return four values for the coordinates (after the number of a layer)."""
     return _by_object(use, Texture, _fetch, group, handle, place)
 
 
@@ -93,7 +94,7 @@ def _by_object(
     handle: np.ndarray,
     given: tuple[np.ndarray, ...],
 ) -> tuple[np.ndarray, ...]:
-    """Apply ``function`` to the lanes of each texture or surface that the handles name."""
+    """Apply ``function`` to the lanes of each texture or surface that the handles refer to."""
     numbers = np.unique(handle)
     if len(numbers) == 1:
         return function(use, _object(use, kind, group, int(numbers[0]), 0), group, *given)
@@ -122,8 +123,8 @@ def _object(use: Use, kind: type[T], group: Group, handle: int, at: int) -> T:
         use.fail(
             group,
             at,
-            f"{a_or_an(wanted)} object is wanted and this is {a_or_an(other)} object; a kernel "
-            f"reads {'textures' if kind is Texture else 'and writes surfaces'} so",
+            f"the instruction needs {a_or_an(wanted)} object, but this is {a_or_an(other)} object; "
+            f"it is for {'reading textures' if kind is Texture else 'surfaces'}",
         )
     texels = found.texels
     if texels.geometry != use.geometry or (texels.kind == "linear") != use.integers * (
@@ -155,8 +156,8 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
             f"the kernel reads {'floats' if use.dtype.kind == 'f' else 'integers'} "
             f"from {texels}"
             + (", which is read as floats" if sampler.promotes else "")
-            + "; name the type of the elements, as in tex2D<float> and tex2D<int>, or have "
-            "integers of 8 and 16 bits read as floats (cudaReadModeNormalizedFloat)",
+            + "; name the type of the elements, as in tex2D<float> and tex2D<int>, or read "
+            "integers of 8 and 16 bits as floats (cudaReadModeNormalizedFloat)",
         )
     axes: list[list[tuple[np.ndarray, Any]]]
     if use.integers:
@@ -173,7 +174,7 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
     for corner in itertools.product(*axes):
         weight: Any = np.prod(np.broadcast_arrays(*(w for _, w in corner)), 0)
         index = [i for i, _ in corner]
-        # What has no weight is not read: an infinite neighbour has no say.
+        # An element without weight is not read, so that an infinite neighbour has no influence.
         for channel, values in enumerate(_texel(use, texture, group, index, weight > 0)):
             total[channel] = total[channel] + np.where(weight > 0, values, 0) * weight
     if sampler.linear and not use.integers:
@@ -187,9 +188,9 @@ def _fetch(use: Use, texture: Texture, group: Group, *place: np.ndarray) -> tupl
 def _sample(
     x: np.ndarray, count: int, mode: str, linear: bool, normalized: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the elements along an axis that a coordinate takes, and their weights (of 256 if two).
+    """Return the elements along an axis for a coordinate, and their weights (of 256 if two).
 
-    -1 stands for the border.
+    An index of -1 means the border.
     """
     if not normalized and mode in ("wrap", "mirror"):
         mode = "clamp"  # Runtime API, cudaTextureDesc::addressMode
@@ -229,7 +230,7 @@ def _within(index: np.ndarray, count: int, mode: str, neighbour: bool) -> np.nda
 def _texel(
     use: Use, texture: Texture, group: Group, index: list[np.ndarray], wanted: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the channels of elements, as doubles or as integers of 64 bits."""
+    """Return the channels of elements, as doubles or as 64-bit integers."""
     texels = texture.texels
     inside = wanted
     for one in index:
@@ -261,7 +262,7 @@ def _values(texture: Texture, got: Any) -> list[np.ndarray]:
         return [one.astype(np.int64) for one in channels]
     if dtype.kind == "f":
         return [one.astype(np.float64) for one in channels]
-    # "Texture Memory": the whole range of an integer becomes 0 to 1, or -1 to 1.
+    # "Texture Memory": the whole range of an integer is mapped to 0 to 1, or to -1 to 1.
     most = np.iinfo(dtype).max
     return [
         np.maximum((one / np.float64(most)).astype(np.float32).astype(np.float64), -1)
@@ -270,14 +271,14 @@ def _values(texture: Texture, got: Any) -> list[np.ndarray]:
 
 
 def _element(use: Use, texels: Texels, group: Group, index: np.ndarray) -> np.ndarray:
-    """Return an index into linear memory, for which the Runtime API has no address mode."""
+    """Return an index into linear memory, to which address modes do not apply."""
     if (bad := (index < 0) | (index >= texels.extents[0])).any():
         at = int(np.argmax(bad))
         use.fail(
             group,
             at,
             f"the thread reads element {int(index[at])} of {texels}; guard the "
-            "index: address modes are for CUDA arrays",
+            "index, because address modes apply only to CUDA arrays",
         )
     return index.astype(np.int64)
 
@@ -288,7 +289,7 @@ def _layer(use: Use, texels: Texels, group: Group, index: np.ndarray) -> np.ndar
         use.fail(
             group,
             at,
-            f"layer {int(index[at])} of {texels}; address modes are for the other coordinates",
+            f"layer {int(index[at])} of {texels}; address modes do not apply to the layer",
         )
     return index.astype(np.int64)
 
@@ -334,7 +335,7 @@ def _store(use: Use, surface: Surface, group: Group, *given: np.ndarray) -> tupl
 def _surface(
     use: Use, texels: Texels, group: Group, place: tuple[np.ndarray, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mask of lanes inside, and addresses.
+    """Return the mask of lanes inside the surface, and their addresses.
 
     x counts bytes (PTX ISA, "suld", "sust").
     """
@@ -363,7 +364,7 @@ def _surface(
         use.fail(
             group,
             first,
-            f"({where}), of which the first counts bytes, is outside {texels}; "
+            f"({where}), where the first coordinate counts bytes, is outside {texels}; "
             "guard the coordinates, or pass cudaBoundaryModeClamp or cudaBoundaryModeZero",
         )
     at = [one.clip(0, max(limit, 0)) for one, limit in zip(at, limits, strict=True)]
@@ -376,7 +377,7 @@ def _surface(
 
 
 def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
-    """Return the addresses of elements whose x counts bytes.
+    """Return the addresses of elements, where x counts bytes.
 
     y, z and layers count rows and planes.
     """
@@ -390,7 +391,7 @@ def _address(texels: Texels, at: list[np.ndarray]) -> np.ndarray:
 def _part(
     group: Group, chosen: np.ndarray, function: Callable[..., Any], *given: np.ndarray
 ) -> Any:
-    """Return ``function``'s results for some of the lanes."""
+    """Apply ``function`` to some of the lanes and return its results."""
     part = group.subset(chosen, group.block, ())
     got = function(part, *given)
     group.changed |= part.changed

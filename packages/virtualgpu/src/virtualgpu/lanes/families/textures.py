@@ -31,7 +31,7 @@ def emit(emitter: Emitter, step: Formed) -> None:
         function = texture_unit.load if step.targets else texture_unit.store
     operands = list(zip(step.sources, step.kinds, strict=True))
     if _COORDINATES[geometry] == 4:
-        del operands[4]  # of four coordinates the last is not used
+        del operands[4]  # the last of four coordinates is unused
     values = [emitter.get(one, dtype) for one, dtype in operands]
     call = f"{emitter.put(function, 'f')}({emitter.put(use, 'use')}, group, {', '.join(values)})"
     emitter.lines.append(f" {'made = ' if step.targets else ''}{call}")
