@@ -366,7 +366,7 @@ def test_numbers_that_are_no_textures():
         (gone, "destroyed; keep it"),
         (0, "no such object; pass what"),
         (where.address, "the address of an array; create an object"),
-        (device.create_surface(where), "a texture object is wanted.*a surface"),
+        (device.create_surface(where), "needs a texture object.*a surface"),
     ):
         with pytest.raises(MemoryAccessError, match=f"{words}[^$]*kernel k, thread 0 of block 0"):
             read(number, "1d", x)
@@ -431,7 +431,7 @@ def test_objects_that_cuda_does_not_make():
             device.create_texture(where, Sampler())
     with pytest.raises(VirtualGPUError, match="cudaArraySurfaceLoadStore"):
         device.create_surface(texels(good))
-    with pytest.raises(VirtualGPUError, match="surfaces are of CUDA arrays"):
+    with pytest.raises(VirtualGPUError, match="surfaces need a CUDA array"):
         device.create_surface(texels(good, "linear", writable=True))
 
 

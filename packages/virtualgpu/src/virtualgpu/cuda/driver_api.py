@@ -334,8 +334,8 @@ class DriverAPI(InterprocessAPI):
         if not self._warned:
             self._warned = True
             warnings.warn(
-                "the virtual GPU measures no times, so event_elapsed_time returns nan here; count "
-                "work with virtualgpu.profile(), or run on a GPU",
+                "the virtual GPU has no times, so event_elapsed_time returns nan; count work "
+                "with virtualgpu.profile(), or run on a GPU",
                 UserWarning,
                 stacklevel=4,
             )

@@ -226,7 +226,7 @@ class _ValueFlow:
         return decided | self._made_of(decided), stored, handed_on
 
     def _handed_on(self, store: MemoryAccess, slot: int) -> Iterator[int]:
-        """Yield the registers into which the function loads what ``slot`` left in shared memory."""
+        """Yield the registers that the function loads after ``slot`` is stored in shared memory."""
         base = store.sources[0]
         is_address = isinstance(base, Register) and self.code.slots.get(base.name) == slot
         if store.site.kind != "store" or store.site.space != "shared" or is_address:
