@@ -29,8 +29,8 @@ BLOCK = 128
 @exercise(
     "offsets",
     hints=(
-        "The idea: an inclusive scan says where each list ends. Where it begins is where the one "
-        "before ends, and the first begins at 0.",
+        "The idea: an inclusive scan says where each list ends. A list begins where the one "
+        "before it ends, and the first list begins at 0.",
         "The shape: `np.zeros(len(counts) + 1, np.int64)`, and `offsets[1:] = np.cumsum(counts)`.",
     ),
 )
@@ -42,7 +42,7 @@ def offsets(function):
         case = f"with the counts {counts.tolist()}"
         require(
             found.shape == (len(counts) + 1,),
-            f"{case}, there are {found.size} offsets; {len(counts)} lists have {len(counts) + 1}",
+            f"{case}, there are {found.size} offsets; {len(counts)} lists need {len(counts) + 1}",
             look="you need one offset for the start of each list, and one more at the end",
         )
         require(found.dtype == np.int64, f"{case}, the offsets are {found.dtype}, not int64",
@@ -59,10 +59,10 @@ def offsets(function):
 @exercise(
     "scan-blocks",
     hints=(
-        "The idea: `show_steps` without `seen`, and with a guard. A thread without a value puts a 0 into "
-        "its slot and takes part, because it must reach every barrier.",
+        "The idea: take `show_steps`, remove `seen` and add a guard. A thread without a value puts a 0 into "
+        "its element of `tile` and takes part in every step, because it must reach every barrier.",
         "The shape: fill, barrier; `while distance < THREADS:` read `left`, barrier, add, "
-        "barrier, double the distance; guarded, `sums[i] = tile[t]`; the block's last thread "
+        "barrier, double the distance. Then write `sums[i] = tile[t]` behind a guard; the block's last thread "
         "writes `totals`.",
     ),
 )
@@ -78,7 +78,7 @@ def scan_blocks(kernel):
         padded[:n] = values
         running = padded.reshape(blocks, BLOCK).cumsum(axis=1)
         require_equal(sums, running.ravel()[:n], f"with {many(n, 'value')}, of the sums",
-                      "is a value's own block all that is added, and the value itself too?")
+                      "does each sum include the value itself, and only values of its own block?")
         require_equal(totals, running[:, -1], f"with {many(n, 'value')}, of the totals",
                       "which thread holds the sum of its whole block?")
     ones, places = np.ones(1024, np.int64), np.zeros(1024, np.int64)
@@ -88,7 +88,7 @@ def scan_blocks(kernel):
     counters = counted(kernel, 8, BLOCK, ones, places, np.zeros(8, np.int64))
     require(
         counters.global_atomics == 0 and counters.global_loads <= 2 * 1024,
-        f"right, but {many(counters.global_loads, 'number')} are loaded from global memory for 1,024 "
+        f"the sums are right, but {many(counters.global_loads, 'number')} are loaded from global memory for 1,024 "
         "values" + (", with atomics" if counters.global_atomics else ""),
         look="let each thread load its value once, and do the steps in `tile`",
     )
@@ -125,10 +125,10 @@ def scan(function):
             look="return `d_sums`, which has a sum for each value",
         )
         require_equal(found, values.cumsum(), f"with {many(n, 'value')}",
-                      "which blocks' totals are missing from this element, and are any too many?")
+                      "which blocks' totals should be added to this element, and which have been added?")
         require(np.array_equal(given, values), f"with {many(n, 'value')}, the sums are right, but d_values has "
                                                "changed", look=("make a new array for the sums: `cuda.device_array(n, np.int64)`"))
-        left.demand_none(f"with {many(n, 'value')}", "who scanned the totals? They stay on the device: "
+        left.demand_none(f"with {many(n, 'value')}", "the totals should stay on the device, so scan them there: "
                          "`scan(d_totals)`")
     n = BLOCK * BLOCK  # so many totals as one thread should not add up alone
     with virtualgpu.profile() as profile:
@@ -136,13 +136,13 @@ def scan(function):
     counters = profile.counters
     require(
         counters.global_loads <= 4 * n and counters.busiest_accesses <= 64,
-        f"right, but for {many(n, 'value')} {many(counters.global_loads, 'number')} are loaded, "
+        f"the sums are right, but for {many(n, 'value')}, {many(counters.global_loads, 'number')} are loaded, "
         f"{many(counters.busiest_accesses, 'access', 'accesses')} by one thread",
         look="let each thread add one number, from the scan of the totals, to one element",
     )
     require(
         len(profile.launches) >= 3,
-        f"right, but {many(len(profile.launches), 'launch', 'launches')} made it: who scanned the totals?",
+        f"the sums are right, but your scan makes only {many(len(profile.launches), 'launch', 'launches')}: what scans the totals?",
         look=("launch scan_blocks for the values, scan_blocks for the totals, and a kernel "
              "that adds"),
     )
@@ -161,7 +161,7 @@ def _by_own_kernels(function: Callable) -> Iterator[None]:
     cupy = sys.modules.get("cupy")
     scans = [(owner, name) for owner in ((cupy, cupy.ndarray, cupy.add) if cupy else ())
              for name in ("cumsum", "accumulate")]
-    with without(function, *scans, message="right, but a library's scan made it",
+    with without(function, *scans, message="the sums are right, but a library's scan computes them",
                  look=("launch scan_blocks for the values, call scan for the totals, and launch a "
                 "kernel that adds")):
         yield
@@ -197,9 +197,9 @@ def compact(kernel):
                                 seeds=(1,), reads=3)
             chosen = values[flags == 1]
             case = f"with {many(n, 'value')}, {len(chosen)} of them kept"
-            require_equal(kept[:len(chosen)], chosen, case, "which thread writes to which place?")
+            require_equal(kept[:len(chosen)], chosen, case, "which thread writes to which element of `kept`?")
             beyond = np.flatnonzero(kept[len(chosen):] != LEFTOVER)
-            require(not len(beyond), f"{case}, a value is written to place "
+            require(not len(beyond), f"{case}, a value is written to element "
                                      f"{len(chosen) + int(beyond[0]) if len(beyond) else 0}",
                     look="which threads should write nothing, and is 0 the first index?")
     require_parallel(kernel, 16, 64, np.ones(1009, np.float32), np.ones(1009, np.int64),

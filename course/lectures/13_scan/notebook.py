@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
 # ## Where does mine go?
 #
-# A weather station has noted the strongest gust of each of 71,009 hours. We want only the storms, above 60 km/h, side
-# by side. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at its own hour, and a thread that
-# keeps it must know *where to write*. One solution is to draw a ticket, as in "Numba CUDA". Run the cell, whose gusts
-# are simulated.
+# A weather station has recorded the strongest gust of each of 71,009 hours, which we simulate. We want only the storms,
+# above 60 km/h, in one array without gaps. In Python this is `gusts[gusts > 60]`. In a kernel each thread looks at one
+# hour, and a thread that keeps its gust must know *which index to write to*. One solution is to draw a ticket, as in
+# "Numba CUDA".
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -39,18 +39,17 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# We get the right gusts, but each time in another order. That breaks anything that depends on position, such as which
-# storm came first, or a comparison with yesterday's result. Also, all threads that keep something queue at *one*
-# address.
+# We get the right gusts, but in a different order each time. That breaks anything that depends on position, such as
+# which storm came first. Also, all threads that keep a gust queue at *one* address.
 #
-# **How can a thread know its position without asking all the others?** Its position is the number of gusts kept
-# *before* it. So we need a running sum at every element, a **scan**, which looks like the most serial loop there is,
-# but isn't.
+# **How can a thread know its index without asking all the others?** Its index is the number of gusts kept *before* its
+# own. So we need a running sum at every element, a **scan**. It looks like the most serial loop there is, but threads
+# can share the work.
 
 # %% [markdown] id="places-predict" tags=["predict"]
 # ## 1. Counts in, positions out
 #
-# Four threads want to write 2, 0, 3 and 1 numbers. *Predict:* where does each of the four begin?
+# Four threads want to write 2, 0, 3 and 1 numbers. *Predict:* at which index does each of the four begin?
 
 # %% id="places-guess"
 predict("places", "2, 2, 5, 6", "0, 2, 2, 5", "0, 2, 3, 5")
@@ -62,17 +61,17 @@ print("inclusive scan", np.cumsum(counts))
 print("exclusive scan", np.cumsum(counts) - counts)
 
 # %% [markdown] id="places-why" tags=["why"]
-# They begin at 0, 2, 2 and 5, each where those before it end. This is the **exclusive** scan, the sum of all elements
-# *before* mine. The **inclusive** scan, which NumPy calls `cumsum`, includes my own, so it says where I end, and its
-# last element is the total size. If the count is 1 for an element to keep and 0 for others, the exclusive scan numbers
-# those that are kept.
+# They begin at 0, 2, 2 and 5, each at the index where the one before it ends. This is the **exclusive** scan, the sum
+# of all elements *before* each element. The **inclusive** scan, which NumPy calls `cumsum`, includes the element
+# itself, so it says where each thread's numbers end, and its last element is the total size. If the count is 1 for an
+# element to keep and 0 for others, the exclusive scan numbers the elements that are kept.
 
 # %% [markdown] id="places-task"
 # ### Exercise: offsets
 #
-# Such positions are the *n* + 1 offsets of an [Awkward Array](10_awkward_and_the_z.ipynb#1-what-a-jagged-array-is),
-# which say where each list begins and the last one ends. Compute them from the counts, in NumPy for now. With no lists
-# at all there is one offset, 0.
+# Such indices are the *n* + 1 offsets of an [Awkward Array](10_awkward_and_the_z.ipynb#1-what-a-jagged-array-is), which
+# say where each list begins and where the last one ends. Compute the offsets from the counts, in NumPy for now. An
+# array without any lists has one offset, 0.
 
 # %% id="places-exercise" tags=["exercise"]
 def offsets_of(counts):
@@ -91,9 +90,9 @@ check("offsets", offsets_of)
 # %% [markdown] id="block-predict" tags=["predict"]
 # ## 2. A block scans
 #
-# In this method of W. D. Hillis and G. L. Steele, of 1986, each thread holds one number. In the first step it adds the
-# number of its neighbour to the left, in the second step the one two further, then four, eight, and so on. After the
-# step with distance *d*, element *i* is the sum of the last 2*d* numbers up to *i*.
+# This method was published by W. D. Hillis and G. L. Steele in 1986. Each thread holds one number. In the first step it
+# adds the number of its neighbour to the left, in the second step the number two places to the left, then four, then
+# eight, and so on. After the step with distance *d*, element *i* is the sum of the last 2*d* numbers up to *i*.
 #
 # *Predict:* how many steps do 128 numbers take?
 
@@ -137,10 +136,10 @@ Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(m
                 f"{list(map(int, levels[-1]))}; in each step a number is added to one 1, 2, then 4 places to its right.")
 
 # %% [markdown] id="block-why" tags=["why"]
-# They take seven, because the distance doubles until it reaches 128. A loop on one core takes 127 additions. This takes
-# 7 steps, with some 770 additions in all. It is more work in total, but finished much sooner, which is the usual trade
-# of parallel algorithms. G. E. Blelloch's tree, of 1990, needs only twice the additions of the loop, in twice as many
-# steps.
+# They take seven steps, because the distance doubles until it reaches 128. A loop on one core takes 127 additions, one
+# after the other. The scan makes some 770 additions, but it takes only 7 steps. Parallel algorithms often do more work
+# in total to finish sooner. G. E. Blelloch's tree, of 1990, needs only twice the additions of the loop, in twice as
+# many steps as this method.
 
 # %% [markdown] id="one-barrier-predict" tags=["predict"]
 # There are two barriers in each step. *Predict:* what happens if reading and writing are one line,
@@ -179,17 +178,18 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="one-barrier-why" tags=["why"]
-# It is a race, because a thread may read its neighbour's number before or after the neighbour has added to it, and if
-# it reads after, something is counted twice. The checker names two threads of one warp, because not even those are
-# guaranteed to run in step. In the halving tree, no element is both read and written in the same step. Here every
-# element is read by one thread and written by another, in the same step. So each step must **read, wait, write, wait**.
+# It is a race, because a thread may read its neighbour's number before or after the neighbour has added to it. If it
+# reads after that, some numbers are counted twice. The checker names two threads of one warp, because CUDA doesn't
+# guarantee that even the threads of one warp run in step. In the halving tree, no element is both read and written in
+# the same step. Here, in one step, an element may be read by one thread and written by another. So each step must
+# **read, wait, write, wait**.
 
 # %% [markdown] id="block-task"
 # ### Exercise: a scan for every block
 #
 # Write `scan_blocks`, which sets `sums[i]` to the sum of the values of *its block* up to and including `values[i]`, and
-# `totals[b]` to the sum of block *b*. It must work for any length, with blocks of 128. The check counts whether all
-# threads take part, in steps and not one after the other.
+# `totals[b]` to the sum of block *b*. It must work for any length, with blocks of 128. The check counts memory accesses
+# to make sure that all threads share the work and that no thread does it alone.
 
 # %% id="block-exercise" tags=["exercise"]
 @cuda.jit
@@ -218,8 +218,8 @@ def scan_blocks(values, sums, totals):
 check("scan-blocks", scan_blocks)
 
 # %% [markdown] id="block-picture-text"
-# Here are the four warps of a block, step by step. Pale lanes have no neighbour so far to their left. In the last warp,
-# one lane remains to write the total.
+# Here are the four warps of a block, step by step. Pale lanes have no neighbour that far to their left. At the end, one
+# lane of the last warp writes the total.
 
 # %% id="block-picture"
 gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS, np.int64), np.zeros(1, np.int64))
@@ -228,11 +228,11 @@ gpucourse.timeline(scan_blocks, 1, THREADS, np.arange(THREADS), np.zeros(THREADS
 # ## 3. Across blocks
 #
 # Each block has scanned its own 128 numbers. Element *i* still lacks the sum of all *blocks* before its own, which is
-# an exclusive scan of the totals. So we scan the blocks, scan the totals, and add. Each is a separate launch, because
-# an ordinary launch has no barrier for the whole grid. A cooperative launch has one, but only for as many blocks as fit
-# on the GPU at once.
+# an exclusive scan of the totals. So we scan the blocks, scan the totals, and add them to the elements. Each of these
+# steps is a separate launch, because an ordinary launch has no barrier for the whole grid. A cooperative launch has
+# one, but its grid can't have more blocks than fit on the GPU at once.
 #
-# *Predict:* what do you do with the 7,813 totals of a million values, which are more than one block can scan?
+# *Predict:* a million values have 7,813 totals, which is more than one block can scan. How do you scan them?
 
 # %% id="grid-guess"
 predict("grid",
@@ -248,26 +248,27 @@ while n > 1:
     n, level = blocks, level + 1
 
 # %% [markdown] id="grid-why" tags=["why"]
-# We do the same again, because the totals are numbers to scan, and their scan makes totals. It takes three levels for a
-# million, and just five for two billion. The host could do it, but then everything would wait for a copy there and
-# back.
+# We scan the totals in the same way as the values, and the totals of that scan again. It takes three levels for a
+# million values, and just five for two billion. The host could add up the totals, but then the GPU would wait while
+# they are copied to the host and back.
 
 # %% [markdown] id="large-block-text"
-# One block for all the totals would be simpler, so let's ask for it.
+# It would be simpler if one block could scan all the totals, so let's try.
 
 # %% id="large-block" raises=["LaunchError", "CUDAError", "CudaAPIError"]
 d_totals = cuda.to_device(np.ones(7813, np.int64))
 scan_blocks[1, 7813](d_totals, d_totals, d_totals)
 
 # %% [markdown] id="large-block-why"
-# A block runs on one multiprocessor, with its shared memory and its barriers, and can't have more than 1,024 threads.
+# A block runs on one multiprocessor, whose shared memory and barriers it uses, and can't have more than 1,024 threads.
 # The message tells you to use more blocks.
 
 # %% [markdown] id="grid-task"
 # ### Exercise: scan everything
 #
-# Write `scan(d_values)`, which returns the inclusive scan of a device array of int64, of any length but 0, as a new device array. It launches
-# `scan_blocks`, calls itself for the totals if there is more than one, and launches your own kernel that adds.
+# Write `scan(d_values)`, which returns the inclusive scan of a device array of int64 as a new device array. The array
+# may have any length except 0. `scan` launches `scan_blocks`, calls itself for the totals if there is more than one
+# block, and launches a kernel that you write, which adds the totals to the elements.
 
 # %% id="grid-exercise" tags=["exercise"]
 def scan(d_values):
@@ -294,8 +295,8 @@ def add_blocks_before(sums, totals):
 check("scan", scan)
 
 # %% [markdown] id="traffic-predict" tags=["predict"]
-# A scan has to read each number once and write one, so it moves at least twice the size of the array. *Predict:* how
-# much does your scan move?
+# A scan has to read each number once and write one result for it, so it moves at least twice the size of the array.
+# *Predict:* how much does your scan move?
 
 # %% id="traffic-guess"
 predict("traffic", "twice, the least there can be", "about four times", "about fourteen times: each of the seven steps reads and writes")
@@ -313,18 +314,18 @@ for launch in profile.launches:
 print(f"{moved / (8 * 100_000):.2f} times the size of the array")
 
 # %% [markdown] id="traffic-why" tags=["why"]
-# It moves about four times the size, because the scan of the blocks reads and writes everything once, and adding the
-# blocks before does it again. The seven steps stay in shared memory, and when all lanes of a warp load *one* total,
-# that is one sector. A scan does hardly any arithmetic, so this traffic *is* its time.
+# It moves about four times the size, because the scan of the blocks reads and writes everything once, and the last
+# kernel reads and writes everything again. The seven steps stay in shared memory. When all lanes of a warp load *the
+# same* total, that is one sector. A scan does hardly any arithmetic, so its memory traffic determines its time.
 #
-# Libraries get it down to two, in one launch. A block writes its total as soon as it has one, and then **looks back**
-# over the totals of the blocks before it, adding them up until it meets a block that already knows its whole sum, as
-# [D. Merrill and M. Garland described in
+# Libraries reduce the traffic to twice the size, in one launch. A block writes its total as soon as it has computed it.
+# Then it **looks back** over the totals of the blocks before it, and adds them up until it reaches a block whose
+# complete running sum is already known, as [D. Merrill and M. Garland described in
 # 2016](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back). A block
 # may only wait for one that is already running, and a GPU promises no order in which blocks start. So a block draws its
 # position from a *ticket* when it starts, instead of using `blockIdx`. Every smaller ticket then belongs to a block
-# that has started. "Puzzles 3" ends with such a scan, which takes flags, fences and care, so in real work use the
-# library's.
+# that has started. "Puzzles 3" ends with such a scan, which needs flags, fences and care, so use the library's scan in
+# your programs.
 
 # %% id="libraries"
 import cupy
@@ -339,13 +340,13 @@ print("gusts         ", gusts[9:17].round(1))
 print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(gusts[9:17]))).round(1))
 
 # %% [markdown] id="libraries-why"
-# The last two lines are a scan with `max` in place of `+`. Any associative operation will do, that is, one where
-# `(a · b) · c` equals `a · (b · c)`. That is true for sums of integers, for maxima, and for products of matrices. It is
-# nearly true for sums of floats. If you move the brackets, the rounding changes, so the last digits of a parallel scan
-# aren't those of a loop.
+# The last two lines are a scan with `max` in place of `+`. A scan works with any associative operation, that is, one
+# where `(a · b) · c` equals `a · (b · c)`. Sums of integers, maxima and products of matrices are associative. Sums of
+# floats are so only approximately, because the rounding depends on the order of the additions. So the last digits of a
+# parallel scan differ from those of a loop.
 #
-# With `cuda.compute`, in the package `cuda-cccl`, you call NVIDIA's own algorithms, and pass operations written in
-# Python. It needs a GPU and isn't among the course's packages, so this program is for reading.
+# With `cuda.compute`, in the package `cuda-cccl`, you can call NVIDIA's own algorithms and pass them operations written
+# in Python. It needs a GPU and isn't among the course's packages, so read this program without running it.
 #
 # ```python
 # import cuda.compute
@@ -359,13 +360,13 @@ print("largest so far", np.asarray(scanned(jnp.maximum, jnp.asarray(gusts[9:17])
 # %% [markdown] id="compact-text"
 # ## 4. Compaction
 #
-# Now we return to the storms, with flags, a scan and a write. It takes three steps and no ticket, and every thread knows
-# its position.
+# Now we return to the storms. One kernel sets flags, the scan turns them into indices, and a last kernel writes. No
+# ticket is needed, because every thread knows its index.
 
 # %% [markdown] id="compact-task"
 # ### Exercise: the gusts above the cut
 #
-# Write the last of the three kernels, in which `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the
+# Write the last of the three kernels. In it, `flags[i]` is 1 if value *i* is kept and 0 if not, and `ends` is the
 # *inclusive* scan of the flags.
 
 # %% id="compact-exercise" tags=["exercise"]
@@ -410,50 +411,54 @@ gpucourse.memory(write_kept, 8, THREADS, gusts[:1024], (gusts[:1024] > 60).astyp
                  np.zeros(1024, np.float32), array="kept", steps=8, title="where the kept ones go")
 
 # %% [markdown] id="compact-why"
-# The results are the same in every order. The positions of a warp's lanes are adjacent, so its writes fall into one or
-# two sectors, where tickets would have scattered them.
+# The results are the same in every order. The lanes of a warp write to adjacent elements, so their writes fall into one
+# or two sectors, whereas tickets would have scattered them.
 #
-# You will meet this again in Awkward's two passes, which count, *scan* and fill, in a sort by digits, which flags,
-# scans and writes for each digit, in sparse matrices, in joins of tables, and in simulations where particles appear and
-# disappear. Whenever threads have different numbers of results, look for the scan.
+# You will meet this pattern again. Awkward's two passes count, *scan* and fill. A radix sort flags, scans and writes
+# for each digit. Sparse matrices, table joins, and simulations in which particles appear and disappear use it, too.
+# Whenever threads have different numbers of results, look for a scan.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A scan gives every element the sum of those before it. It turns counts into positions, so uneven results can be written in order.
-# - In a block it takes log2 steps, each of which reads, waits, writes and waits. If you leave out one of the waits, it
-#   is a race.
-# - Across blocks, scan the blocks, scan their totals in the same way, and add these, with a launch for each level.
+# - A scan gives every element the sum of those before it. It turns counts into positions, so that threads with
+#   different numbers of results can write them in order.
+# - A block of *n* threads takes log2(*n*) steps, and each step reads, waits, writes and waits. If you leave out one of
+#   the waits, the step has a race.
+# - For more than one block, scan the blocks, scan their totals in the same way, and add these to the elements. Each
+#   level needs its own launches.
 # - An atomic ticket also finds a position, but a different one each time, and all threads queue for it.
-# - In real work, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`, which touch memory half as often.
+# - In your programs, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`. The best library scans move half as many
+#   bytes as ours.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - M. Harris, S. Sengupta, J. Owens, [Parallel Prefix Sum (Scan) with
 #   CUDA](https://developer.nvidia.com/gpugems/gpugems3/part-vi-gpu-computing/chapter-39-parallel-prefix-sum-scan-cuda),
-#   which is the classic, with bank conflicts and how to avoid them.
+#   which is the classic text and also shows how to avoid bank conflicts.
 # - D. Merrill and M. Garland, [Single-pass Parallel Prefix Scan with Decoupled Look-back](https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back).
-# - JAX: [associative_scan](https://docs.jax.dev/en/latest/_autosummary/jax.lax.associative_scan.html), and what may be scanned with it.
+# - JAX: [associative_scan](https://docs.jax.dev/en/latest/_autosummary/jax.lax.associative_scan.html), with the
+#   operations and arrays that it accepts.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 45 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-4 | the question; have five people write names into one list, each knowing only the number before them |
+# | 0-4 | the question; five people write names into one list, and each knows only how many names come before theirs |
 # | 4-12 | section 1 and `offsets` |
 # | 12-24 | section 2; the picture on the board, by hand; `scan-blocks` in pairs |
 # | 24-37 | section 3; `scan` |
 # | 37-45 | section 4 |
 #
-# *Ten minutes late:* give `scan` as homework, because section 4 runs with the solution. *Ten minutes early:* ask for
-# the exclusive scan without a subtraction, by a shift of one element with a 0 from the left.
+# *Ten minutes late:* give `scan` as homework, because section 4 runs with the solution. *Ten minutes early:* ask for an
+# exclusive scan that uses no subtraction. (Shift the inclusive scan right by one element and begin with 0.)
 #
-# *Where people get stuck.* In `scan-blocks` they put a barrier inside `if t >= distance`, let loose threads write no 0,
-# or take `totals` from the thread of the *last value* and not from the block's last thread. In `scan`, a block adds its
-# own total as well, and its numbers are too large.
+# *Where people get stuck.* In `scan-blocks` they put a barrier inside `if t >= distance`, forget the 0 for threads
+# beyond the end, or take `totals` from the thread of the *last value* and not from the block's last thread. In `scan`
+# they add a block's own total to its elements, which are then too large.
 #
 # *Frequent questions.* "Isn't a loop on the CPU faster?" For a thousand numbers it is, by far. But if the numbers are
-# already on the device, copying them to the host takes longer than scanning them on the device. "Why not one block that
-# loops?" It works, but all multiprocessors except one have nothing to do.
+# already on the device, copying them to the host takes longer than scanning them on the device. "Why not use one block
+# with a loop?" It works, but all multiprocessors except one are idle.

@@ -14,7 +14,7 @@ THREADS = 128
 
 # --- offsets ------------------------------------------------------------------------------------
 
-wrong("offsets", r"there are 4 offsets; 4 lists have 5", "ends only")(np.cumsum)
+wrong("offsets", r"there are 4 offsets; 4 lists need 5", "ends only")(np.cumsum)
 
 
 @wrong("offsets", "include the list's own count")
@@ -185,9 +185,9 @@ wrong("scan", "not an array on the device", "NumPy")(
 
 # --- compact ------------------------------------------------------------------------------------
 
-wrong("compact", "which thread writes to which place|illegal address|which threads should write nothing", "from one")(
+wrong("compact", "which thread writes to which element|illegal address|which threads should write nothing", "from one")(
     swap("i] - 1] =", "i]] ="))
-wrong("compact", "race|which thread writes to which place|which threads should write nothing|order", "everybody writes")(
+wrong("compact", "race|which thread writes to which element|which threads should write nothing|order", "everybody writes")(
     swap(" and flags[i]", ""))
 wrong("compact", "illegal address", "no guard")(swap("i < values.size and ", ""))
 
@@ -276,9 +276,9 @@ def by_cupy(d_values):
 
 wrong("scan", "takes data from the device", "the host beyond two levels")(host_beyond_two_levels)
 wrong("scan", "d_values has changed.*a new array", "over its own values")(over_its_own_values)
-wrong("scan", "a library's scan made it", "CuPy beside launches for show")(by_cupy)
+wrong("scan", "a library's scan computes them", "CuPy beside launches for show")(by_cupy)
 
-wrong("compact", "which thread writes to which place", "of values that are positive")(
+wrong("compact", "which thread writes to which element", "of values that are positive")(
     swap("kept[ends[i] - 1] = values[i]", "kept[ends[i] - 1] = abs(values[i])"))
 
 

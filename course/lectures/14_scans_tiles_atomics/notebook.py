@@ -1,6 +1,7 @@
 # %% [markdown] id="begin"
-# In these puzzles, many threads add to one number, find the index for their result by counting, and work through tiles. The most
-# difficult one is a scan of any length in a single launch. Running sums come from the lecture [Scan](13_scan.ipynb).
+# In these puzzles, many threads add to one number, find the index for their result by counting, and work through tiles.
+# The most difficult puzzle is a scan of any length in a single launch. The lecture [Scan](13_scan.ipynb) explains
+# running sums.
 
 # %% id="start"
 # %load_ext gpucourse
@@ -40,7 +41,8 @@ T, TILE = 64, 16
 # %% [markdown] id="board-text"
 # ## The board
 #
-# If two different kernels of yours have the fewest bytes and the shortest time, the board asks you why. Begin with the softmax.
+# If the kernel that moves the fewest bytes is not the one that takes the shortest time, the board asks you why. Begin
+# with the softmax.
 
 # %% id="the-board"
 board()
@@ -48,9 +50,9 @@ board()
 # %% [markdown] id="more" tags=["further"]
 # ## More puzzles
 #
-# The puzzles above are the lesson, so you may go on with [Tables on the device](15_cudf.ipynb). These nine are for practice, in
-# any order, now or later. The five from “Running sums” to “Keep some, in order” take the steps of [Scan](13_scan.ipynb) again, one
-# screen each.
+# The puzzles above are the lesson, so you may go on with [Tables on the device](15_cudf.ipynb). These nine are for
+# practice, in any order, now or later. The five from “Running sums” to “Keep some, in order” repeat the steps of
+# [Scan](13_scan.ipynb), each in a few lines.
 
 # %% puzzle="block-histogram"
 
@@ -73,11 +75,11 @@ board()
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - An atomic reads, adds and writes in one step, and atomics at one address queue.
-# - Do in the block what you can do there, so that fewer atomics leave it.
-# - A scan turns counts into indices, in order, and the same in every run.
-# - A tile of 16 × 16 lets sixteen threads use each number that is fetched.
-# - A block may wait only for blocks that have begun, and a ticket makes sure of that.
+# - An atomic reads, adds and writes in one step. Atomics at one address run one after the other.
+# - Combine results inside the block first, so that fewer atomics go to global memory.
+# - A scan turns counts into indices. The results keep their order and are the same in every run.
+# - With a tile of 16 × 16, sixteen threads use each number that the block fetches.
+# - A block may wait only for blocks that have begun. A ticket guarantees this.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -102,8 +104,8 @@ board()
 # *Ten minutes late:* leave out “Sort by counting”. *Ten minutes early:* write the softmax with the row kept in shared
 # memory, which moves 8 bytes for each number.
 #
-# *Where people get stuck.* In the scan they write `tile[t] += tile[t - distance]` in one line. In the one-pass scan all threads
-# wait for `ready`, where one is enough.
+# *Where people get stuck.* In the scan they write `tile[t] += tile[t - distance]` in one line. In the one-pass scan
+# they let all threads wait for `ready`, although one is enough.
 #
 # *Frequent questions.* "May blocks really wait for each other?" They may wait for blocks that are already running, and
 # the ticket makes sure of that. A barrier across the whole grid needs a cooperative launch.

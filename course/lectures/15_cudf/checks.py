@@ -16,8 +16,8 @@ LENGTHS = (129, 1, 2, 31, 32, 33, 128, 1009)
 @exercise(
     "per-event",
     hints=(
-        "The idea: one `groupby` that sorts, and one `agg` that says for each new column which "
-        "column it comes from and by what.",
+        "The idea: use one `groupby` that sorts, and one `agg` that says for each new column which "
+        "column it comes from and which function computes it.",
         'The shape: `table.groupby("event", sort=True).agg(muons=("pt", "count"), …)`, with '
         '`"sum"` for the charge and `"max"` for the leading `pt`.',
     ),
@@ -131,7 +131,7 @@ def pairs(pairs_of):
                         one == table[name][row],
                         f"{case}, `{name}{k}` of a pair of event {table['event'][row]} is {one:g}; "
                         f"its muon {table['number'][row]} has {table[name][row]:g}",
-                        look=f"`{name}{k}` is that of `number{k}`, as it comes from the join",
+                        look=f"`{name}{k}` belongs to the muon `number{k}`: leave the columns as the join returns them",
                     )
 
 
@@ -152,10 +152,10 @@ def missing(holes):
                                    2, 1),
         "0/0 without a null": (cudf.Series([0.0, 1.0, 0.0]) / cudf.Series([0.0, 2.0, 0.0]), 0, 2),
         "integers": (cudf.Series([1, None, 3, None, None]), 3, 0),
-        "text": (cudf.Series(["HLT_Mu8_v3", None, ""]), 1, 0),
+        "strings": (cudf.Series(["HLT_Mu8_v3", None, ""]), 1, 0),
         "truth values": (cudf.Series([True, None, False]), 1, 0),
         "numbers with no hole": (cudf.Series([1.5, float("inf")]), 0, 0),
-        "nulls alone": (cudf.Series([None, 1.5, None]), 2, 0),
+        "nulls at both ends": (cudf.Series([None, 1.5, None]), 2, 0),
         "a thousand with both": (cudf.Series([[None, np.nan, 1.0, 2.0, None][k % 5]
                                               for k in range(1009)], nan_as_null=False), 403, 202),
     }
@@ -165,17 +165,17 @@ def missing(holes):
         left.demand_none(f"for {case}", "cuDF counts both on the device")
         require(
             answer[0] == unknown,
-            f"for {case}, {answer[0]} rows are said to be null; it is {unknown}",
+            f"for {case}, your function counts {answer[0]} null rows; the right number is {unknown}",
             look="`isna` also finds NaN: which method counts only nulls?",
         )
         require(
             answer[1] == undefined,
-            f"for {case}, {answer[1]} rows are said to be NaN; it is {undefined}",
+            f"for {case}, your function counts {answer[1]} NaN rows; the right number is {undefined}",
             look="which rows are missing a number, but are not null?",
         )
         require(
             (series.null_count, int(series.isna().sum())) == (unknown, unknown + undefined),
-            f"for {case}, the answer is right, but the column that came in has changed",
+            f"for {case}, the answer is right, but your function has changed its input column",
             look="did you use `inplace=True` or `series[…] = …`? Both change the input",
         )
 
@@ -210,7 +210,7 @@ def no_detour(spectrum):
                 counts = spectrum(table, device_edges)
             known = [mass for mass in values if mass is not None]
             case = f"with {n} masses, {n - len(known)} of them missing"
-            left.demand_none(case, "which function of CuPy does what `np.histogram` does?")
+            left.demand_none(case, "which CuPy function does the same as `np.histogram`?")
             require(
                 isinstance(counts, cp.ndarray),
                 f"{case}, the result is {a_or_an(type(counts).__name__)}, not a CuPy array",
@@ -235,8 +235,8 @@ def no_detour(spectrum):
 @exercise(
     "own-function",
     hints=(
-        "The idea: the sign of eta does not matter, so take it away first. Then write a chain of "
-        "`if`, from the inside out.",
+        "The idea: the sign of eta does not matter, so remove it first. Then write a chain of "
+        "`if`, from the innermost region outwards.",
         "The shape: `eta = abs(eta)`, `if eta < 0.9: return 0`, and so on. The value 2.4 itself is "
         "still endcap, so use `<=` there.",
     ),
@@ -257,7 +257,7 @@ def own_function(region):
             k = wrong[0]
             require(
                 False,
-                f"eta = {eta[k]:g} is said to be in region {got[k]:g}, not {right[k]}",
+                f"for eta = {eta[k]:g}, your function returns {got[k]:g}, not {right[k]}",
                 look=("which signs can eta have, and to which region does a value on a limit "
                 "belong?"),
             )
@@ -294,7 +294,7 @@ def _as_it_came(given, table: dict[str, np.ndarray], case: str) -> None:
     require(
         [*given.columns] == [*table]
         and all(np.array_equal(given[name].to_numpy(), table[name]) for name in table),
-        f"{case}, the answer has changed the table that it was given",
+        f"{case}, your function has changed its input table",
         look="`table[…] = …` and `inplace=True` change the input: use `assign`, or work on a copy",
     )
 

@@ -1,11 +1,12 @@
 # %% [markdown] id="the-question-asked"
 # ## How much of your pandas would run on a GPU?
 #
-# The data are 50,000 simulated collisions of protons, called *events*, and the muons of each. `pt` is a muon's momentum
-# across the beam in GeV, `phi` its angle around the beam, `eta` measures the angle to it, and `charge` is +1 or -1.
+# The data are 50,000 simulated proton collisions, called *events*, and the muons in each of them. `pt` is a muon's
+# momentum across the beam in GeV, `phi` is its angle around the beam, `eta` measures its angle to the beam, and
+# `charge` is +1 or -1.
 #
-# The function below is ordinary pandas, and finds the events in which two or more muons of high momentum have charges
-# that add up to 0. It runs with `pandas`, and also with `cudf`, whose tables are in the GPU's memory.
+# The function below is ordinary pandas. It finds the events that have two or more muons of high momentum whose charges
+# add up to 0. It runs with `pandas`, and also with `cudf`, whose tables are in the GPU's memory.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -39,22 +40,23 @@ for library in (pd, cudf):
     print(library.__name__, hardest_balanced(library), sep="\n")
 
 # %% [markdown] id="the-question-stands"
-# The same lines give the same answer with both. **What in your pandas would not run, would run differently, or would
-# run slower?** Without a GPU, this course's stand-in for cuDF does the table work with pandas. It is written after
-# cuDF's documentation, has not been compared with cuDF itself, and shows no times.
+# The same lines give the same answer with both libraries. **Which parts of your pandas code would not run with cuDF,
+# would give other results, or would be slower?** Without a GPU, this course replaces cuDF by a stand-in that does the
+# table work with pandas. We wrote the stand-in from cuDF's documentation and have not compared it with cuDF itself. It
+# shows no times.
 
 # %% [markdown] id="the-table-text"
-# ## 1. The same verbs
+# ## 1. The same methods
 #
-# Here is the table of all 71,009 muons, on the device, with one row for each.
+# Here is the table of all 71,009 muons, on the device, with one row for each muon.
 
 # %% id="the-table"
 table = cudf.DataFrame(columns)
 print(table.head(4), table.dtypes, sep="\n")
 
 # %% [markdown] id="groups-predict" tags=["predict"]
-# *Predict:* if five muons belong to three events, in no order, which event's sum comes first with pandas, and which
-# with cuDF?
+# The table below has five muons from three events, in the order 7, 3, 7, 5, 3. *Predict:* which event's sum comes first
+# with pandas, and which with cuDF?
 
 # %% id="groups-guess"
 predict("groups",
@@ -69,15 +71,16 @@ print("cuDF:  ", few.groupby("event")["pt"].sum().to_pandas().to_dict())
 print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict())
 
 # %% [markdown] id="groups-why" tags=["why"]
-# pandas sorts the groups, but cuDF does not unless you ask, because thousands of threads put rows into a hash table,
-# and the groups come out in the table's order. So never rely on the order, but say `sort=True`, or sort afterwards.
+# pandas sorts the groups, but cuDF doesn't unless you ask it to. In cuDF, thousands of threads put rows into a hash
+# table, and the groups come out in the order of that table. So never rely on the order of groups. Pass `sort=True`, or
+# sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
 #
-# Write `events_of(table)`, which returns a DataFrame with one row for each event that occurs, `event` as its index in
-# ascending order, and the columns `muons` for their number, `charge` for the sum of their charges, and `leading` for
-# the highest `pt`. If you are stuck, call `hint("per-event")`.
+# Write `events_of(table)`, which returns a DataFrame with one row for each event in the table. Its index is `event` in
+# ascending order. The column `muons` holds the number of muons, `charge` the sum of their charges, and `leading` the
+# highest `pt`. If you are stuck, call `hint("per-event")`.
 
 # %% id="per-event-exercise" tags=["exercise"]
 def events_of(table):
@@ -95,21 +98,22 @@ print(events_of(table).head(3))
 check("per-event", events_of)
 
 # %% [markdown] id="order-text"
-# Without a GPU the groups come in the order in which they first occur, and you shouldn't count on that either. Don't
-# count on the order of a join's rows, or on the order in which a group's floats are added, because the last digit of a
-# sum may change. The table is *columnar*, which means that each column is one array on the device, in
-# [Arrow's](https://arrow.apache.org) layout.
+# Without a GPU the groups come in the order in which they first occur, but you shouldn't rely on that order either.
+# Don't rely on the order of the rows of a join, or on the order in which the floats of a group are added, because it
+# may change the last digit of a sum. The table is *columnar*, which means that each column is one array on the device,
+# in [Arrow's](https://arrow.apache.org) layout.
 
 # %% [markdown] id="joins-predict" tags=["predict"]
 # ## 2. Joins
 #
-# A pair of muons is a row that has both. A table joined with *itself* by event gives such rows, because `merge` makes
-# one for each combination of a left and a right row with the same `event`.
+# To look at pairs of muons, we need a table in which each row describes two muons. If you join a table with *itself* by
+# event, you get such rows, because `merge` makes one for each combination of a left and a right row with the same
+# `event`.
 #
 # *Predict:* how many rows does an event with three muons give, and how many of these are pairs?
 
 # %% id="joins-guess"
-predict("joins", "3: one for each pair", "6: each with each other", "9, of which 3 are pairs")
+predict("joins", "3: one for each pair", "6: each muon with each other muon", "9, of which 3 are pairs")
 
 # %% id="joins"
 table["number"] = table.groupby("event").cumcount()  # 0, 1, 2, … within the event
@@ -119,13 +123,13 @@ both = table.merge(table, on="event", suffixes=("1", "2"))
 print(f"{len(table):,} rows joined with themselves: {len(both):,} rows")
 
 # %% [markdown] id="joins-why" tags=["why"]
-# It gives nine rows, each muon with each, itself included, and each pair twice, so there are three pairs among the nine
-# rows. A join multiplies, because where a key occurs *m* times on the left and *n* times on the right, the result has
-# *m × n* rows. A GPU's memory is small, so a join that explodes there ends in `MemoryError`, and you should always
-# count the rows before you join.
+# It gives nine rows, because each muon is combined with each muon, itself included. Each pair occurs twice, so there
+# are three pairs among the nine rows. A join multiplies: if a key occurs *m* times on the left and *n* times on the
+# right, the result has *m × n* rows for it. A GPU's memory is small, so a join that grows too large ends in a
+# `MemoryError`. Always count the rows before you join.
 
 # %% [markdown] id="joins-picture-text"
-# The events with many muons make most of those rows, out of all proportion.
+# The few events with many muons produce a large part of those rows.
 
 # %% id="joins-picture"
 muons_in_event = (table.groupby("event")["number"].max() + 1).to_numpy()
@@ -142,10 +146,10 @@ Picture(figure, "By muons in the event: " + "; ".join(
 # %% [markdown] id="pairs-task"
 # ### Exercise: every pair once
 #
-# Write `pairs_of(table)`, with one row for each pair of muons of *opposite charge* in the same event, each pair once.
-# `table` has the columns `event`, `number`, `pt`, `eta`, `phi` and `charge`. The result needs the column `event`, and
-# each of the others twice, with `1` and `2` after its name. The cell then adds the mass of each pair, and draws a
-# histogram.
+# Write `pairs_of(table)`, which returns one row for each pair of muons of *opposite charge* in the same event, with
+# each pair once. `table` has the columns `event`, `number`, `pt`, `eta`, `phi` and `charge`. The result needs the
+# column `event`, and two columns for each of the others, with `1` and `2` after its name. The cell then adds the mass
+# of each pair, and draws a histogram.
 
 # %% id="pairs-exercise" tags=["exercise"]
 def pairs_of(table):
@@ -174,11 +178,11 @@ Picture(figure, f"Histogram of the masses of {len(pairs):,} muon pairs from 1 to
 check("pairs", pairs_of)
 
 # %% [markdown] id="left-join-predict" tags=["predict"]
-# Each event belongs to a run, and another table has what is known about the runs. It is small, as tables of conditions
-# are, it is made up for this lecture, and it has no row for run 3.
+# Each event belongs to a run, and a second table describes the runs. It is small, as tables of conditions usually are,
+# and has no row for run 3. We made it up for this lecture.
 #
-# A left join keeps all runs, and the column `tried` holds integers. *Predict:* what does it hold for run 3, and what
-# type is the column then, with pandas and with cuDF?
+# A left join keeps all runs, and the column `tried` holds integers. *Predict:* what does `tried` hold for run 3 after
+# the join, and which type does the column then have, with pandas and with cuDF?
 
 # %% id="left-join-guess"
 predict("left-join",
@@ -200,13 +204,14 @@ in_pandas = runs.to_pandas().merge(conditions.to_pandas(), on="run", how="left")
 print("cuDF:", known["tried"].dtype, "  pandas:", in_pandas["tried"].dtype)
 
 # %% [markdown] id="left-join-why" tags=["why"]
-# pandas has no way to leave an integer out, so the column becomes `float64`, and the missing value `NaN`. A column of
-# cuDF may have a **mask** beside its values, one bit for each row, which says whether the row has a value. So every type
-# can have missing values, called **null** and shown as `<NA>`, and integers stay integers.
+# An integer column of pandas can't mark a value as missing, so the column becomes `float64`, and the missing value
+# `NaN`. A cuDF column may have a **mask** beside its values, with one bit for each row, which says whether the row has
+# a value. So columns of every type can have missing values, which are called **null** and printed as `<NA>`, and
+# integers stay integers.
 
 # %% [markdown] id="left-join-then"
-# Columns of strings also work. The characters of a column are one long array, a second array says where each string
-# begins, and the methods of `.str` process all of them at once.
+# Columns of strings work on the device, too. All characters of a column are in one long array, and a second array says
+# where each string begins. The methods of `.str` process all strings at once.
 
 # %% id="strings"
 known["double"] = known["trigger"].str.contains("Double")
@@ -216,10 +221,11 @@ print(known[["run", "trigger", "double", "version"]])
 # %% [markdown] id="missing-predict" tags=["predict"]
 # ## 3. Null is not NaN
 #
-# The efficiency of a trigger is the number that passed divided by the number tried, and in run 4 nothing was tried.
+# The efficiency of a trigger is the number of events that passed divided by the number tried, and in run 4 none were
+# tried.
 #
-# *Predict:* what is the efficiency of run 3, and that of run 4? How many of the five does `null_count` count, how many
-# does `isna` find, and how many go into the mean?
+# *Predict:* what is the efficiency of run 3, and what is that of run 4? How many of the five efficiencies does
+# `null_count` count, how many does `isna` find, and how many go into the mean?
 
 # %% id="missing-guess"
 predict("missing",
@@ -235,15 +241,15 @@ print(efficiency.to_string())
 print("null:", efficiency.null_count, "  isna:", int(efficiency.isna().sum()), "  mean:", efficiency.mean())
 
 # %% [markdown] id="missing-why" tags=["why"]
-# Run 3 has *null*, because its value is unknown. Run 4 has `NaN`, because it was calculated, and 0/0 isn't a number.
-# `null_count` counts the first, `isna` finds both, and reductions leave both out.
+# Run 3 has *null*, because its efficiency is unknown. Run 4 has `NaN`, because its efficiency was calculated as 0/0,
+# which isn't a number. `null_count` counts only the null, `isna` finds both, and reductions leave both out.
 
 # %% [markdown] id="missing-then"
 # There are two more things to know.
 #
-# - A comparison with null is null, and a selection takes only what is true. `efficiency > 0.9` and
-#   `~(efficiency > 0.9)` together do not give all rows, because run 3 is in neither.
-# - Conversions mix null and `NaN` up. `cudf.Series` and `from_pandas` turn `NaN` into null, unless you pass
+# - A comparison with null gives null, and a selection takes only the rows for which its condition is true. So
+#   `efficiency > 0.9` and `~(efficiency > 0.9)` together do not select all rows, because run 3 is in neither.
+# - Conversions may confuse null with `NaN`. `cudf.Series` and `from_pandas` turn `NaN` into null, unless you pass
 #   `nan_as_null=False`. `to_pandas()` turns null into `NaN`, and integers with nulls into floats, unless you pass
 #   `nullable=True`.
 
@@ -258,8 +264,9 @@ print(known["tried"].to_pandas().dtype, "or", known["tried"].to_pandas(nullable=
 # %% [markdown] id="missing-task"
 # ### Exercise: unknown, or undefined?
 #
-# Write `holes(series)`, which returns two ints: how many rows are null and how many are `NaN`. It must also work for columns of
-# integers and of strings, which cannot hold a `NaN`. The device counts, and only the two numbers leave it.
+# Write `holes(series)`, which returns two ints, the number of rows that are null and the number that are `NaN`. It must
+# also work for columns of integers and of strings, which cannot hold a `NaN`. Count on the device, so that only the two
+# numbers are copied to the host.
 
 # %% id="missing-exercise" tags=["exercise"]
 def holes(series):
@@ -277,10 +284,10 @@ check("missing", holes)
 # %% [markdown] id="loop-predict" tags=["predict"]
 # ## 4. What leaves the device
 #
-# *Predict:* does a `for` loop over a column work, crawl, or raise an error?
+# *Predict:* does a `for` loop over a column work, take very long, or raise an error?
 
 # %% id="loop-guess"
-predict("loop", "it works", "it crawls", "it refuses")
+predict("loop", "it works", "it takes very long", "it raises an error")
 
 # %% id="loop" raises="TypeError"
 heaviest = 0
@@ -288,17 +295,17 @@ for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
 # %% [markdown] id="loop-why" tags=["why"]
-# It raises an error, because each iteration of the loop would fetch four bytes over the slowest link of the machine,
-# and there are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in all. cuDF makes you say that you
-# want the whole column on the host, by `.to_pandas()` or `.to_numpy()`, once, where a reader can see it. The same goes
-# for `iterrows`, `itertuples`, `tolist`, and for passing a column to a NumPy function that needs an array of the host,
-# such as `np.histogram`.
+# It raises an error. Each iteration of the loop would fetch four bytes over the slowest link of the machine, and there
+# are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in total. If you want the whole column on the
+# host, cuDF makes you copy it explicitly, with `.to_pandas()` or `.to_numpy()`, where a reader of the code can see it.
+# `iterrows`, `itertuples` and `tolist` also raise an error, and so does a NumPy function that needs an array on the
+# host, such as `np.histogram`.
 
 # %% [markdown] id="sharing-predict" tags=["predict"]
-# CuPy and Numba work on the device as well. *Predict:* which of these share the column's memory?
+# CuPy and Numba work on the device as well. *Predict:* which of the following objects share the column's memory?
 
 # %% id="sharing-guess"
-predict("sharing", "all of them", "the first three", "none: each library has arrays of its own")
+predict("sharing", "all of them", "the first three", "none: each library has its own arrays")
 
 # %% id="sharing"
 mass = pairs["mass"]
@@ -311,30 +318,31 @@ print("two columns, a matrix:", pairs[["mass", "pt1"]].values.data.ptr == where)
 print("and back from pandas: ", cudf.from_pandas(mass.to_pandas()).values.data.ptr == where)
 
 # %% [markdown] id="sharing-why" tags=["why"]
-# | way | by | copies |
+# | conversion | function | copies |
 # |---|---|---|
-# | a column to CuPy, and CuPy to a column | `.values`, `cp.asarray`, `cudf.Series(array)` | nothing; with nulls in it, `.values` makes a copy that has `NaN` for them (of integers, in `float64`), and `cp.asarray` refuses |
-# | a column to a Numba kernel | as it is | nothing |
-# | several columns to a matrix | `.values`, `.to_cupy()` | on the device: they lie apart |
+# | a column to CuPy, and CuPy to a column | `.values`, `cp.asarray`, `cudf.Series(array)` | nothing; if the column has nulls, `.values` makes a copy with `NaN` in their place (`float64` for integers), and `cp.asarray` raises an error |
+# | a column to a Numba kernel | the column as an argument | nothing |
+# | several columns to a matrix | `.values`, `.to_cupy()` | on the device, because the columns are separate arrays |
 # | DLPack | `to_dlpack`, `cudf.from_dlpack` | on the device, [both ways](https://docs.rapids.ai/api/cudf/stable/user_guide/api_docs/api/cudf.from_dlpack/) |
-# | Arrow | `to_arrow`, `from_arrow` | between device and host, mask and types as they are |
-# | pandas, NumPy | `to_pandas`, `from_pandas`, `to_numpy` | between device and host; pandas changes types |
+# | Arrow | `to_arrow`, `from_arrow` | between device and host, without changing masks or types |
+# | pandas, NumPy | `to_pandas`, `from_pandas`, `to_numpy` | between device and host; pandas changes some types |
 #
-# Because nothing is copied, what CuPy writes into `mass.values` also changes the table. Without a GPU there are neither
-# DLPack nor Arrow for columns. The stand-in says so, and names what to use.
+# Because CuPy shares the column's memory, a write to `mass.values` also changes the table. Without a GPU, columns
+# support neither DLPack nor Arrow, and the stand-in's error message names what to use instead.
 
 # %% [markdown] id="sharing-then"
 # ### Exercise: no detour
 #
-# Somebody wrote this, and wonders why the GPU does not help:
+# Somebody wrote this function, and wonders why the GPU does not help:
 #
 # ```python
 # def spectrum(pairs, edges):
 #     return cp.asarray(np.histogram(pairs["mass"].to_numpy(), edges.get())[0])
 # ```
 #
-# The masses go to the host, and the counts come back. Write `spectrum` so that nothing leaves the device. `edges`
-# is a CuPy array, and so is the result, which has the counts alone. Masses may be missing, and those are not counted.
+# The masses are copied to the host, and the counts are copied back. Write `spectrum` so that nothing leaves the device.
+# `edges` is a CuPy array, and so is the result, which contains only the counts. Some masses may be missing, and
+# `spectrum` must not count them.
 
 # %% id="detour-exercise" tags=["exercise"]
 def spectrum(pairs, edges):
@@ -351,9 +359,9 @@ check("no-detour", spectrum)
 # %% [markdown] id="own-predict" tags=["predict"]
 # ## 5. Your own functions
 #
-# `apply` takes a function of one value, or with `axis=1` of one row, where `row["name"]` is a value. In pandas that is
-# a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one thread for each row,
-# as "Numba CUDA" shows.
+# `apply` takes a function of one value. With `axis=1` it takes a function of one row, where `row["name"]` is a value.
+# In pandas, `apply` is a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one
+# thread for each row, as "Numba CUDA" shows.
 #
 # Here are two functions, both ordinary Python. *Predict:* which of the two can cuDF apply?
 
@@ -361,7 +369,7 @@ check("no-detour", spectrum)
 predict("own",
         "both: it's Python",
         "only the one that computes numbers",
-        "none: a GPU can't run Python")
+        "neither: a GPU can't run Python")
 
 # %% id="own"
 import math
@@ -385,12 +393,12 @@ def label(pt):
 table["pt"].apply(label)
 
 # %% [markdown] id="own-why" tags=["why"]
-# It can apply only the one that computes numbers, because Numba must compile it. For the other one, the error's last
-# line is `user defined function compilation failed.`, below pages from inside Numba. Numba cannot compile, for example,
-# string concatenation, dicts, lists that grow, and library calls, and the exception's cause names the reason.
+# It can apply only the one that computes numbers, because Numba must compile it. For the other one, the last line of
+# the error is `user defined function compilation failed.`, below many lines from inside Numba. Numba cannot compile
+# string concatenation, dicts, lists that grow, or most library calls, and the exception's `__cause__` names the reason.
 
 # %% [markdown] id="own-then"
-# Here is the cause alone, for another such function.
+# Here is only the cause, for another function that Numba can't compile.
 
 # %% id="own-cause"
 try:
@@ -399,16 +407,16 @@ except ValueError as error:
     print(type(error.__cause__).__name__, str(error.__cause__)[:88])
 
 # %% [markdown] id="own-cost"
-# Before you write one, look for whole-column verbs, such as `where`, `clip`, `between`, arithmetic and `.str`. They are
-# compiled already, but yours is compiled at its first use, and again for each new type of column, which takes a good
-# part of a second. On the other hand, one function replaces a chain of verbs of which each reads and writes whole
-# columns. An argument may be null, for which you test with `x is cudf.NA`. A computation with null is null, and a
-# comparison with it is false, so `if` takes the other branch.
+# Before you write such a function, look for a method that works on whole columns, such as `where`, `clip`, `between`,
+# arithmetic and `.str`. These are compiled already. Your function is compiled at its first use, and again for each new
+# column type, which takes a good part of a second. On the other hand, one function can replace a chain of methods, each
+# of which reads and writes whole columns. An argument may be null, which you can test with `x is cudf.NA`. A
+# computation with null gives null, and a comparison with null counts as false, so `if` takes the other branch.
 #
 # ### Exercise: which part of the detector?
 #
 # Write `region(eta)`, which cuDF applies to the column `eta`. It returns 0 for the barrel (|eta| below 0.9), 1 for the
-# overlap (from 0.9, below 1.2), 2 for the endcap (from 1.2 up to and including 2.4), and -1 beyond.
+# overlap (from 0.9 to below 1.2), 2 for the endcap (from 1.2 up to and including 2.4), and -1 for larger |eta|.
 
 # %% id="own-exercise" tags=["exercise"]
 def region(eta):
@@ -432,11 +440,12 @@ check("own-function", region)
 # %% [markdown] id="fallback-what"
 # ## 6. Without changing a line: `cudf.pandas`
 #
-# You have pandas code and do not want to rewrite it. `%load_ext cudf.pandas` at the top of a notebook, or
-# `python -m cudf.pandas script.py`, replaces `pandas` by a proxy before anything imports it. Each operation is tried on
-# the GPU, and pandas does what fails there, on a copy, so that nothing changes but the time.
+# Suppose that you have pandas code and do not want to rewrite it. `%load_ext cudf.pandas` at the top of a notebook, or
+# `python -m cudf.pandas script.py`, replaces `pandas` by a proxy before anything imports it. The proxy tries each
+# operation on the GPU. If that fails, pandas runs the operation on a copy of the data, so the results stay the same and
+# only the time changes.
 #
-# Here is the idea on a small scale.
+# The next cell shows the idea on a small scale.
 
 # %% id="fallback"
 def gpu_first(operation, table):
@@ -461,7 +470,7 @@ operations = {
 }
 
 # %% [markdown] id="fallback-text" tags=["predict"]
-# *Predict:* which of the seven operations fall back to pandas?
+# *Predict:* which of these seven operations fall back to pandas?
 
 # %% id="fallback-run-guess"
 predict("fallback-run",
@@ -475,12 +484,12 @@ for name, operation in operations.items():
     print(f"{name:28} {where} {copied:8,} bytes copied")
 
 # %% [markdown] id="fallback-why" tags=["why"]
-# The last three do, because they are a function that does not compile, Python's `list`, and a loop over rows. Each
-# fallback moves the table to the host, and the next operation on the GPU moves the result back. Code that goes back and
-# forth at every step can be slower than pandas alone, and gives no sign of it.
+# The last three do: the first of them is a function that does not compile, the second calls Python's `list`, and the
+# third loops over rows. Each fallback copies the table to the host, and the next operation on the GPU copies the result
+# back. Code that goes back and forth at every step can be slower than pandas on its own, and nothing tells you so.
 
 # %% [markdown] id="fallback-then"
-# So ask:
+# A profiler shows where each operation ran:
 #
 # ```python
 
@@ -489,19 +498,19 @@ for name, operation in operations.items():
 # rows = muons.apply(list, axis=1)
 # ```
 #
-# prints for each operation how often it ran on the GPU and how often on the CPU, and how long;
-# `%%cudf.pandas.line_profile` does so by lines, `python -m cudf.pandas --profile script.py` for a script. Look for
-# what stands in the column of the CPU, and rewrite that. (Where there is no GPU, all of it runs on the CPU, and the
-# stand-in says so.) In this mode cuDF keeps pandas' promises, such as sorted groups, which costs a little.
+# It prints how often each operation ran on the GPU and on the CPU, and how long it took. `%%cudf.pandas.line_profile`
+# does so for each line, and `python -m cudf.pandas --profile script.py` for a script. Look for the operations in the
+# CPU column, and rewrite them. (Without a GPU, everything runs on the CPU, and the stand-in says so.) In this mode cuDF
+# keeps pandas' promises, such as sorted groups, which takes a little more time.
 
 # %% [markdown] id="pays-predict" tags=["predict"]
 # ## 7. When it pays
 #
-# You pay for moving the data, a fixed cost for each operation, and the work itself. For the journey and the work there
-# are published numbers. NVIDIA's data sheet of the H200 (2024) says that it reads its own memory at 4.8 TB/s, and that
-# its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
+# You pay for moving the data, for a fixed cost of each operation, and for the work itself. There are published numbers
+# for the transfer and for the work. NVIDIA's data sheet of the H200 (2024) says that the GPU reads its own memory at
+# 4.8 TB/s, and that its PCIe 5 connection carries 128 GB/s, which is 64 GB/s each way.
 #
-# *Predict:* how many times could the GPU go over a whole column in the time that the column takes to get there?
+# *Predict:* how many times could the GPU read a whole column in the time that it takes to copy the column to the GPU?
 
 # %% id="pays-guess"
 predict("pays", "once: it has to be read as well", "about ten times", "about 75 times")
@@ -524,18 +533,17 @@ Picture(figure, "Share of the time that goes into copying, worked out from bandw
                 "back, and still a fifth at 300 passes one way.")
 
 # %% [markdown] id="pays-why" tags=["why"]
-# It could go over the column 75 times. An analysis that loads a table, adds up one column and ends spends nearly all of
-# its time on the transfer. A GPU pays for one that loads once, then filters, joins, groups and fits, and takes home a
-# histogram of 120 numbers. This is arithmetic with the best case of each. For another GPU, look up its two numbers, and
-# divide. On an H200 we *measured* 4.25 TB/s for one pass, and the link gave 55 GB/s to pinned memory, but 8.9 to
-# ordinary arrays such as NumPy's. With those it is not
-# 75 passes but about 480. `cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less
-# is transferred.
+# It could read the column 75 times. An analysis that loads a table, adds up one column and ends spends nearly all of
+# its time on the transfer. A GPU pays for an analysis that loads the data once, then filters, joins, groups and fits,
+# and copies back a histogram of 120 numbers. The 75 comes from the best case of both speeds. For another GPU, look up
+# its two speeds and divide them. On an H200 we *measured* 4.25 TB/s for one pass over memory. The link reached 55 GB/s
+# from pinned memory, but only 8.9 GB/s from ordinary arrays such as NumPy's, so there it is about 480 passes instead of
+# 75. `cudf.read_parquet` copies a compressed file to the device and decompresses it there, so less data is transferred.
 
 # %% [markdown] id="pays-then"
-# The fixed cost decides for small tables. Every verb is some Python, then one or several launches of kernels, whether
-# for ten rows or for ten million. A GPU gains nothing on the table of conditions with its five rows, or in a loop over
-# 50,000 small groups. You have to measure the fixed cost, on the machine in question.
+# For small tables the fixed cost decides. Every method runs some Python and then launches one or more kernels, whether
+# the table has ten rows or ten million. A GPU gains nothing on the five rows of the table of conditions, or in a loop
+# over 50,000 small groups. The fixed cost depends on the machine, so you have to measure it.
 
 # %% id="measure"
 from time import perf_counter
@@ -563,15 +571,15 @@ if not sizes:
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - cuDF has pandas' verbs on columns in the device's memory. It promises no order of groups or of
-#   joined rows, so sort when it matters.
-# - Every type can have nulls, kept in a mask. Null means unknown, NaN means undefined, and conversions to pandas
-#   mix them up unless you say otherwise.
-# - Columns, CuPy arrays and Numba kernels share memory. You have to say what leaves the device, and loops over
-#   rows are refused.
-# - `apply` compiles your function with Numba, so it cannot do what a kernel cannot do.
-# - `cudf.pandas` runs pandas code unchanged and falls back in silence, so profile it. A GPU pays for large tables
-#   that stay on it.
+# - cuDF has the methods of pandas, for columns in the device's memory. It promises no order of groups or of joined
+#   rows, so sort when the order matters.
+# - Every type can have nulls, kept in a mask. Null means unknown, NaN means undefined, and conversions to pandas turn
+#   one into the other unless you say otherwise.
+# - Columns, CuPy arrays and Numba kernels share memory. Copies to the host must be explicit, and a loop over rows
+#   raises an error.
+# - `apply` compiles your function with Numba, so the function can only use what a kernel can use.
+# - `cudf.pandas` runs pandas code unchanged and doesn't tell you when it falls back to the CPU, so profile it. A GPU
+#   pays for large tables that stay on it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -583,7 +591,7 @@ if not sizes:
 # - `cudf.pandas`: [how it works](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/how-it-works/),
 #   [use and profiling](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/usage/),
 #   [questions and limits](https://docs.rapids.ai/api/cudf/stable/cudf_pandas/faq/).
-# - [Arrow's columnar format](https://arrow.apache.org/docs/format/Columnar.html), masks and strings included.
+# - [Arrow's columnar format](https://arrow.apache.org/docs/format/Columnar.html), including masks and strings.
 # - Beyond pandas, [cudf-polars](https://docs.rapids.ai/api/cudf/stable/cudf_polars/), a GPU engine for Polars, and
 #   [dask-cudf](https://docs.rapids.ai/api/dask-cudf/stable/) for tables larger than one GPU.
 #
@@ -598,22 +606,22 @@ if not sizes:
 # | 0-5 | the question; collect lines of the room's own pandas, and keep them for section 6 |
 # | 5-14 | section 1; `per-event` |
 # | 14-26 | section 2; `pairs` in pairs |
-# | 26-36 | section 3; `missing` alone |
+# | 26-36 | section 3; everyone does `missing` alone |
 # | 36-45 | section 4; `no-detour` |
 # | 45-52 | section 5; `own-function` is good homework |
-# | 52-60 | sections 6 and 7: have the room guess each line of the table, and the 75 |
+# | 52-60 | sections 6 and 7; have the room guess each line of the table, and the 75 |
 #
 # *Ten minutes late:* leave out the strings in section 2, the table in section 4 and the exercise of section 5.
 #
-# *Where people get stuck.* In `per-event` they forget the order, which is right by luck on a sorted table, and the
-# check's is not sorted. In `pairs`, `number1 != number2` keeps each pair twice. In `missing` they trust `isna`, which
-# doesn't tell null from `NaN`.
+# *Where people get stuck.* In `per-event` they forget the order, which is right by luck on a sorted table, but the
+# check's table is not sorted. In `pairs`, `number1 != number2` keeps each pair twice. In `missing` they trust `isna`,
+# which doesn't distinguish null from `NaN`.
 #
 # *Frequent questions.* "How much faster is it?" The last cell measures it on your GPU. Large group-bys and joins of
-# data that are already on the device gain most. A whole program gains less than you might hope, for the reasons in
+# data that are already on the device gain most. A whole program gains less than its joins do, for the reasons in
 # section 7. "Can I use it for everything?" No, because pandas is the better choice for small tables. "Does it work with
 # Polars?" Polars can use cuDF as its GPU engine.
 #
-# *What goes wrong.* If `cudf.pandas` is loaded after `import pandas`, it does nothing good, so restart the kernel. On a
-# GPU the first cell takes some seconds, since the context and the memory pool are made then. On a shared GPU, a join
-# that explodes takes the memory of the neighbours.
+# *What goes wrong.* If `cudf.pandas` is loaded after `import pandas`, it doesn't work properly, so restart the kernel.
+# On a GPU the first cell takes some seconds, because it creates the context and the memory pool. On a shared GPU, a
+# join that grows too large takes memory from the other users.

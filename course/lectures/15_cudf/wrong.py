@@ -80,7 +80,7 @@ def by_text(table):
     return cudf.from_pandas(host.groupby("event").agg(**NAMED))
 
 
-@wrong("per-event", "has changed the table that it was given.*work on a copy")
+@wrong("per-event", "has changed its input table.*work on a copy")
 def counts_by_a_new_column(table):
     table["one"] = 1
     return grouped(table, muons=("one", "sum"))
@@ -151,14 +151,14 @@ def by_pandas(table):
     return cudf.from_pandas(both.reset_index(drop=True))
 
 
-@wrong("pairs", "`phi1` of a pair of event .* is .*; its muon .* has .*as it comes from the join")
+@wrong("pairs", "`phi1` of a pair of event .* is .*; its muon .* has .*as the join returns them")
 def angles_of_the_other(table):
     pairs = joined(table)
     pairs = pairs[(pairs["number1"] < pairs["number2"]) & (pairs["charge1"] != pairs["charge2"])]
     return pairs.assign(phi1=pairs["phi2"], phi2=pairs["phi1"])
 
 
-@wrong("pairs", "has changed the table that it was given")
+@wrong("pairs", "has changed its input table")
 def renumbers_the_table(table):
     table["number"] = table["number"] + 1
     return angles_of_the_other(table)
@@ -167,27 +167,27 @@ def renumbers_the_table(table):
 # --- missing ------------------------------------------------------------------------------------
 
 
-@wrong("missing", "3 rows are said to be null; it is 2.*also finds NaN")
+@wrong("missing", "counts 3 null rows; the right number is 2.*also finds NaN")
 def isna_tells_all(series):
     return int(series.isna().sum()), 0
 
 
-@wrong("missing", "0 rows are said to be NaN; it is 1")
+@wrong("missing", "counts 0 NaN rows; the right number is 1")
 def nulls_alone(series):
     return series.null_count, 0
 
 
-@wrong("missing", "3 rows are said to be NaN; it is 1")
+@wrong("missing", "counts 3 NaN rows; the right number is 1")
 def nan_with_the_nulls(series):
     return series.null_count, int(series.isna().sum())
 
 
-@wrong("missing", "3 rows are said to be null; it is 2")
+@wrong("missing", "counts 3 null rows; the right number is 2")
 def made_nulls_of_nans(series):
     return (series.nans_to_nulls() if series.dtype.kind == "f" else series).null_count, 1
 
 
-@wrong("missing", "3 rows are said to be NaN; it is 1")
+@wrong("missing", "counts 3 NaN rows; the right number is 1")
 def numpy_s_isnan(series):
     return series.null_count, int(np.isnan(series.to_numpy()).sum())
 
@@ -197,7 +197,7 @@ def one_number(series):
     return series.null_count
 
 
-@wrong("missing", "rows are said to be null")
+@wrong("missing", "null rows; the right number is")
 def two_as_in_the_example(series):
     return 2, int(series.isna().sum()) - 2
 
@@ -207,7 +207,7 @@ def pandas_counts(series):
     return series.null_count, int(series.to_pandas().isna().sum()) - series.null_count
 
 
-@wrong("missing", "the answer is right, but the column that came in has changed")
+@wrong("missing", "the answer is right, but your function has changed its input column")
 def fills_what_it_has_counted(series):
     answer = series.null_count, int(series.isna().sum()) - series.null_count
     series[:] = None
@@ -292,12 +292,12 @@ def fills_the_table(pairs, edges):
 # --- own-function -------------------------------------------------------------------------------
 
 
-@wrong("own-function", "eta = 0 is said to be in region -1, not 0")
+@wrong("own-function", "for eta = 0, your function returns -1, not 0")
 def starter(eta):
     return -1
 
 
-@wrong("own-function", "eta = -0.9 is said to be in region 0, not 1.*which sign")
+@wrong("own-function", "for eta = -0.9, your function returns 0, not 1.*which sign")
 def without_the_sign(eta):
     if eta < 0.9:
         return 0
@@ -306,7 +306,7 @@ def without_the_sign(eta):
     return 2 if eta <= 2.4 else -1
 
 
-@wrong("own-function", "eta = 0.9 is said to be in region 0, not 1.*to which region does a value")
+@wrong("own-function", "for eta = 0.9, your function returns 0, not 1.*to which region does a value")
 def limits_on_the_wrong_side(eta):
     eta = abs(eta)
     if eta <= 0.9:
@@ -316,7 +316,7 @@ def limits_on_the_wrong_side(eta):
     return 2 if eta <= 2.4 else -1
 
 
-@wrong("own-function", "eta = 2.4 is said to be in region -1, not 2")
+@wrong("own-function", "for eta = 2.4, your function returns -1, not 2")
 def limit_of_the_endcap(eta):
     eta = math.fabs(eta)
     if eta < 0.9:

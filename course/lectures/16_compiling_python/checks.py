@@ -17,8 +17,8 @@ from gpucourse.wording import many
 @exercise(
     "count-window",
     hints=(
-        "The idea: you need a counter, a loop over the values, and an `if`. Python lets you chain "
-        "comparisons, and so does Numba.",
+        "The idea: you need a counter, a loop over the values, and an `if`. In Python you can chain "
+        "comparisons, and Numba compiles them.",
         "The shape: put `@njit` above `def count_window(values, low, high):`, and inside it "
         "`count = 0`, the loop, `if low < value < high:`, and `return count`.",
     ),
@@ -46,21 +46,21 @@ def count_window(count):
             )
             require(
                 got == expected,
-                f"{case}, {expected} lie between {low:g} and {high:g}; yours are {got}",
+                f"{case}, {expected} lie between {low:g} and {high:g}; your function counts {got}",
                 look="which values does the loop see, and what does it do with NaN?",
             )
             _require_as_given(values, before, case)
             low = float(random.integers(-800, 800)) / 8
             high = low + float(random.integers(40, 200)) / 8
     few, more = (lines_run(as_python(count), np.ones(n), 0.0, 2.0) for n in (10, 210))
-    require(more - few >= 200, "right, but there is no loop over the values: NumPy's operations first make "
+    require(more - few >= 200, "the count is right, but there is no loop over the values: NumPy's operations first make "
                                "arrays of truth values", look=("write `for value in values:` with a counter, which Numba compiles"))
 
 
 @exercise(
     "vectorize",
     hints=(
-        "The idea: write it for two numbers, with a `while`. `@vectorize` above it makes the loop "
+        "The idea: write a function of two numbers, with a `while`. `@vectorize` above it adds the loop "
         "over elements.",
         "The shape: `E, step = math.pi, 1.0`, then `while abs(step) >= 1e-12:`, with the step and "
         "the subtraction in it; return E.",
@@ -101,18 +101,18 @@ def vectorize(kepler):
         return  # compiled for another target, which keeps no function of Python
     easy, hard = (lines_run(as_python(kepler), *orbit) for orbit in ((math.pi, 0.0), (0.02, 0.99)))
     look = "use `while`: stop as soon as a step is smaller than 1e-12"
-    require(easy < hard, f"right, but the Earth takes as many iterations as a comet: {many(easy, 'line')} of "
+    require(easy < hard, f"the angles are right, but the Earth takes as many iterations as a comet: {many(easy, 'line')} of "
             "Python each", look=look)
     times = (0.02, 0.5, 1.0, 2.0, 3.0)
     require(len({lines_run(as_python(kepler), M, 0.99) for M in times}) > 1,
-            f"right, but a comet takes as many iterations wherever it is: {many(hard, 'line')} of Python "
+            f"the angles are right, but a comet takes the same number of iterations everywhere on its orbit: {many(hard, 'line')} of Python "
             "each", look=look)
 
 
 @exercise(
     "fresh-cuts",
     hints=(
-        "The idea: compiled code reads an argument in each call, but a global only while compiling.",
+        "The idea: compiled code reads an argument in each call. A global is read only once, while compiling.",
         "The shape: the function from above with `cut` as its second argument.",
     ),
 )
@@ -133,7 +133,7 @@ def fresh_cuts(count):
         )
         require(
             number == expected,
-            f"{expected} of the values lie above {cut}; yours are {number}",
+            f"{expected} of the values lie above {cut}; your function counts {number}",
             look='"above" means `>`, and every value counts once',
         )
     _require_as_given(values, before, "for seven cuts")
@@ -149,9 +149,9 @@ def fresh_cuts(count):
 @exercise(
     "where",
     hints=(
-        "The idea: do without `if`. Compute the corrected mass of all, and let `jnp.where` choose "
-        "between it and the mass as it was. Do the same once more for those below 20.",
-        "The shape: `jnp.where(masses > 60, 1.02 * masses, masses)`, and its result into "
+        "The idea: use no `if`. Compute the corrected mass of every element, and let `jnp.where` choose "
+        "between it and the original mass. Do the same once more for the masses below 20.",
+        "The shape: `jnp.where(masses > 60, 1.02 * masses, masses)`, and pass its result to "
         "`jnp.where(masses < 20, 0, …)`.",
     ),
 )
@@ -184,13 +184,13 @@ def where(corrected):
                 look=("is this mass above 60, below 20, or in between? (60 and 20 themselves do "
                 "not change)"),
             )
-    require_all_at_once(corrected, jnp.ones(64), look=("use `jnp.where`, which chooses for all of them at once"))
+    require_all_at_once(corrected, jnp.ones(64), look=("use `jnp.where`, which chooses for all masses at once"))
 
 
 def _require_as_given(values, before, case):
     require(
         np.array_equal(values, before, equal_nan=True),
-        f"{case}, the answer is right, but the values have changed, which are an input",
+        f"{case}, the answer is right, but your function has changed its input `values`",
         look="`values[…] = …`, `values -= …` and `values.sort()` change the caller's array",
     )
 
@@ -198,7 +198,7 @@ def _require_as_given(values, before, case):
 def _require_compiled(function):
     require(
         hasattr(function, "py_func") and hasattr(function, "signatures"),
-        f"this is {a_or_an(type(function).__name__)} that Numba has not seen",
+        f"this is {a_or_an(type(function).__name__)} that Numba does not compile",
         look="write @njit above the function",
     )
     require(
@@ -208,6 +208,6 @@ def _require_compiled(function):
     )
     require(
         not function.targetoptions.get("forceobj"),
-        "Numba has compiled nothing here: with forceobj it leaves the work to Python",
+        "Numba has compiled nothing here: with forceobj, Python runs the function",
         look="write @njit above the function",
     )

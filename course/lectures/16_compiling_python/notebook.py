@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## The same call, four times
 #
-# The function below is a plain Python loop with one decorator. It adds the masses of those of 13,114 pairs of simulated
-# muons that lie near the mass of the Z boson. We call it four times with the same data, and time each call on this
-# computer's processor, which is the only clock in this lecture.
+# The function below is a plain Python loop with one decorator. It computes the masses of 13,114 pairs of simulated
+# muons, and adds up those that are near the mass of the Z boson. We call it four times with the same data, and time
+# each call on this computer's processor. All times that this lecture measures are measured there.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -49,7 +49,7 @@ for _ in range(4):
 
 # %% [markdown] id="the-question-stands"
 # The answer is the same each time, but the first call took a thousand times as long as the others, or more. **What
-# happened in the first call, and what can go wrong because it doesn't happen again?**
+# happened in the first call, and what can go wrong because it happens only once?**
 
 # %% [markdown] id="first-call-predict" tags=["predict"]
 # ## 1. Compile once, run often
@@ -58,8 +58,8 @@ for _ in range(4):
 # variable from the types of the arguments, and LLVM compiles the function to machine code *just in time*. The next call
 # with the same types runs that code.
 #
-# *Predict:* without the decorator, as the plain Python of `py_func`, does the loop take less time than the first call,
-# or more?
+# *Predict:* if the loop runs as plain Python, which is what `py_func` gives, does it take less time than the first
+# call, or more?
 
 # %% id="first-call-guess"
 predict("first-call", "less than the first call", "more than the first call")
@@ -74,12 +74,12 @@ print(f"later calls  {min(numba_ms[1:]):8.1f} ms")
 print("compiled for", mass_around_z.signatures)
 
 # %% [markdown] id="first-call-why" tags=["why"]
-# It most likely takes less, because compiling doesn't pay off for one pass over thirteen thousand pairs. From the
-# second call on it pays very well, so **never time the first call**.
+# It most likely takes less, because compiling takes longer than one pass in Python over thirteen thousand pairs. From
+# the second call on, the compiled code is much faster, so **never time the first call**.
 
 # %% [markdown] id="types-predict" tags=["predict"]
-# *Predict:* which of these calls make Numba compile again, those with `float32` arrays, with arrays of half the length,
-# or with arrays of every second element?
+# *Predict:* we call the function with `float32` arrays, with arrays of half the length, and with arrays of every second
+# element. For which of these does Numba compile it again?
 
 # %% id="types-guess"
 predict("types",
@@ -100,14 +100,14 @@ for what, arguments in {
     print(f"{what:16} {'compiled again' if again else 'known already'}")
 
 # %% [markdown] id="types-why" tags=["why"]
-# The type of an array consists of the type of its elements, its number of dimensions, and whether it is contiguous in
-# memory, but not of its length.
+# It compiles again for `float32` and for every second element. The type of an array consists of the type of its
+# elements, its number of dimensions, and whether it is contiguous in memory, but not of its length.
 
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`, but
-# never NaN. If you are stuck, call `hint("count-window")`.
+# Write `count_window`, a loop that Numba compiles. It counts the values strictly between `low` and `high`, and it must
+# not count NaN. If you are stuck, call `hint("count-window")`.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -130,7 +130,7 @@ check("count-window", count_window)
 #
 # With `@njit(cache=True)`, Numba keeps the compiled code on disk for the next session. NumPy needs no compiler, because
 # each of its operations is compiled code already. *Predict:* how many arrays does the expression in `masses_by_numpy`
-# create, and how many bytes are that for 13,114 pairs?
+# create, and how many bytes do they take for 13,114 pairs?
 
 # %% id="passes-guess"
 predict("passes", "one, 105 kB", "four, 420 kB", "nine, about 944 kB")
@@ -155,13 +155,13 @@ masses = np.asarray(masses_by_numpy(*(column.view(Counted) for column in columns
 print(f"{Counted.made} arrays of {masses.nbytes:,} bytes")
 
 # %% [markdown] id="passes-why" tags=["why"]
-# It creates nine arrays, of which you need only the last. Each is written to memory and read again by the next
-# operation. For large arrays that takes most of the time, not the arithmetic. A loop keeps the nine numbers of one pair
-# in registers and makes one pass. Doing several operations in one pass is called **fusing** them.
+# It creates nine arrays, of which you need only the last. NumPy writes each array to memory, and the next operation
+# reads it again. For large arrays these transfers take most of the time, not the arithmetic. A loop makes one pass, and
+# keeps the nine numbers of each pair in registers. Doing several operations in one pass is called **fusing** them.
 
 # %% [markdown] id="passes-then"
-# Where a loop isn't convenient, `@vectorize` turns a function of single numbers into a NumPy function, called a
-# *ufunc*, which loops, broadcasts and accepts `out=`.
+# Where a loop isn't convenient, use `@vectorize`. It turns a function of single numbers into a NumPy function, called a
+# *ufunc*, which loops over arrays, broadcasts them and accepts `out=`.
 
 # %% id="vectorize"
 from numba import vectorize
@@ -177,12 +177,13 @@ back_to_back = pair_mass(np.linspace(10, 60, 6), 0, 0, np.array([[30], [45]]), 0
 print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 
 # %% [markdown] id="vectorize-task"
-# ### Exercise: each element its own number of iterations
+# ### Exercise: a different number of iterations for each element
 #
-# NumPy's operations are a poor fit for a *loop per element*. A planet's position on its orbit is an example. Kepler's
-# equation, `E - e * sin(E) = M`, gives the angle `E` from the time `M` (2π is a year) and the eccentricity `e`, but it
-# can't be solved by a formula. Newton's method solves it if you start with `E = π`, subtract
-# `(E - e * sin(E) - M) / (1 - e * cos(E))`, and repeat until a step is smaller than 1e-12. A comet takes more iterations than the Earth.
+# NumPy's operations are a poor fit if each element needs its own *loop*. The position of a planet on its orbit is an
+# example. The angle `E` follows from the time `M` (2π is a year) and the eccentricity `e` by Kepler's equation,
+# `E - e * sin(E) = M`, but no formula solves it. Newton's method does. It starts with `E = π`, subtracts
+# `(E - e * sin(E) - M) / (1 - e * cos(E))`, and repeats this until a step is smaller than 1e-12. A comet takes more
+# iterations than the Earth.
 #
 # Write `kepler(M, e)` for single numbers with `@vectorize`, for `M` from 0 to 2π and `e` from 0 to 0.99.
 
@@ -218,14 +219,14 @@ Picture(figure, "Three orbits around one sun, each with 40 dots at equal interva
         ", ".join(f"{part:.0%} of the dots for e = {one:g}" for part, one in zip(far, e[:, 0], strict=True)) + ".")
 
 # %% [markdown] id="orbits-why"
-# Without your `kepler` the dots are evenly spaced in angle. With it, they crowd far from the sun, where a comet is
-# slow.
+# Until you have written `kepler`, the dots are evenly spaced in angle. With it, they are close together far from the
+# sun, where a comet is slow.
 
 # %% [markdown] id="prange-predict" tags=["predict"]
 # ## 3. All the cores
 #
-# With `@njit(parallel=True)`, Numba divides a loop over `prange` among threads, one for each core. It doesn't check
-# whether that is safe for your loop.
+# With `@njit(parallel=True)`, Numba divides a loop over `prange` among threads, with one thread for each core. It
+# doesn't check whether that is safe for your loop.
 #
 # *Predict:* in which of these two functions do the threads interfere with each other?
 
@@ -262,20 +263,21 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# They interfere only in the histogram, because Numba recognises `total += …` as a *reduction*, gives each thread its
-# own total, and adds them up at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may
-# load a number that another is about to change. Then one count is lost, in a [race](06_numba_cuda.ipynb#8-races) on the
-# CPU. It shows only if two threads happen to run at the same time, so not on one core, not in every run, and with a
-# different number each time. A GPU has thousands of threads instead of a few, so the question is more urgent there.
+# They interfere only in the histogram. Numba recognises `total += …` as a *reduction*, gives each thread its own total,
+# and adds the totals at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load a
+# number that another thread is about to change. Then one count is lost, because of a
+# [race](06_numba_cuda.ipynb#8-races) on the CPU. You see it only if two threads happen to run at the same time. So it
+# never shows on one core, it may not show in every run, and the number of lost counts varies. A GPU runs thousands of
+# threads instead of a few, so races are far more likely there.
 
 # %% [markdown] id="refuses-predict" tags=["predict"]
 # ## 4. What cannot be compiled
 #
-# Machine code needs a type for every variable. *Predict:* here is a dictionary of cuts, as you might have one in an
-# analysis. Does Numba accept it, run it slowly, or refuse it?
+# Machine code needs a type for every variable. The function below uses a dictionary of cuts, as you might have one in
+# an analysis. *Predict:* does Numba compile it, run it slowly, or raise an error?
 
 # %% id="refuses-guess"
-predict("refuses", "it takes it", "it runs it slowly", "it refuses")
+predict("refuses", "it compiles it", "it runs it slowly", "it raises an error")
 
 # %% id="refuses" raises="TypingError"
 @njit
@@ -286,12 +288,12 @@ def passes(pt, eta, cuts):
 passes(45.0, 1.2, {"pt": 25.0, "eta": 2.4})
 
 # %% [markdown] id="refuses-why" tags=["why"]
-# Numba refuses it with `Cannot determine Numba type of <class 'dict'>`. Elsewhere you find a list of Numba's internal
-# functions above this line, so read such messages from the end. A Python dictionary may hold anything, so its values
-# have no type. The same goes for lists of mixed types, objects of your own classes, and most libraries. Numba compiles
-# numbers, tuples, NumPy arrays, most of NumPy's functions, and strings to some extent, as [the
-# list](https://numba.readthedocs.io/en/stable/reference/pysupported.html) says. Here a named tuple is the usual
-# solution, because its fields have names *and* types.
+# Numba raises an error, which ends in `Cannot determine Numba type of <class 'dict'>`. In other programs there may be a
+# long list of Numba's internal functions above this line, so read such messages from the end. A Python dictionary may
+# hold anything, so its values have no fixed type. Nor do lists of mixed types, objects of your own classes, and most
+# objects from libraries. Numba compiles numbers, tuples, NumPy arrays, most of NumPy's functions, and strings to some
+# extent, as [the list](https://numba.readthedocs.io/en/stable/reference/pysupported.html) says. In place of a
+# dictionary, people usually pass a named tuple, because its fields have names *and* types.
 
 # %% id="named-tuple"
 from typing import NamedTuple
@@ -310,7 +312,7 @@ def passes(pt, eta, cuts):
 print(passes(45.0, 1.2, Cuts(pt=25.0, eta=2.4)))
 
 # %% [markdown] id="stale-predict" tags=["predict"]
-# The next function compiles, and is wrong. *Predict:* what two numbers does it return?
+# The next function compiles, but one of its answers may surprise you. *Predict:* which two numbers does it return?
 
 # %% id="stale-guess"
 predict("stale",
@@ -332,14 +334,14 @@ cut = 85.0
 print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# You get the same number twice, because Numba read the value of the global `cut` while compiling, built it into the
-# machine code as a constant, and never looks at the name again. JAX does the same, as [you saw in a
-# jaxpr](09_jax.ipynb#1-functions-in-functions-out), and neither gives an error or a warning.
+# It returns the same number twice. Numba read the global `cut` while compiling, built its value into the machine code
+# as a constant, and never looks at the name again. JAX does the same, as [you saw in a
+# jaxpr](09_jax.ipynb#1-functions-in-functions-out). Neither gives an error or a warning.
 
 # %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
 #
-# Write `count_above(values, cut)` so that its answer follows the cut that it is *given*, and Numba compiles it only once
+# Write `count_above(values, cut)` so that it always uses the cut that it is *given*. Numba must compile it only once,
 # however often the cut changes.
 
 # %% id="stale-exercise" tags=["exercise"]
@@ -357,9 +359,9 @@ check("fresh-cuts", count_above)
 # %% [markdown] id="jax-text"
 # ## 5. JAX: another way to compile
 #
-# Numba reads your *code*, whereas JAX *runs* it once, with placeholders, and
-# [traces](09_jax.ipynb#1-functions-in-functions-out) the operations into a jaxpr. The compiler XLA then fuses it and
-# generates machine code, for this processor or for a GPU.
+# Numba reads your *code*. JAX *runs* it once, with placeholders, and
+# [traces](09_jax.ipynb#1-functions-in-functions-out) the operations into a jaxpr. The compiler XLA then fuses these
+# operations and generates machine code, for this processor or for a GPU.
 
 # %% id="jax"
 import jax
@@ -381,15 +383,15 @@ for _ in range(4):
 print("same masses:", np.allclose(by_jax, masses, rtol=1e-3, atol=0.05))
 
 # %% [markdown] id="jax-predict" tags=["predict"]
-# There were four calls, and Python ran the function *once*. It prints while it is traced, and the compiled code
-# contains no `print`. Here are the two compilers side by side. *Predict:* what does the picture of four calls look
-# like?
+# There were four calls, but Python ran the function *once*. The `print` happens while JAX traces the function, and the
+# compiled code contains no `print`. The next cell plots the times of four calls with both compilers. *Predict:* what
+# does the picture look like?
 
 # %% id="calls-picture-guess"
 predict("calls-picture",
         "a high first bar for both, then low ones",
         "a high first bar for Numba only",
-        "all bars alike")
+        "all bars the same height")
 
 # %% id="calls-picture"
 figure, axes = canvas(7, 2.6)
@@ -407,14 +409,14 @@ Picture(figure, "Times of four calls on this processor, on a logarithmic scale: 
                 + f" ms; plain Python takes {python_ms:.2g} ms.")
 
 # %% [markdown] id="calls-picture-why" tags=["why"]
-# For both, the first call is far above the others, on a logarithmic scale, because Numba and XLA compile then. The
-# later calls reuse the compiled code, and Python doesn't run the function again.
+# The scale is logarithmic, and for both compilers the first call is far above the others, because Numba and XLA compile
+# in it. The later calls reuse the compiled code, and Python doesn't run the function again.
 
 # %% [markdown] id="below-text"
 # ## 6. What they compiled
 #
-# Numba and JAX can both show you what they compiled. In JAX's jaxpr, each line is one operation on whole arrays, nine in all.
-# Below it you see what XLA makes of it.
+# Numba and JAX can both show you what they compiled. In JAX's jaxpr, each of the nine lines is one operation on whole
+# arrays. Below the jaxpr you see what XLA makes of it.
 
 # %% id="below-jax"
 print(jax.make_jaxpr(masses_by_jax.__wrapped__)(*on_device))
@@ -427,10 +429,10 @@ print(f"\nwhat runs, after fusing: {len(steps)} step in place of nine")
 print(*[step.split("(")[0] + "(…)" for step in steps], sep="\n")
 
 # %% [markdown] id="below-numba"
-# Nine operations became one *fusion*, with one pass over the data, as in the loop.
+# Nine operations became one *fusion*, with one pass over the data, as in the loop that Numba compiled.
 #
-# Numba's code comes next. Numba and JAX both generate LLVM IR, as Clang and Rust do. `fmul` multiplies floats, and a type
-# such as `<4 x double>` is four numbers that the processor handles in one instruction.
+# The next cell shows Numba's code. Numba and JAX both generate LLVM IR, as Clang and Rust do. In it, `fmul` multiplies
+# floats, and a type such as `<4 x double>` is four numbers that the processor handles in one instruction.
 
 # %% id="below-llvm"
 @njit
@@ -466,10 +468,10 @@ def correction(mass):
 correction(91.2)
 
 # %% [markdown] id="branch-why" tags=["why"]
-# It is an error, `TracerBoolConversionError`, because `if` has to know whether `mass` is above 60, and `mass` is a
+# It is an error, `TracerBoolConversionError`. The `if` has to know whether `mass` is above 60, but `mass` is a
 # placeholder without a value. The message shows which function was traced, which line needed the value, and on which
-# argument it depends. Numba compiles the same function without complaint, because an `if` is part of the *code* that it
-# reads.
+# argument the value depends. Numba compiles the same function without an error, because it reads the *code*, and the
+# `if` is part of that.
 
 # %% [markdown] id="mask-predict" tags=["predict"]
 # *Predict:* what happens in this function, which has no `if`?
@@ -489,16 +491,16 @@ def sum_of_heavy(masses):
 sum_of_heavy(by_jax)
 
 # %% [markdown] id="mask-why" tags=["why"]
-# `masses[masses > 60]` has a *length* that depends on the values. Every array in a jaxpr has a fixed shape, so this one
-# can't be in it. In both cases you **compute for all, then select**. `jnp.where(condition, a, b)` takes `a` where the
-# condition holds and `b` elsewhere, element by element. `jnp.sum(x, where=condition)` adds only those for which it
-# holds.
+# It is an error, because the *length* of `masses[masses > 60]` depends on the values, and every array in a jaxpr has a
+# fixed shape. For this and for the `if` there is the same remedy: **compute for all elements, then select**.
+# `jnp.where(condition, a, b)` takes `a` where the condition is true and `b` elsewhere, element by element.
+# `jnp.sum(x, where=condition)` adds only the elements for which it is true.
 
 # %% [markdown] id="where-task"
 # ### Exercise: compute for all, then select
 #
-# Write `corrected(masses)` so that `jax.jit` can compile it. Masses above 60 are multiplied by 1.02, those below 20
-# become 0, and the rest stay, in a result of the shape of `masses`.
+# Write `corrected(masses)` so that `jax.jit` can compile it. It multiplies masses above 60 by 1.02, sets those below 20
+# to 0, and leaves the rest unchanged. The result has the shape of `masses`.
 
 # %% id="where-exercise" tags=["exercise"]
 def corrected(masses):
@@ -514,29 +516,30 @@ def corrected(masses):
 check("where", corrected)
 
 # %% [markdown] id="jax-stale-text"
-# Section 4's trap has another side in JAX. For JAX, an array of another length is another type, so it traces again and sees the new global, and such a program is
-# wrong for some lengths only. So **pass everything that a compiled function needs as an argument.**
+# With JAX, the trap of section 4 has a variant. JAX treats an array of a different length as a different type, so it
+# traces again and then uses the new value of the global. Such a program is wrong only for the lengths that it had
+# compiled before. So **pass everything that a compiled function needs as an argument.**
 
 # %% [markdown] id="five-ways-predict" tags=["predict"]
 # ## 8. One formula, five ways
 #
-# You now know five ways to compute the same thing. Here they race to find out where a parabola crosses zero. It's the
-# formula from school, for a million parabolas, in `float64`.
+# You now know five ways to compute the same thing. Here we compare how fast they find a point where a parabola crosses
+# zero. They use the formula from school, for a million parabolas, in `float64`.
 #
-# A fair race has three rules. First, all do the same work in the same precision, for which you have to ask JAX for
-# `float64`. Second, compile time is counted separately, as the difference between the first call and the best later
+# A fair comparison has three rules. First, all programs do the same work in the same precision, so we have to ask JAX
+# for `float64`. Second, compile time is listed separately, as the difference between the first call and the best later
 # one. Third, the clock stops when the result exists. JAX returns earlier than that, so its call ends in
 # `block_until_ready()`.
 #
-# *Predict:* put the five in order. How many times as long as NumPy does plain Python take, about three, thirty or a
-# thousand?
+# *Predict:* in which order do the five finish, and how many times as long as NumPy does plain Python take, about three,
+# thirty or a thousand?
 
 # %% id="five-ways-guess"
 predict("five-ways",
         "Python, NumPy, Numba, then the others; about three times",
         "Python, NumPy, Numba, then the others; about thirty times",
         "Python, NumPy, Numba, then the others; about a thousand times",
-        "all compiled ones alike")
+        "the compiled ones all take the same time")
 
 # %% id="five-ways"
 count = 1_000_000
@@ -607,28 +610,31 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 
 # %% [markdown] id="five-ways-why" tags=["why"]
 # The orange bars are from a tutorial notebook, "JIT-compilation with Numba and JAX": 22.3 ms with NumPy, 6.86 ms with
-# Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. It doesn't name its processor, but
-# its error messages show that it was a Mac. So compare ratios within one colour, not bars across the two.
+# Numba, 1.98 ms with Numba in parallel and 2.24 ms with JAX, for five million roots. The tutorial doesn't name its
+# processor, but its error messages show that it ran on a Mac. So compare bars of the same colour only.
 #
-# - **Python** creates an object for every number and looks up every operation. Some tens of times NumPy's time is usual.
-# - **NumPy** has compiled loops, but nine of them, and each writes a whole array that the next one reads again.
+# - **Python** creates an object for every number and looks up every operation. It usually takes some tens of times as
+#   long as NumPy.
+# - **NumPy** has compiled loops, but there are nine of them, and each writes a whole array that the next one reads
+#   again.
 # - **Numba** makes one pass with no arrays in between, on one core.
 # - **Numba with `parallel=True`** divides that pass among the cores. **JAX** fuses and divides it without being told to.
 #
-# The last two are usually close together, and they gain less than the number of cores, because one pass is so cheap
-# that they wait for memory. With a single core, or while other programs are busy, `parallel=True` gains nothing. And
-# remember the first column: if you need the roots once, NumPy is done before the others have compiled.
+# The last two are usually close together. They gain less than a factor of the number of cores, because they do so
+# little arithmetic that they wait for memory. With a single core, or while other programs are busy, `parallel=True`
+# gains nothing. Look at the first column as well: if you need the roots only once, NumPy is done before the others have
+# compiled.
 #
 # The lesson "CuPy: NumPy on the device" computes the same formula on a GPU, with recorded times in its last section.
 
 # %% [markdown] id="which-text"
-# ## 9. Which of the two?
+# ## 9. Numba or JAX?
 #
 # | | Numba | JAX |
 # |---|---|---|
 # | you write | loops and `if`, number by number | arrays, no `if` on values |
 # | it compiles | your code, once per set of types | what your code does, once per set of types *and shapes* |
-# | use it when | each element takes its own path, or the algorithm builds something up | the work is array operations; you want derivatives |
+# | use it when | elements take different paths, or the algorithm builds a data structure | the work is array operations; you want derivatives |
 # | on a GPU | as kernels that you write (`numba.cuda`) | the same code, unchanged |
 # | refuses | untyped Python, with a `TypingError` | values that decide a shape or a branch, with a tracer error |
 # | accepts silently | races in `prange`; stale globals | stale globals; a `print` that runs once |
@@ -636,13 +642,13 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A just-in-time compiler works at the first call with new types, and later calls reuse its code. So never time the
-#   first call, unless compile time is the question.
-# - Fusing makes one pass over the data instead of one for each operation, and needs no arrays in between.
+# - A just-in-time compiler compiles at the first call with new types, and later calls reuse the code. So never time the
+#   first call, unless you want to know the compile time.
+# - Fused operations need one pass over the data instead of one for each operation, and no intermediate arrays.
 # - Numba reads your code and needs a type for every variable. JAX runs your code once on placeholders without values,
 #   and needs a shape for every array.
 # - A global is compiled in as a constant. Anything that may change should be an argument.
-# - `prange` trusts you that the iterations of the loop are independent.
+# - `prange` assumes that the iterations of the loop are independent, and doesn't check it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -655,7 +661,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 #   bits](https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html),
 #   [errors](https://docs.jax.dev/en/latest/errors.html) one by one,
 #   [jaxprs](https://docs.jax.dev/en/latest/jaxpr.html).
-# - The languages between your code and the machine's, [StableHLO](https://openxla.org/stablehlo) and [LLVM
+# - The intermediate languages between your code and machine code, [StableHLO](https://openxla.org/stablehlo) and [LLVM
 #   IR](https://llvm.org/docs/LangRef.html).
 
 # %% [markdown] id="room-plan" tags=["room"]
@@ -670,15 +676,15 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # | 38-53 | sections 5 to 7; if only one exercise fits, `where` |
 # | 53-60 | section 8; take bets on the order before running the cell |
 #
-# *Ten minutes late:* skip section 6, and all of section 3 but its prediction.
+# *Ten minutes late:* skip section 6, and everything in section 3 except its prediction.
 #
-# *Where people get stuck.* They put `@njit` above `kepler` and don't understand why the check fails, which is that a
-# ufunc broadcasts, and a compiled function of numbers doesn't. In `where`, they write `if` again, or `np.where`, which
+# *Where people get stuck.* They put `@njit` above `kepler` and don't understand why the check fails. A ufunc
+# broadcasts, but a compiled function of single numbers doesn't. In `where`, they write `if` again, or `np.where`, which
 # needs values.
 #
 # *Frequent questions.* "Is Numba as fast as C?" Usually it is, because LLVM compiles both. "Why is my JAX slower than
 # NumPy?" Each call costs some microseconds, which matters for small arrays. To time a call, wait for it with
 # `block_until_ready()`. "Why do the digits differ?" JAX computes in `float32` by default.
 #
-# *What goes wrong.* On a computer with one core, `prange` loses nothing, so say so. Times differ from run to run and
-# between computers, and only the orders of magnitude matter here.
+# *What goes wrong.* On a computer with one core, `prange` loses no counts, so tell the room why. Times differ from run
+# to run and between computers, and only the orders of magnitude matter here.

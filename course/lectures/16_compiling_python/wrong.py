@@ -16,23 +16,23 @@ WRONG, wrong = collection("16_compiling_python")
 # --- count-window -------------------------------------------------------------------------------
 
 
-@wrong("count-window", "this is a function that Numba has not seen")
+@wrong("count-window", "this is a function that Numba does not compile")
 def not_compiled(values, low, high):
     return sum(low < value < high for value in values)
 
 
 wrong("count-window", "the edges 80 and 100 are counted too", "edges too")(
     swap("< value < ", "<= value <= "))
-wrong("count-window", "lie between 80 and 100; yours are .*NaN", "counts nan")(
+wrong("count-window", "lie between 80 and 100; your function counts .*NaN", "counts nan")(
     swap("count = 0", "count = values.size"),
     swap("low < value < high:\n            count +", "value <= low or value >= high:\n            count -"))
-wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are", "leaves out the last")(
+wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; your function counts", "leaves out the last")(
     swap("value in values:\n        if low < value", "i in range(values.size - 1):\n        if low < values[i]"))
 
 
-wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are|counted too", "the window of the example")(
+wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; your function counts|counted too", "the window of the example")(
     swap("low < value < high", "80 < value < 100"))
-wrong("count-window", "right, but there is no loop over", "an array expression")(
+wrong("count-window", "the count is right, but there is no loop over", "an array expression")(
     swap("count = 0\n    for value in values:\n        if low < value < high:\n            count += 1\n"
          "    return count", "return np.sum((values > low) & (values < high))"))
 
@@ -41,13 +41,13 @@ wrong("count-window", "there is no loop over the values", "a loop for show")(
          "    return count",
          "    count = np.sum((values > low) & (values < high))\n    for _ in range(1):\n        pass\n"
          "    return count"))
-wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; yours are", "whole numbers alone")(
+wrong("count-window", r"lie between -?[\d.]+ and -?[\d.]+; your function counts", "whole numbers alone")(
     swap("low < value < high", "low < int(value) < high"))
-wrong("count-window", "the values have changed, which are an input", "sorts them")(
+wrong("count-window", "your function has changed its input `values`", "sorts them")(
     swap("count = 0", "values.sort()\n    count = 0"))
 
 
-@wrong("count-window", "leaves the work to Python")
+@wrong("count-window", "Python runs the function")
 @jit(forceobj=True)
 def left_to_python(values, low, high):
     count = 0
@@ -115,7 +115,7 @@ def of_the_time_alone(M):
     return M
 
 
-@wrong("vectorize", "a comet takes as many iterations wherever it is")
+@wrong("vectorize", "a comet takes the same number of iterations everywhere")
 @vectorize
 def as_many_as_the_orbit_is_long(M, e):
     E = math.pi
@@ -142,7 +142,7 @@ def still_global(values, ignored):
     return np.sum(values > cut)
 
 
-@wrong("fresh-cuts", "has not seen")
+@wrong("fresh-cuts", "that Numba does not compile")
 def numpy_alone(values, cut):
     return np.sum(values > cut)
 
@@ -153,7 +153,7 @@ def below_instead(values, cut):
     return np.sum(values < cut)
 
 
-@wrong("fresh-cuts", "has not seen")
+@wrong("fresh-cuts", "that Numba does not compile")
 def compiled_in_each_call(values, cut):
     @njit
     def count(values):
@@ -168,7 +168,7 @@ def the_cut_itself_too(values, cut):
     return np.sum(values >= cut)
 
 
-@wrong("fresh-cuts", "the values have changed, which are an input")
+@wrong("fresh-cuts", "your function has changed its input `values`")
 @njit
 def less_the_cut(values, cut):
     values -= cut

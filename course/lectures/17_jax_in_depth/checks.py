@@ -30,8 +30,8 @@ TREES = {
 @exercise(
     "descend",
     hints=(
-        "The idea: `jax.grad(loss)(parameters)` is a tree of the same structure. So two trees go "
-        "into `jax.tree.map`, leaf by leaf.",
+        "The idea: `jax.grad(loss)(parameters)` is a tree of the same structure. So pass both trees "
+        "to `jax.tree.map`, which works leaf by leaf.",
         "The shape: `jax.tree.map(lambda value, slope: value - rate * slope, parameters, slopes)`.",
     ),
 )
@@ -45,15 +45,15 @@ def descend(function):
         before, rate, middle = copy.deepcopy(tree), *map(float, random.uniform(0.1, 0.9, 2))
         called: list = []
         after = function(_counting(called, middle), tree, rate)
-        require(len(called) <= 2, f"the loss of {name} was computed {many(len(called), 'time')}",
+        require(len(called) <= 2, f"for {name}, the loss was computed {many(len(called), 'time')}",
                 look="use jax.grad: one call returns all derivatives, without differences")
         _require_tree(after, jax.tree.map(lambda x, r=rate, m=middle: x - r * (x - m), before),
-                      f"of {name} and with a rate of {rate:.3f}",
-                      "each leaf less the rate times its slope: downhill, so minus")
+                      f"for {name} and with a rate of {rate:.3f}",
+                      "subtract from each leaf the rate times its derivative, because the step goes downhill")
         require(
             all(np.array_equal(a, b) for a, b in
                 zip(jax.tree.leaves(tree), jax.tree.leaves(before), strict=True)),
-            f"of {name}, the parameters themselves were changed",
+            f"for {name}, your function has changed its input `parameters`",
             look="make a new tree with jax.tree.map, because the caller may need the old one",
         )
 
@@ -96,8 +96,8 @@ def _require_tree(found: Any, expected: Any, case: str, look: str, bound: float 
 @exercise(
     "history",
     hints=(
-        "The idea: one iteration takes the parameters and gives two things: the parameters after a step, "
-        "which are carried on, and the misfit before it, which is collected. `jax.value_and_grad(loss)` "
+        "The idea: one iteration takes the parameters and returns two things: the parameters after a step, "
+        "which are the new carry, and the misfit before the step, which `scan` collects. `jax.value_and_grad(loss)` "
         "computes the misfit and the slopes together.",
         "The shape: `def body(parameters, _):` returns `(jax.tree.map(…), value)`; then "
         "`after, losses = jax.lax.scan(body, parameters, None, length=steps)`.",
@@ -129,22 +129,22 @@ def history(function):
                 "go into the next?"))
         left = (1 - rate) ** steps
         _require_tree(after, jax.tree.map(lambda x, m=middle, s=left: m + (x - m) * s, tree), case,
-                      "the parameters after the last step", 1e-3)
+                      "return the parameters after the last step", 1e-3)
         require(len(called) <= max(4, steps // 4),
-                f"right, but the loss was traced {many(len(called), 'time')} for {many(steps, 'step')}",
+                f"the results are right, but the loss was traced {many(len(called), 'time')} for {many(steps, 'step')}",
                 look=("use jax.lax.scan, which traces its body once or twice; a Python loop traces "
                 "every iteration"))
     sizes = [len(str(jax.make_jaxpr(lambda x, n=n: function(_bowl, x, 0.1, n))(np.float32(3))))
              for n in (4, 40)]
-    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of steps: a Python loop was unrolled", look=("use jax.lax.scan, which is one loop however many iterations it has"))
+    require(sizes[1] < 2 * sizes[0], "the results are right, but the program grows with the number of steps: a Python loop was unrolled", look=("use jax.lax.scan, which makes one loop for any number of iterations"))
 
 
 @exercise(
     "errors",
     hints=(
-        "The idea: `flat, as_tree = ravel_pytree(parameters)`, and a function of the flat array: "
-        "`lambda flat: loss(as_tree(flat))`. Of that, take jax.hessian at `flat`.",
-        "The shape: `jnp.sqrt(jnp.diag(jnp.linalg.inv(bends)))`, and `as_tree` of that. First "
+        "The idea: call `flat, as_tree = ravel_pytree(parameters)`, and write a function of the flat array, "
+        "`lambda flat: loss(as_tree(flat))`. Compute its jax.hessian at `flat`.",
+        "The shape: pass `jnp.sqrt(jnp.diag(jnp.linalg.inv(bends)))` to `as_tree`. First "
         "invert, then take the diagonal.",
     ),
 )
@@ -174,14 +174,14 @@ def errors(function):
     at = float(np.random.default_rng(133).uniform(0.2, 0.9))
     _require_tree(function(lambda tree: 3 * jnp.exp(2 * tree["only"]), {"only": at}),
                   {"only": (12 * np.exp(2 * at)) ** -0.5}, f"for 3 exp(2x) at x = {at:.3f}",
-                  "the Hessian at the parameters that are given, by jax.hessian", 5e-3)
+                  "compute the Hessian with jax.hessian, at the parameters that are given", 5e-3)
 
 
 @exercise(
     "until",
     hints=(
-        "The idea: the state holds all that the condition needs, `(x, steps, change)`. The change is the "
-        "largest of all elements, without its sign.",
+        "The idea: the state holds everything that the condition needs, `(x, steps, change)`. The change is the "
+        "largest absolute change of any element.",
         "The shape: `goes_on(state)` returns `(change > tolerance) & (steps < most)`, `body(state)` "
         "returns `(after, steps + 1, jnp.max(jnp.abs(after - x)))`, and `jax.lax.while_loop(goes_on, "
         "body, (x, jnp.int32(0), jnp.float32(jnp.inf)))`.",
@@ -231,9 +231,9 @@ def until(function):
 
     jax.jit(lambda x: function(halved, x, tolerance=1e-3))(jnp.float32(1))[0].block_until_ready()
     jax.effects_barrier()
-    require(len(computed) == 10, f"right, but {many(len(computed), 'step')} are computed where 10 are made",
+    require(len(computed) == 10, f"the answer is right, but {many(len(computed), 'step')} are computed, and 10 are enough",
             look=("use jax.lax.while_loop, which ends when its condition no longer holds; "
-                "fori_loop goes on"))
+                "fori_loop doesn't stop early"))
 
 
 #: What an exponential is called in a jaxpr, and what one can be made of.
@@ -280,8 +280,8 @@ def _own_gradient(fade: Callable) -> None:
         try:
             check_grads(fade, (t, decay), order=1, modes=["rev"])
         except AssertionError as error:
-            require(False, f"check_grads refuses the rule: {str(error).strip().splitlines()[-1]}",
-                    look=("compare the rule with the change of the values when t and decay change a "
+            require(False, f"check_grads finds that the rule is wrong: {str(error).strip().splitlines()[-1]}",
+                    look=("compare the derivatives of the rule with the change of the values when t and decay change a "
                 "little"))
     _require_kernels(fade)
 
@@ -301,10 +301,10 @@ def _doubles(wanted: bool) -> Iterator[None]:
 
 def _require_rule(fade: Callable, t: Any, decay: Any) -> None:
     found = primitives(fade, t, decay)
-    require(found["custom_vjp_call"], "the jaxpr of fade has no rule of its own in it",
+    require(found["custom_vjp_call"], "the jaxpr of fade has no custom derivative rule in it",
             look=("write @jax.custom_vjp above the function, and fade.defvjp(forward, "
                 "backward) below it"))
-    require(not EXPONENTIALS & found.keys(), "the exponential is JAX's, not the kernel's",
+    require(not EXPONENTIALS & found.keys(), "JAX computes the exponential, not the kernel",
             look=IN_THE_KERNEL)
 
 
@@ -343,10 +343,10 @@ def _require_slopes(fade: Callable, t: Any, decay: Any, g: Any, case: str) -> No
     found = jax.vjp(fade, t, decay)[1](g)
     for name, slope, expected, size, unit in zip(("t", "decay"), found, right, sizes, ones,
                                                  strict=True):
-        look = {"t": "-faded / decay times g, for each element by itself",
-                "decay": "faded * t / decay**2 times g, added up over all elements"}[name]
+        look = {"t": "for each element, the derivative is -faded / decay times g",
+                "decay": "the derivative is the sum of faded * t / decay**2 times g over all elements"}[name]
         if np.allclose(slope, unit, rtol=1e-3) and not np.allclose(g, 1):
-            look = "this is the slope of the sum of all elements: each has to count `g` times"
+            look = "this is the derivative of the plain sum: multiply each element by its `g` first"
         _require_near(np.asarray(slope), np.asarray(expected), np.abs(size),
                       f"{case}, with a g that is drawn at random", look, f"the slope by {name}")
     names = primitives(lambda t, decay, g: jax.vjp(fade, t, decay)[1](g), t, decay, g)
@@ -378,13 +378,13 @@ def _require_kernels(fade: Callable) -> None:
     with virtualgpu.profile() as profile:
         jax.block_until_ready(slopes(t, decay))
     require(len(profile.launches) >= max(calls, 1),
-            f"right, but the forward and the backward pass make {many(calls, 'call')} of the host and "
+            f"the results are right, but the forward and the backward pass make {many(calls, 'call')} of the host and "
             f"{many(len(profile.launches), 'launch', 'launches')}", look=IN_THE_KERNEL)
     for one in profile.launches:
         look = ("launch as many threads as there are elements: the size of t determines the "
                "number of blocks")
         busy = one.counters.threads_at_work
-        require(busy >= count // 32, f"right, but threads at work on {count:,} elements: {busy}",
+        require(busy >= count // 32, f"the results are right, but only {many(busy, 'thread')} of the launch work on {count:,} elements",
                 look=look)
         require_shared(one.counters, one.grid, one.block, count, look)
         require_shared(one.counters, one.grid, one.block, count, look, instructions=INSTRUCTIONS)

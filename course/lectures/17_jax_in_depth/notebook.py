@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
-# ## How sure are you of the period?
+# ## How precisely do you know the period?
 #
-# A torsion pendulum, a mirror on a thin wire, swings until it comes to rest. We have 200 angles from one minute, each
-# with an error of 0.2 mrad, which are simulated so that we know what a fit has to find. Five numbers describe the
-# motion: the rest position, the amplitude, the decay time, the period and the phase.
+# A torsion pendulum, which is a mirror on a thin wire, swings until it comes to rest. We have 200 angles from one
+# minute, each with an error of 0.2 mrad. They are simulated, so that we know what a fit should find. Five numbers
+# describe the motion: the rest position, the amplitude, the decay time, the period and the phase.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -43,15 +43,16 @@ print(f"misfit of the guess: {loss(guess):,.0f}, of the truth: {loss(true):.0f}"
 print("its derivative:", jax.tree.map(lambda value: f"{value:,.0f}", jax.grad(loss)(guess)))
 
 # %% [markdown] id="the-question-stands"
-# On the last line, `parameters` is a dictionary with a dictionary in it, and so is the derivative. The best five
-# numbers and their errors are only a few lines away. **How does JAX handle your own data structures, and loops that
-# don't know when they end?**
+# Our `parameters` are a dictionary with another dictionary in it, and as the last line shows, so is the derivative.
+# From here, a few lines of code give the best five numbers and their errors. **How does JAX handle nested data
+# structures, and loops whose number of iterations isn't known in advance?**
 
 # %% [markdown] id="leaves-predict" tags=["predict"]
 # ## 1. Trees
 #
-# Tuples, lists, dictionaries and `None`, nested as you like, are a **pytree**, and anything else in it is a **leaf**.
-# Every transformation of JAX takes and returns trees. *Predict:* how many leaves does this one have, and in what order?
+# A **pytree** is any nesting of tuples, lists, dictionaries and `None`. Anything else in it is a **leaf**. All
+# transformations of JAX take and return trees. *Predict:* how many leaves does the tree in the next cell have, and in
+# what order?
 
 # %% id="leaves-guess"
 predict("leaves",
@@ -66,25 +67,25 @@ print(leaves)
 print(structure)
 
 # %% [markdown] id="leaves-why" tags=["why"]
-# It has four, because `None` is a tree without leaves. Dictionaries are flattened in the order of their keys, however
-# you wrote them. The **structure** counts like a type, so with another key, or a list in place of a tuple, `jit` traces
-# again.
+# It has four leaves, because `None` is a tree without leaves. JAX sorts the keys of a dictionary, in whatever order you
+# wrote them. The **structure** of a tree is part of its type, so `jit` traces again if a tree has another key, or a
+# list in place of a tuple.
 
 # %% [markdown] id="two-trees-text"
 # `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same
-# structure, or you get this error.
+# structure. The next cell passes two that differ.
 
 # %% id="two-trees" raises="ValueError"
 jax.tree.map(lambda value, slope: value - 0.1 * slope, guess, {"rest": 1.0, "swing": {"size": 1.0}})
 
 # %% [markdown] id="two-trees-why"
-# Read the message from the *key path*, which says that under `['swing']` one tree has four keys and the other has one.
+# Begin with the *key path* in the message. It says that under `['swing']` one tree has four keys and the other has one.
 
 # %% [markdown] id="descend-task"
 # ### Exercise: one step downhill
 #
-# Write `descend(loss, parameters, rate)`, which returns the parameters after a step of gradient descent. Each leaf
-# becomes itself minus `rate` times its derivative, in any tree and not only in ours. If you are stuck, call
+# Write `descend(loss, parameters, rate)`, which returns the parameters after one step of gradient descent. The step
+# subtracts from each leaf `rate` times its derivative, and must work for any tree. If you are stuck, call
 # `hint("descend")`.
 
 # %% id="descend-exercise" tags=["exercise"]
@@ -102,9 +103,10 @@ check("descend", descend)
 # %% [markdown] id="grow-predict" tags=["predict"]
 # ## 2. Loops that remember: `scan`
 #
-# `fori_loop` returns nothing but the final state, but to see *how* a descent proceeds, we need the misfit after each
-# step. So we collect it as one would in NumPy, by appending to an array that is part of the loop's state.
-# `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what happens here?
+# `fori_loop` returns only the final state, but to see *how* a descent proceeds, we need the misfit after each step. A
+# first idea is to collect the misfits as in NumPy, by appending to an array that is part of the loop's state.
+# `jax.lax.scan(body, carry, xs)` calls `carry, y = body(carry, x)` for each `x`. *Predict:* what does the next cell
+# give?
 
 # %% id="grow-guess"
 predict("grow", "an array of 3 numbers", "only the last number: the others are overwritten", "an error: the carry changes its shape")
@@ -118,9 +120,9 @@ jax.lax.scan(collect, jnp.zeros(0), jnp.array([3.0, 1.0, 2.0]))
 
 # %% [markdown] id="grow-why" tags=["why"]
 # It fails with `carry input and carry output must have equal types`, because `float32[0]` went in and `float32[1]` came
-# out. JAX traces the body *once* for all iterations, so the carry keeps its shape and type. A sum that starts as
-# `jnp.int32(0)` and adds 0.5 fails for the same reason. Return what you want to *collect* as the second result, `y`,
-# and `scan` stacks it.
+# out. JAX traces the body *once* for all iterations, so the carry must keep its shape and type. A sum that starts as
+# `jnp.int32(0)` and adds 0.5 fails for the same reason. To *collect* values, return them as the second result, `y`, and
+# `scan` stacks them.
 
 # %% id="cumsum"
 total, sums = jax.lax.scan(lambda total, x: (total + x, total + x), 0.0, jnp.array([3.0, 1.0, 2.0]))
@@ -130,8 +132,8 @@ print("at the end:", total, "  all of them:", sums)
 # ### Exercise: a descent with its history
 #
 # Write `history(loss, parameters, rate, steps)`, which returns the parameters after `steps` steps, and an array with
-# the misfit *before* each of them. The tree of parameters is the carry, which may be any tree, and `xs` may be `None`,
-# with `length=steps`. The check counts how often `loss` is traced.
+# the misfit *before* each step. The tree of parameters is the carry, because a carry may be any tree. `xs` may be
+# `None` if you pass `length=steps`. The check counts how often `loss` is traced.
 
 # %% id="history-exercise" tags=["exercise"]
 def history(loss, parameters, rate, steps):
@@ -161,20 +163,22 @@ Picture(figure, f"The misfit against the steps of a descent: from {losses[0]:,.0
                 f"is at {losses[-1]:,.0f} after 3,000; at the true parameters it is {loss(true):,.0f}.")
 
 # %% [markdown] id="crawl-why"
-# The descent is fast at first, and then it crawls. The decay time has hardly moved, because the misfit curves tens of thousands of times less along it than along the period, and a step
-# that suits one is far too small for the other. What is missing is *the curvature of the misfit*.
+# The descent is fast at first, but then becomes very slow. The decay time has hardly moved, because the misfit curves
+# tens of thousands of times less along the decay time than along the period. So a step that suits the period is far too
+# small for the decay time. The descent does not use *the curvature of the misfit*.
 
 # %% [markdown] id="hessian-text" tags=["predict"]
 # ## 3. Second derivatives, and the gradient of each element
 #
-# The derivative of a derivative is a function like any other, which you get by `jax.grad(jax.grad(f))` for one number,
-# and by `jax.hessian(f)` for all pairs of many. For a tree it would be a tree of trees, so flatten the tree first.
-# `ravel_pytree(tree)` returns a flat array, and the function that rebuilds the tree from it.
+# The derivative of a function is again a function, so you can differentiate it again. For a function of one number,
+# write `jax.grad(jax.grad(f))`. For several numbers, `jax.hessian(f)` returns the second derivatives for all pairs. For
+# a tree, the result would be a tree of trees, so flatten the tree first. `ravel_pytree(tree)` returns a flat array, and
+# the function that rebuilds the tree from it.
 #
-# The inverse of the Hessian of `misfit`, at the best fit, is the **covariance** of the parameters, and the square roots
-# of its diagonal are their errors. And `jax.grad` of `angle`, not of the sum, tells you what a *single* measurement
-# contributes. `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with an array for each parameter.
-# *Predict:* which of the angles say most about the period?
+# The inverse of the Hessian of `misfit` at the best fit is the **covariance** of the parameters, and the square roots
+# of its diagonal are their errors. To see what a *single* measurement contributes, take `jax.grad` of `angle` and not
+# of the sum. `jax.vmap(jax.grad(angle), (None, 0))(parameters, t)` is a tree with one array for each parameter.
+# *Predict:* which of the angles tell you most about the period?
 
 # %% id="sensitive-guess"
 predict("sensitive",
@@ -194,17 +198,18 @@ Picture(figure, f"Derivatives of the angle against time. By the size: largest at
                 f"at {largest:.0f} s, then falls slowly. By the decay: below {float(jnp.abs(slopes['swing']['decay']).max()):.2f} everywhere.")
 
 # %% [markdown] id="sensitive-why" tags=["why"]
-# Those around 40 s say most about it. An error in the period grows with time, but it is harder to see as the swings die
-# away, and t·exp(-t/40 s) is largest at 40 s. So a derivative tells you something about an *experiment*, namely when to
-# look, and nobody had to write a formula for it.
+# The angles around 40 s tell you most. The effect of an error in the period grows with time, but it becomes harder to
+# see as the swings die away, and t·exp(-t/40 s) is largest at 40 s. So a derivative can tell you something about an
+# *experiment*, namely when to measure, and nobody had to derive a formula for it.
 #
-# `vmap(grad(f))` and `grad` of a sum are different. The first gives a gradient for each element, and the second gives
-# one gradient for all.
+# `vmap(grad(f))` differs from `grad` of a sum. The first returns one gradient for each element, and the second returns
+# one gradient for the sum of all elements.
 
 # %% [markdown] id="errors-task"
 # ### Exercise: the errors of a fit
 #
-# Write `errors(loss, parameters)`, which returns a tree like `parameters` with the error of each. Flatten, compute the Hessian of the flat function, invert it, take the square roots of the
+# Write `errors(loss, parameters)`, which returns a tree like `parameters` with the error of each parameter. Flatten the
+# parameters, compute the Hessian of the loss as a function of the flat array, invert it, take the square roots of the
 # diagonal, and rebuild a tree.
 
 # %% id="errors-exercise" tags=["exercise"]
@@ -223,16 +228,16 @@ check("errors", errors)
 # %% [markdown] id="newton-text"
 # ## 4. Loop until a condition holds: `while_loop` and `cond`
 #
-# With the Hessian you can step to the point where the misfit *would* be least if it were a parabola, which is Newton's
-# step. A few such steps are enough, but their number depends on the data, so the loop has to end when a condition
-# holds, as `jax.lax.while_loop(goes_on, body, state)` does.
+# With the Hessian you can step to the point where the misfit *would* have its minimum if it were a parabola. This is
+# Newton's step. A few such steps are enough, but how many depends on the data. So the loop has to end when a condition
+# holds, which `jax.lax.while_loop(goes_on, body, state)` can do.
 
 # %% [markdown] id="until-task"
 # ### Exercise: until nothing changes
 #
 # Write `until(step, x, tolerance=1e-5, most=50)`, which repeats `x = step(x)` until no element changes by more than
 # `tolerance`, or until it has made `most` steps. Return `x` and the number of steps. The state is a tuple of the array,
-# the number of steps, and the last change, which is `jnp.inf` at first.
+# the number of steps, and the last change, which is `jnp.inf` at the start.
 
 # %% id="until-exercise" tags=["exercise"]
 def until(step, x, tolerance=1e-5, most=50):
@@ -255,11 +260,11 @@ def until(step, x, tolerance=1e-5, most=50):
 check("until", until)
 
 # %% [markdown] id="slowest-predict" tags=["predict"]
-# Three square roots by Newton's steps need 1, 5 and 16 of them. Now we compute all three at once, by `vmap`. *Predict:*
-# how many steps are computed in all?
+# Newton's method needs 1, 5 and 16 steps for the square roots of three numbers. Now we compute all three roots at once,
+# with `vmap`. *Predict:* how many steps does it compute in total?
 
 # %% id="slowest-guess"
-predict("slowest", "22: each as many as it needs", "16: the three go together", "48: all go on until the last is done")
+predict("slowest", "22: each as many as it needs", "16: each step computes all three at once", "48: all three continue until the last is done")
 
 # %% id="slowest"
 computed = 0
@@ -290,9 +295,9 @@ for inputs in (1.0, 2.0, 1e8, jnp.array([1.0, 2.0, 1e8])):
     print(f"the root of {inputs}: {roots}, steps computed: {computed}")
 
 # %% [markdown] id="slowest-why" tags=["why"]
-# It computes 48 steps, because a mapped loop iterates until the *slowest* element is done. The others keep their value
-# and compute along. It is like a warp with one busy lane. So sort the elements by the work they need, or give all of
-# them the same number of iterations.
+# It computes 48 steps, because a mapped loop iterates until the *slowest* element is done. The other elements keep
+# their values, but their steps are still computed, as in a warp with one busy lane. So sort the elements by the work
+# that they need, or give all of them the same number of iterations.
 
 # %% id="cond"
 def safe_root(x):
@@ -305,23 +310,23 @@ for name, function, example in (("one", safe_root, 2.0), ("mapped", jax.vmap(saf
 print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array([0.0, 4.0])))
 
 # %% [markdown] id="cond-why"
-# `cond` runs one of two functions, but under `vmap` there is no `cond` left, because both sides are computed, with a
-# `select_n` at the end. Its derivative at 0 is right all the same, because JAX keeps the bad values out by itself
-# there, which with `where` is your job, as "JAX: arrays, compiled" shows.
+# `cond` runs one of two functions. Under `vmap` the `cond` disappears: both sides are computed, and a `select_n` at the
+# end chooses. The derivative at 0 is right all the same, because here JAX keeps the bad values out of the derivative.
+# With `where` you have to do that yourself, as "JAX: arrays, compiled" shows.
 #
-# | | how many iterations | collects | its derivative |
+# | | number of iterations | collects | derivative |
 # |---|---|---|---|
 # | `fori_loop` | known | nothing | backwards only if the number is fixed while tracing |
 # | `scan` | known | yes | forwards and backwards |
-# | `while_loop` | until a condition holds | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
+# | `while_loop` | unknown; it ends when its condition is false | nothing | forwards only (`jax.jacfwd`, `jax.jvp`) |
 # | `cond`, `switch` | one branch | | of the branch that was taken |
 #
-# The reason is that the backward pass needs every iteration's values again in reverse, and `while_loop` doesn't know
-# how many it must keep.
+# The backward pass needs the values of every iteration again, in reverse order, and `while_loop` can't know how many to
+# keep.
 
 # %% [markdown] id="fits-text"
-# Now we put it all together. A fit repeats Newton's step until nothing changes, and 500 fits, each of data with its own
-# noise, are `vmap` of one.
+# Now we combine these. A fit repeats Newton's step until nothing changes. We fit 500 data sets, each with different
+# noise, by applying `vmap` to the function that fits one.
 
 # %% id="fits"
 def fit(angles):
@@ -363,15 +368,16 @@ Picture(figure, f"Histogram of the periods that 500 fits find, around {periods.m
 
 # %% [markdown] id="fits-why"
 # So you know the period to a hundredth of a second, and the decay time to a second or two. The errors from *one*
-# Hessian agree with the spread of 500 repetitions of the experiment. If yours don't, look at `until` and `errors`
-# again.
+# Hessian agree with the spread of 500 repetitions of the experiment. If your numbers don't agree, look at `until` and
+# `errors` again.
 
 # %% [markdown] id="place-text"
 # ## 5. Which device holds an array
 #
-# An array knows on which devices it is. `jax.device_put(tree, device)` moves a whole tree there, and what you compute from it stays there. With
-# several devices, a *sharding* in place of the device cuts each leaf, and a compiled function then runs on all of them. "More than one GPU" does this
-# with eight devices made of your CPU.
+# An array has a list of the devices that hold it. `jax.device_put(tree, device)` copies a whole tree to a device, and
+# results that you compute from it stay on that device. If you pass a *sharding* in place of the device, JAX cuts each
+# leaf among several devices, and a compiled function then runs on all of them. "More than one GPU" does this with eight
+# virtual devices on your CPU.
 
 # %% id="place"
 there = jax.device_put({"t": t, "angles": angles}, jax.devices()[0])
@@ -379,15 +385,16 @@ print({name: str(array.sharding) for name, array in there.items()})
 print("computed from it:", *misfit(guess, **there).devices())
 
 # %% [markdown] id="further" tags=["further"]
-# The lesson ends here. Section 6 goes **further**: it calls a CUDA kernel from JAX, and gives it a derivative. [PyTorch as a
-# neighbour](25_pytorch_as_a_neighbour.ipynb) does the same with PyTorch.
+# The lesson ends here. Section 6 goes **further** and calls a CUDA kernel from JAX, and defines its derivative.
+# [PyTorch as a neighbour](25_pytorch_as_a_neighbour.ipynb) does the same with PyTorch.
 
 # %% [markdown] id="own-kernel-text" tags=["predict"]
 # ## 6. Your own kernel inside JAX
 #
-# Some functions already exist as kernels, yours or a library's, and `jnp` cannot express them well.
-# `jax.pure_callback(function, promised, *arguments)` calls one from a JAX program, compiled or not. `function` gets the arguments, and returns an array
-# of the promised shape and type. The kernel below computes exp(-t/decay), with a thread for each t. *Predict:* what does `jax.grad` do with it?
+# Some functions already exist as kernels, for example in a library, and are hard to write with `jnp`.
+# `jax.pure_callback(function, promised, *arguments)` calls such a kernel from a JAX program, compiled or not.
+# `function` gets the arguments, and returns an array of the promised shape and type. The kernel below computes
+# exp(-t/decay), with a thread for each t. *Predict:* what happens if you apply `jax.grad` to it?
 
 # %% id="own-kernel-guess"
 predict("own-kernel",
@@ -429,23 +436,26 @@ print("in a compiled program, as jnp:", np.allclose(jax.jit(by_kernel)(t, 40.0),
 jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
 
 # %% [markdown] id="own-kernel-why" tags=["why"]
-# JAX refuses it with `Pure callbacks do not support JVP`, because the jaxpr has *one* equation, `pure_callback`, with
-# the shapes of inputs and outputs. JAX can't see what happens in between, so it can't differentiate it, fuse it, or
-# tell whether it is pure. *You* promise that it is pure, because JAX may call it twice, or never if the result isn't
-# used.
+# JAX raises `Pure callbacks do not support JVP`. The jaxpr has just *one* equation for the call, `pure_callback`, with
+# the shapes of inputs and outputs. JAX can't see what the callback computes, so it can't differentiate it, fuse it, or
+# check that it is pure. *You* promise that the function is pure, because JAX may call it twice, or never if the result
+# isn't used.
 
 # %% [markdown] id="own-kernel-price"
-# The price is that the program waits for Python, and that the arrays pass through the host. If JAX is on a GPU, they
-# leave it for the call and return afterwards, and Numba copies them to the GPU and back once more.
+# Such a call has a price. The program waits for Python, and the arrays pass through the host. If JAX runs on a GPU, it
+# copies the arrays to the host for the call and back afterwards, and Numba copies them to the GPU and back once more.
 #
-# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) avoids this, because a C++ function gets
-# JAX's own device pointers and its stream. It needs a compiler, and a library for each platform, so this course doesn't
-# run it. In Pallas, the subject of "Programming in blocks", you write the kernel in JAX itself. The next step is the
-# same for all three.
+# JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) avoids these copies, because it passes
+# JAX's own device pointers and stream to a C++ function. It needs a compiler, and a library for each platform, so this
+# course doesn't run it. With Pallas, the subject of "Programming in blocks", you write the kernel in JAX itself. All
+# three need the next step, because JAX can't differentiate any of these kernels on its own.
 
 # %% [markdown] id="own-rule-text" tags=["predict"]
-# `jax.custom_vjp` lets you define the derivative yourself, in two functions. `forward` returns the value, and whatever the backward pass will need. `backward(kept, g)` gets that, and `g`, the derivative of
-# the final number with respect to *this* value. It returns a tuple with a derivative for each argument. *Predict:* this rule has a mistake, because the derivative of x² is 2x. What does `jax.grad` give at 3?
+# `jax.custom_vjp` lets you define the derivative yourself, in two functions. `forward` returns the value, and
+# everything that the backward pass will need. `backward(kept, g)` gets these stored values, and `g`, which is the
+# derivative of the final number with respect to the value that `forward` returned. It returns a tuple with a derivative
+# for each argument. The rule below has a mistake, because the derivative of x² is 2x and not 3x. *Predict:* what does
+# `jax.grad` give at 3?
 
 # %% id="own-rule-guess"
 predict("own-rule",
@@ -467,16 +477,16 @@ print("the slope at 3:", jax.grad(square)(3.0))
 check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 
 # %% [markdown] id="own-rule-why" tags=["why"]
-# It gives 9.0, because JAX takes your word for it, and never compares the rule with the function. You have to do that
-# with `check_grads`, which compares the rule with differences of the function's values, and finds the mistake. Run it
-# for each rule that you write.
+# It gives 9.0, because JAX never compares the rule with the function. You have to do that yourself, with `check_grads`,
+# which compares the rule with differences of the function's values, and here finds the mistake. Run it for each rule
+# that you write.
 
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
 #
-# Complete the rule of `fade`, whose derivative with respect to each `t` is -faded/decay, and with respect to `decay` is
-# faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number, which all elements share.
-# The kernel computes the only exponential, so keep its result.
+# Complete the rule of `fade`. Its derivative with respect to each `t` is -faded/decay, and its derivative with respect
+# to `decay` is faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number, which all
+# elements share. The kernel has already computed the exponential, so keep its result.
 
 # %% id="own-gradient-exercise" tags=["exercise"]
 @jax.custom_vjp
@@ -525,37 +535,39 @@ jax.vmap(fade, (None, 0))(t, jnp.linspace(20, 60, 50)).block_until_ready()
 print("50 decays, mapped: launches", launches - before)
 
 # %% [markdown] id="own-fit-why"
-# The gradient is the same, and it took one launch, because the backward pass needed none. Under `vmap`,
-# `vmap_method="sequential"` launches once for each element. A kernel for a whole table, with `"broadcast_all"`, would
-# need one launch. `jax.hessian` of this misfit fails, because it is forward-over-reverse, and your rule, unlike
-# `jax.custom_jvp`, defines no forward mode. `jax.jacrev(jax.jacrev(…))` does work, because `forward` calls `fade`,
-# which has a rule, and not `by_kernel`.
+# The gradient is the same, and it took one launch, because the backward pass needs none. Under `vmap`,
+# `vmap_method="sequential"` launches the kernel once for each element. With `"broadcast_all"` and a kernel for a whole
+# table, one launch would be enough. `jax.hessian` of this misfit fails, because it uses forward mode over reverse mode,
+# and a `custom_vjp` rule defines no forward mode. (`jax.custom_jvp` would.) `jax.jacrev(jax.jacrev(…))` works, because
+# `forward` calls `fade`, which has a rule, and not `by_kernel`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Nested dictionaries, tuples and lists are trees, which JAX takes, returns and differentiates. `jax.tree.map` works
-#   leaf by leaf, and the structure is part of the type.
-# - A loop's carry keeps its shapes and types, and `scan` stacks what you collect.
+# - Nested dictionaries, tuples and lists are trees. JAX functions take, return and differentiate them. `jax.tree.map`
+#   works leaf by leaf, and the structure is part of the type.
+# - The carry of a loop keeps its shape and type, and `scan` stacks the values that you collect.
 # - The inverse Hessian of minus the log-likelihood is the covariance of a fit, and `vmap(grad(f))` gives a gradient for
 #   each element.
-# - `while_loop` ends when a condition holds. Under `vmap` it iterates for the slowest element, and it has no reverse
-#   derivative. `cond` runs one branch, but under `vmap` both.
-# - JAX can't see what `pure_callback` calls, so `custom_vjp` gives it a derivative. JAX trusts the rule, and only
-#   `check_grads` tests it.
+# - `while_loop` ends when a condition holds. Under `vmap` it iterates until the slowest element is done. It has no
+#   reverse-mode derivative. `cond` runs one branch, but under `vmap` it runs both.
+# - JAX can't see what `pure_callback` calls, so you define its derivative with `custom_vjp`. JAX never checks your
+#   rule, so test it with `check_grads`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
-# - JAX: [pytrees](https://docs.jax.dev/en/latest/pytrees.html), [control flow](https://docs.jax.dev/en/latest/control-flow.html),
-#   [advanced derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded computation](https://docs.jax.dev/en/latest/sharded-computation.html).
-# - Own kernels: [callbacks](https://docs.jax.dev/en/latest/external-callbacks.html), [own rules for
-#   derivatives](https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html),
+# - JAX: [pytrees](https://docs.jax.dev/en/latest/pytrees.html), [control
+#   flow](https://docs.jax.dev/en/latest/control-flow.html), [advanced
+#   derivatives](https://docs.jax.dev/en/latest/advanced-autodiff.html), [sharded
+#   computation](https://docs.jax.dev/en/latest/sharded-computation.html).
+# - Your own kernels: [callbacks](https://docs.jax.dev/en/latest/external-callbacks.html), [custom derivative
+#   rules](https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html),
 #   [`check_grads`](https://docs.jax.dev/en/latest/_autosummary/jax.test_util.check_grads.html).
-# - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html) computes products of a
-#   Hessian and a vector, which need no Hessian.
-# - Use [Optimistix](https://docs.kidger.site/optimistix/) for minimisers, roots and least squares in real work, and
-#   [Optax](https://optax.readthedocs.io) for descents.
+# - [The autodiff cookbook](https://docs.jax.dev/en/latest/notebooks/autodiff_cookbook.html) shows how to multiply a
+#   Hessian by a vector without computing the Hessian.
+# - For your own work, use [Optimistix](https://docs.kidger.site/optimistix/) to minimise, to find roots and for least
+#   squares, and [Optax](https://optax.readthedocs.io) for gradient descent.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 40 minutes
@@ -572,14 +584,16 @@ print("50 decays, mapped: launches", launches - before)
 # Section 6 takes another 15 minutes: collect guesses before both errors, and give `own-gradient` to pairs.
 #
 # *Ten minutes late:* give `errors` from the solution, and leave out section 5. *Ten minutes early:* fit with a guess of
-# 8 s for the period, with which Newton's steps run away. Ask why, and what would help.
+# 8 s for the period, for which Newton's steps diverge. Ask why, and what would help.
 #
-# *Where people get stuck.* In `descend` they loop over the dictionary's keys, which ends at the nested one. In
-# `history` they call `losses.append`. In `until` they write `and` in place of `&`, but a traced truth value has no
-# `bool`. In `errors` they take 1 over the square root of the Hessian's diagonal, which ignores that parameters are
-# correlated. In `own-gradient` they forget `g`. If you take it for 1, the sum of all elements has the right derivative,
-# and nothing else has. If you forget the sum, JAX tells you, because a derivative has its argument's shape.
+# *Where people get stuck.* In `descend` they loop over the dictionary's keys, which fails at the nested dictionary. In
+# `history` they call `losses.append`. In `until` they write `and` in place of `&`, but a traced value can't be
+# converted to `bool`. In `errors` they take 1 over the square root of the Hessian's diagonal, which ignores that
+# parameters are correlated. In `own-gradient` they forget `g`. Then the derivative is right for the sum of all
+# elements, for which `g` is 1, and for nothing else. If they forget the sum, JAX reports it, because a derivative must
+# have the shape of its argument.
 #
-# *Frequent questions.* "Why not `scipy.optimize`?" Do use it for one fit, with JAX's gradient. It cannot do five
-# hundred fits at once. "Can I use my own class as a tree?" You can, with `jax.tree_util.register_dataclass`. "Is the
-# Hessian expensive?" It costs one gradient for each parameter, so five parameters are cheap and a million are too many.
+# *Frequent questions.* "Why not `scipy.optimize`?" For a single fit, it is a good choice, with the gradient from JAX.
+# But it cannot do five hundred fits at once. "Can I use my own class as a tree?" Yes, with
+# `jax.tree_util.register_dataclass`. "Is the Hessian expensive?" It costs as much as one gradient for each parameter,
+# so it is cheap for five parameters and too expensive for a million.

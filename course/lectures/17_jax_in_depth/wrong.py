@@ -22,12 +22,12 @@ def key_by_key(loss, parameters, rate):
     return {key: parameters[key] - rate * slopes[key] for key in parameters}
 
 
-@wrong("descend", "downhill, so minus")
+@wrong("descend", "because the step goes downhill")
 def uphill(loss, parameters, rate):
     return jax.tree.map(lambda x, slope: x + rate * slope, parameters, jax.grad(loss)(parameters))
 
 
-@wrong("descend", "downhill, so minus")
+@wrong("descend", "because the step goes downhill")
 def without_rate(loss, parameters, rate):
     return jax.tree.map(lambda x, slope: x - slope, parameters, jax.grad(loss)(parameters))
 
@@ -38,7 +38,7 @@ def a_list_of_leaves(loss, parameters, rate):
     return [x - rate * s for x, s in zip(jax.tree.leaves(parameters), slopes, strict=True)]
 
 
-@wrong("descend", "the parameters themselves were changed")
+@wrong("descend", "has changed its input `parameters`")
 def in_place(loss, parameters, rate):
     after = jax.tree.map(lambda x, s: x - rate * s, parameters, jax.grad(loss)(parameters))
     if isinstance(parameters, dict):
@@ -180,7 +180,7 @@ wrong("until", "never stands still: 500 steps, not 7", "no bound")(looping(bound
 wrong("until", "x/2, from 1: 50 steps|x after the last step", "never moves")(looping(late=True))
 
 
-@wrong("until", "50 steps are computed where 10 are made.*while_loop, which ends")
+@wrong("until", "50 steps are computed, and 10 are enough.*while_loop, which ends")
 def all_of_them_and_a_mask(step, x, tolerance=1e-5, most=50):
     def body(_, state):
         x, steps, going = state
@@ -195,16 +195,16 @@ def all_of_them_and_a_mask(step, x, tolerance=1e-5, most=50):
 
 own = partial(wrong, "own-gradient")
 
-own("this is the slope of the sum of all elements", "g is left out")(
+own("this is the derivative of the plain sum", "g is left out")(
     swap("-g * faded / decay", "-faded / decay"),
     swap("jnp.sum(g * faded * t)", "jnp.sum(faded * t)"))
 own("slope by decay is .*faded \\* t / decay\\*\\*2 times g", "g is left out of the sum")(
     swap("jnp.sum(g * faded * t)", "g.sum() * jnp.sum(faded * t)"))
 own("slope by t is .*-faded / decay times g", "the sign is lost")(
     swap("-g * faded / decay", "g * faded / decay"))
-own("slope by decay is .*added up over all elements", "decay once")(
+own("slope by decay is .*over all elements", "decay once")(
     swap("/ decay**2", "/ decay"))
-own("slope by decay is .*added up over all elements", "mean for sum")(
+own("slope by decay is .*over all elements", "mean for sum")(
     swap("jnp.sum(g * faded * t)", "jnp.mean(g * faded * t)"))
 own("Custom VJP bwd rule must produce", "no sum")(swap("jnp.sum(g * faded * t)", "g * faded * t"))
 own("slope by t is -?0, not", "decay alone")(swap("return by_t, by_decay", "return None, by_decay"))
@@ -221,12 +221,12 @@ own("computes an exponential a second time", "JAX's derivative of the formula")(
     swap("-g * faded / decay", "jax.vjp(lambda t, d: jnp.exp(-t / d), t, decay)[1](g)[0]"))
 own("computes an exponential a second time", "the kernel for the value alone")(
     swap("faded = fade(t, decay)", "faded = jnp.exp(-t / decay)"))
-own("the exponential is JAX's, not the kernel's", "no kernel at all")(
+own("JAX computes the exponential, not the kernel", "no kernel at all")(
     swap("return by_kernel(t, decay)", "return jnp.exp(-t / decay)"))
 own("faded is .*, not .*exp\\(-t / decay\\)", "40 built in")(
     swap("math.exp(-t[i] / decay)", "math.exp(-t[i] / 40)"))
 own("illegal address: the thread reads t.*guard the index", "no guard")(swap("if i < t.size:", "if True:"))
-own("threads at work on 2,000 elements: 1", "one thread")(
+own("only 1 thread of the launch work on 2,000 elements", "one thread")(
     swap("if i < t.size:", "for i in range(t.size):"),
     swap("    i = cuda.grid(1)\n", ""),
     swap("fade_kernel[-(-t.size // 128), 128]", "fade_kernel[1, 1]"))
@@ -242,7 +242,7 @@ own("No VJP defined", "no rule is given")(
     swap("fade.defvjp(forward, backward)", "fade = jax.custom_vjp(by_kernel)"))
 
 
-@own("no rule of its own in it.*@jax.custom_vjp above the function")
+@own("no custom derivative rule in it.*@jax.custom_vjp above the function")
 def no_custom_vjp(t, decay):
     return of_the_lecture("17_jax_in_depth", "by_kernel")(t, decay)
 

@@ -29,8 +29,8 @@ STEPS = 20
 @exercise(
     "ship",
     hints=(
-        "The idea: take the version of section 2 that you like best and change the one line that "
-        "computes y. With `ElementwiseKernel` or `RawKernel` that is a line of BODY.",
+        "The idea: take the version from section 2 that you like best and change the one line that "
+        "computes y. For `ElementwiseKernel` and `RawKernel` that line is in BODY.",
         'The shape: `BODY.replace("(x + x) * y + cy", "abs((x + x) * y) + cy")` in a new kernel, '
         "and a function such as `by_elementwise` around it. In Numba: `abs((x + x) * y) + cy`.",
     ),
@@ -62,7 +62,7 @@ def ship(burning_ship):
         require(steps.dtype == np.int32, f"{case}, the picture is an array of {steps.dtype}, not int32",
                 look="use `.astype(np.int32)`, or make the output of that type from the beginning")
         require(np.array_equal(given[0], real) and np.array_equal(given[1], imag),
-                f"{case}, the function changes an array that it is given", look="make a new array")
+                f"{case}, the function changes its input arrays", look="make a new array")
         expected = _ship(real, imag, limit)
         wrong = np.argwhere(np.asarray(steps) != expected)
         plain = _ship(real, imag, limit, sign_lost=False)
@@ -75,7 +75,7 @@ def ship(burning_ship):
             row, column = (int(k) for k in wrong[0])
             require(
                 False,
-                f"{case}, {len(wrong)} of them differ from NumPy's: pixel [{row}, {column}] stays "
+                f"{case}, {len(wrong)} pixels differ from NumPy's: pixel [{row}, {column}] stays "
                 f"{steps[row, column]} steps, not {expected[row, column]}",
                 look=("put abs around the product, before you add cy, and count the steps as the "
                 "loop of section 1 does")
@@ -93,12 +93,12 @@ def ship(burning_ship):
         require(
             launches == 0 or _on_a_gpu() or profile.counters.flops >= needed,
             f"{case}, the picture is right, but the launch did {profile.counters.flops:,} "
-            f"operations, and these steps take {needed:,} at least: it was computed on the CPU",
+            f"operations, and these steps need at least {needed:,}, so the CPU computed it",
             look="let the kernel that you launch compute the picture",
         )
         for one in profile.launches if height > 1 else ():  # a thread for each row is fair too
             require_shared(one.counters, one.grid, one.block, steps.size,
-                           "each thread makes a pixel, or some of them", instructions=4000, even=4)
+                           "let each thread compute one pixel, or a few", instructions=4000, even=4)
     if launches == 1 and not _on_a_gpu():
         _require_by_the_device(burning_ship, *_points(random, 97, 61))
     require(
@@ -106,7 +106,7 @@ def ship(burning_ship):
         or _on_a_gpu()
         or (_asks_jax(burning_ship) and _numpy_operations(burning_ship, real, imag) < STEPS
             and lines_run(burning_ship, *_LARGE, STEPS) < _LARGE[0].size * _LARGE[1].size),
-        "the picture is right, but nothing was launched: it was computed on the CPU",
+        "the picture is right, but nothing was launched, so the CPU computed it",
         look="compute the picture with Numba CUDA, ElementwiseKernel, RawKernel, PyCUDA or JAX",
     )
     if launches == 0 and not _on_a_gpu():
@@ -146,10 +146,10 @@ def _require_one_program(burning_ship):
     products = [[math.prod(map(int, re.findall(r"\d+(?=x)", shape))) for shape in
                  re.findall(r"stablehlo\.multiply .*?: tensor<([\dx]*)f32>", text)] for text in programs]
     several = [sizes for sizes in products if len(sizes) >= 3]  # two squares and a product
-    require(several, "the picture is right, but each operation is a program of its own: "
+    require(several, "the picture is right, but JAX compiles each operation as a separate program: "
             f"{many(len(programs), 'program')}, and hundreds of launches", look=("apply jax.jit to the whole function"))
-    require(max(map(max, several)) >= imag.size, "the picture is right, but pixel comes after pixel, in "
-            "a loop: a GPU would have one thread at work", look=("use real[None, :] and imag[:, None], which make each operation work on the "
+    require(max(map(max, several)) >= imag.size, "the picture is right, but it computes one pixel after the other, in "
+            "a loop, so on a GPU only one thread would work", look=("use real[None, :] and imag[:, None], which make each operation work on the "
                 "whole picture, or use jax.vmap"))
 
 
@@ -236,9 +236,9 @@ def _ship(real, imag, limit, sign_lost=True):
     "roofline",
     hints=(
         "The idea: memory delivers `bandwidth` bytes a second, and the program makes `intensity` "
-        "operations for each of them. The answer is that product or the peak, whichever is less.",
+        "operations for each byte. The answer is the product of the two, or the peak if that is less.",
         'The shape: `if intensity * bandwidth < peak:` then that product and `"memory"`; '
-        "otherwise what the starter has.",
+        "otherwise the values of the starter.",
     ),
 )
 def roofline(attainable):
@@ -253,13 +253,13 @@ def roofline(attainable):
         *np.random.default_rng().uniform(1, 9, (9, 3)),
     ):
         best, limit = pair(attainable(intensity, peak, bandwidth),
-                           "two things: the best, and what limits it")
+                           "two things: the flops per second, and the limit")
         case = f"{intensity:g} flops per byte, a peak of {peak:g} and {bandwidth:g} bytes a second"
         slope = intensity * bandwidth
         expected, why = (slope, "memory") if slope < peak else (peak, "arithmetic")
         require(
             math.isclose(best, expected, rel_tol=1e-9),
-            f"for {case}, {expected:g} flops a second are possible; yours are {best:g}",
+            f"for {case}, {expected:g} flops a second are possible; your function returns {best:g}",
             look=("how many operations per second does the memory bandwidth allow, and how "
                 "many does the peak allow?"),
         )

@@ -44,16 +44,16 @@ Picture(figure, f"The Mandelbrot set: a heart with discs around it, {inside:.0%}
                 "halo of points that take long to leave.")
 
 # %% [markdown] id="the-question-stands"
-# That was NumPy, in a dozen lines. This lecture compares it with seven more programs for the same picture. **Do they
-# agree, what does each cost, and which of them would you maintain for five years?**
+# That was NumPy, in a dozen lines. This lecture compares it with seven other programs that draw the same picture. **Do
+# they agree, what does each cost, and which would you maintain for five years?**
 
 # %% [markdown] id="arrays-predict" tags=["predict"]
 # ## 1. Whole arrays
 #
-# `whole_picture` takes its array library as an argument. With CuPy, the arrays are on the device, and `.get()` copies the
+# `whole_picture` takes its array library as an argument. CuPy's arrays are on the device, and `.get()` copies the
 # result back.
 #
-# *Predict:* how many kernels does CuPy launch for the loop, which has 100 iterations?
+# *Predict:* how many kernels does CuPy launch for the 100 iterations?
 
 # %% id="cupy-arrays-guess"
 predict("cupy-arrays", "1: CuPy compiles the loop", "100, one for each iteration", "1,000")
@@ -74,13 +74,13 @@ if device().virtual:  # with a GPU, a profiler such as Nsight Systems lists them
 
 # %% [markdown] id="arrays-why" tags=["why"]
 # It launches a thousand kernels, ten for each iteration, because each operation is a kernel. Each reads whole arrays
-# from memory and writes one back.
+# from memory and writes one array.
 
 # %% [markdown] id="pixel-text"
 # ## 2. One point at a time
 #
-# The other way is a function of *one* point, with a loop that stops when the point leaves. Numba compiles such a
-# function as it is.
+# The alternative is a function of *one* point, with a loop that stops when the point leaves. Numba compiles such a
+# function unchanged.
 
 # %% id="numba"
 from numba import cuda, float32, njit, prange
@@ -114,7 +114,7 @@ print("the same picture:", np.array_equal(numba_picture(real, imag, LIMIT), pict
 # The pictures are not the same, and section 3 explains why.
 
 # %% [markdown] id="elementwise-text"
-# CuPy's `ElementwiseKernel` takes the body in CUDA C++, and does indices, guards and shapes itself.
+# CuPy's `ElementwiseKernel` takes the body in CUDA C++, and adds indices, guards and shapes.
 
 # %% id="elementwise"
 BODY = """
@@ -147,9 +147,9 @@ by_elementwise(real, imag, LIMIT).shape
 # x, y = xx - yy + cx, abs(2 * x * y) + cy
 # ```
 #
-# Write `burning_ship(real, imag, limit)`, from NumPy arrays to a NumPy array of `int32`, **with the tool you like
-# best**, on the GPU or by JAX, in one launch. The check tries odd sizes, and allows for last digits that differ. If you
-# are stuck, call `hint("ship")`.
+# Write `burning_ship(real, imag, limit)`, which takes NumPy arrays and returns one of `int32`, **with the tool you like
+# best**, on the GPU or by JAX, in one launch. The check tries odd sizes, and allows differences in the last digits. If
+# you are stuck, call `hint("ship")`.
 
 # %% id="ship-exercise" tags=["exercise"]
 def burning_ship(real, imag, limit):
@@ -168,8 +168,8 @@ def burning_ship(real, imag, limit):
 check("ship", burning_ship)
 
 # %% [markdown] id="arrays-then"
-# JAX also takes the program of section 1, with two changes. The loop becomes `lax.fori_loop`, because otherwise JAX
-# would compile a hundred copies of its body, and `jit` compiles the whole.
+# JAX runs the program of section 1 with two changes. The loop becomes `lax.fori_loop`, because otherwise JAX would
+# compile a hundred copies of its body, and `jit` compiles the whole function.
 
 # %% id="jax"
 from functools import partial
@@ -198,7 +198,8 @@ def by_jax(real, imag, limit):
 by_jax(real, imag, LIMIT).shape
 
 # %% [markdown] id="jax-refuses-predict" tags=["predict"]
-# Now back to the function of one point. *Predict:* does `jax.vmap`, which maps a function over an axis, accept `stays`?
+# Now we return to the function of one point. *Predict:* does `jax.vmap`, which maps a function over an axis, accept
+# `stays`?
 
 # %% id="jax-refuses-guess"
 predict("jax-refuses", "yes", "no")
@@ -207,13 +208,13 @@ predict("jax-refuses", "yes", "no")
 jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 
 # %% [markdown] id="jax-refuses-why" tags=["why"]
-# It does not, and the error is `Attempted boolean conversion of traced array`. JAX does not compile Python, but runs
-# the function once with stand-ins for the numbers, and the `while` needs a decision that depends on them. The loop has
-# to be JAX's own, `lax.while_loop`, which is explained in "JAX in depth".
+# It does not. The error is `Attempted boolean conversion of traced array`. JAX does not compile Python code. It runs
+# the function once with stand-ins for the numbers, and the `while` needs a decision that depends on these numbers. So
+# the loop has to be a JAX loop, `lax.while_loop`, which "JAX in depth" explains.
 
 # %% [markdown] id="raw-text"
-# A `RawKernel` is a whole kernel in CUDA C++, in which you find your point, guard the bounds and choose the launch.
-# PyCUDA takes the same source, and copies the arrays that are marked `In` and `Out`.
+# A `RawKernel` is a complete kernel in CUDA C++, in which you compute the index of your point, guard the bounds and
+# choose the launch. PyCUDA compiles the same source, and copies the arrays that are marked `In` and `Out`.
 
 # %% id="raw"
 SOURCE = (
@@ -270,8 +271,8 @@ print("on", pycuda.autoprimaryctx.device.name(), "RawKernel and PyCUDA give the 
       np.array_equal(by_raw(real, imag, LIMIT), by_pycuda(real, imag, LIMIT)))
 
 # %% [markdown] id="numba-cuda-text"
-# The kernel in Python has a device function, which is `stays` with two changes, because its zeros are `float32` and
-# `2 * x` became `x + x`.
+# The kernel in Python calls a device function. It is `stays` with two changes: its zeros are `float32`, and `2 * x`
+# became `x + x`.
 
 # %% id="numba-cuda"
 def stays_single(cx, cy, limit):
@@ -311,8 +312,8 @@ by_numba_cuda(real, imag, LIMIT).shape
 # %% [markdown] id="agree-predict" tags=["predict"]
 # ## 3. Do they agree?
 #
-# All of them seem to compute the same formula in `float32`, and count whole steps. *Predict:* do none, a few, or many
-# of the pixels differ from NumPy's?
+# All eight programs seem to compute the same formula in `float32`, and count whole steps. *Predict:* do none, a few, or
+# many of the pixels differ from NumPy's?
 
 # %% id="agree-guess"
 predict("agree", "none: it's the same formula", "a few", "many: float32 is coarse")
@@ -353,21 +354,21 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
                 f"{spread.max()} steps.")
 
 # %% [markdown] id="agree-why" tags=["why"]
-# A few differ, in two families, and all at the edge of the set, where neighbouring points diverge. There a difference
-# in the last digit doubles with every step or so, until it decides when the point leaves.
+# A few differ, for one of two reasons, and all of them are at the edge of the set, where neighbouring points diverge.
+# There a difference in the last digit doubles with almost every step, until it decides when the point leaves.
 #
-# - **Some round once, and others twice.** A GPU has an instruction for `a * b + c` that rounds once, at the end, called
-#   **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on the CPU. NumPy
-#   and CuPy's arrays round after each operation, and so does Numba on the CPU unless you ask for `fastmath`. Neither is
-#   wrong, but the fma is a little closer.
-# - **Some use double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy lets
-#   the arrays decide, but Numba turns both into `float64`, as "Numba CUDA" explains.
+# - **Some round once, and others twice.** A GPU has an instruction for `a * b + c` that rounds only once, at the end.
+#   It is called **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on
+#   the CPU. NumPy and CuPy's array operations round after each operation, and so does Numba on the CPU unless you ask
+#   for `fastmath`. Neither result is wrong, but the fma is a little closer to the exact one.
+# - **Some use double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy then
+#   computes in the type of the arrays, but Numba computes in `float64`, as "Numba CUDA" explains.
 
 # %% [markdown] id="agree-exactly-predict" tags=["predict"]
-# We can make them agree, however. *Predict:* which of these give exactly NumPy's picture?
+# We can make the programs agree, however. *Predict:* which of the four in the next cell give exactly NumPy's picture?
 
 # %% id="agree-exactly-guess"
-predict("agree-exactly", "none: each has its own arithmetic", "those on the CPU", "all four")
+predict("agree-exactly", "none: each program has its own arithmetic", "those on the CPU", "all four")
 
 # %% id="agree-exactly"
 from numba.cuda import libdevice
@@ -400,27 +401,26 @@ for name, answer in {
     print(f"{differing(answer):6} differ: {name}")
 
 # %% [markdown] id="agree-exactly-why" tags=["why"]
-# All of them do, pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, PyCUDA and
-# `ElementwiseKernel` included. Numba's CUDA target has no such switch, so there you call a product that may not be
-# fused. XLA gives no such promise for code under `jit`.
+# All four do, pixel for pixel. `--fmad=false` works for everything that NVRTC compiles, including PyCUDA and
+# `ElementwiseKernel`. Numba's CUDA target has no such switch, so there you call a function for the product, which the
+# compiler may not fuse. XLA does not promise exact agreement for code under `jit`.
 
 # %% [markdown] id="agree-exactly-then"
-# To *debug* a port, you should insist on it. If you switch contraction off and demand equality, you have removed one
-# source of differences. In production, leave the fma on, and compare with a tolerance that you can defend, here "fewer
-# than one pixel in a thousand". If you insist on equal bits from all tools, every update of a compiler can break your
-# tests.
+# While you *debug* a port, demand exact equality. If you switch contraction off, you remove one source of differences.
+# In production, leave the fma on, and compare with a tolerance that you can defend, for example "fewer than one pixel
+# in a thousand". If your tests demand equal bits from all tools, any compiler update can break them.
 
 # %% [markdown] id="cost-predict" tags=["predict"]
 # ## 4. What does each cost?
 #
-# On a GPU you would measure, and we will do that below. But you can *count* much, exactly, on any machine. For each way of
-# running on a GPU we count launches, floating point operations, and the bytes that threads request from global memory.
+# On a GPU you would measure, and we do that below. But many costs can be *counted* exactly, on any machine. For two
+# ways of running on a GPU we count launches, floating point operations, and the bytes that threads request from global
+# memory.
 #
-# The virtual GPU counts for kernels. For CuPy's arrays, the list of launches above is enough, because each kernel reads
-# its operands and writes its result.
+# The virtual GPU counts these for kernels. For CuPy's arrays, the list of launches above is enough, because each kernel
+# reads its operands and writes its result.
 #
-# *Predict:* how many bytes of memory does the array version move for each byte that one kernel moves? 10, 100 or
-# 1,000?
+# *Predict:* how many bytes does the array version move for each byte that a single kernel moves, 10, 100 or 1,000?
 
 # %% id="cost-guess"
 predict("cost", "10", "100", "1,000")
@@ -458,12 +458,13 @@ for name, (launches, flops, nbytes) in work.items():
 
 # %% [markdown] id="cost-why" tags=["why"]
 # It moves nearly a thousand times as many. It also does more operations, because whole arrays cannot stop early for the
-# points that have left. The kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and writes one
-# number, which is the point of *fusing*. JAX, which fuses each iteration of the loop into a few passes over memory, is
-# between the two.
+# points that have left. The single kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and
+# writes one number. This is the benefit of *fusing*. JAX fuses each iteration of the loop into a few passes over
+# memory, so it is between the two.
 
 # %% [markdown] id="cost-then"
-# But the kernel's lanes diverge, because neighbours stay for different numbers of steps, as its card shows.
+# But the lanes of the kernel diverge, because neighbouring points stay for different numbers of steps. The kernel's
+# report card shows this.
 
 # %% id="cost-card"
 import gpucourse
@@ -472,11 +473,11 @@ gpucourse.report(stays_raw, blocks_for(384, 256), (32, 8), real[:384], imag[:256
                  np.zeros((256, 384), np.int32), np.int32(384), np.int32(256))
 
 # %% [markdown] id="compile-text"
-# The card has 20 operations for each byte, and Numba's kernel has 25. The compilers differ, because NVRTC keeps the
-# squares that the test of the loop needs for the next step, and Numba's compiler computes them twice.
+# The card shows 20 operations for each byte, and we counted 25 for Numba's kernel. The compilers differ: NVRTC keeps
+# the squares from the test of the loop for the next step, and Numba's compiler computes them twice.
 #
-# Two more costs, compiling and writing, are real on any machine, because they arise on the CPU. We measure the time to
-# compile here and now, on this machine.
+# Two more costs are the time to compile and the effort of writing. They arise on the CPU, so they are the same with and
+# without a GPU. The next cell measures the time to compile on this machine.
 
 # %% id="compile"
 from virtualgpu.api import compile_to_ptx
@@ -502,7 +503,7 @@ compiling = {
 print(*(f"{took:6.2f} s to compile: {name}" for name, took in compiling.items()), sep="\n")
 
 # %% [markdown] id="lines-text"
-# And this is how much there is to read, in lines that Python or the CUDA compiler acts on.
+# The next cell counts how much there is to read, in lines that Python or the CUDA compiler acts on.
 
 # %% id="lines"
 def lines(*texts):
@@ -530,22 +531,23 @@ written = {
 print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n")
 
 # %% [markdown] id="compare-text"
-# Here is everything in one view, on a small picture. It times what ran on this machine's processor, or on its GPU if it
-# has one, and counts what ran on the virtual GPU, with a separate axis for each. All functions take NumPy arrays and
-# return one, so a GPU's times include the copies. Compiling is left out, because the first call does not count. Pixels
-# at the edge differ by the fma, as you know by now. Look at the memory moved, where one kernel stands out.
+# The next cell compares everything on a small picture. It times what ran on this machine's processor, or on its GPU if
+# it has one, and counts what ran on the virtual GPU. Each has a separate axis. All functions take NumPy arrays and
+# return one, so the times of a GPU include the copies. They exclude compiling, because the first call does not count.
+# Some pixels at the edge differ because of the fma. Look at the memory moved, where one kernel moves far more than the
+# others.
 
 # %% id="compare"
 small = real[::4].copy(), imag[::4].copy()
 gpucourse.compare(tools, *small, LIMIT)
 
 # %% [markdown] id="outlier-predict" tags=["predict"]
-# The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, with the *same body*. In CuPy, the
-# names of arrays in the body are references, so `steps` is not a separate variable, it *is* the array's element.
-# *Predict:* what does the kernel move back and forth?
+# The `ElementwiseKernel` moves some forty times as much memory as the `RawKernel`, although both have the *same body*.
+# In CuPy, the names of arrays in the body are references, so `steps` is not a separate variable but an element of the
+# output array. *Predict:* which value does the kernel keep reading and writing in memory?
 
 # %% id="outlier-guess"
-predict("outlier", "the picture's coordinates", "the number of steps", "x and y")
+predict("outlier", "the coordinates of the picture", "the number of steps", "x and y")
 
 # %% id="outlier"
 COUNT_IN_A_REGISTER = (
@@ -570,36 +572,36 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
         print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
 
 # %% [markdown] id="outlier-why" tags=["why"]
-# `++steps` stores into global memory in every iteration. With a local variable the loop stays in registers, and one
-# store at the end is enough. The answer was right all along, and only the count showed the problem. The RawKernel
-# avoided it by luck, because its `steps` was a local variable.
+# It is the number of steps. `++steps` stores into global memory in every iteration. With a local variable the loop
+# stays in registers, and one store at the end is enough. The answer was right in both cases, and only the count showed
+# the problem. The RawKernel avoided it by luck, because its `steps` is a local variable.
 
 # %% [markdown] id="outlier-then"
-# The times on a real GPU are at the end of the next section, with the bounds on them.
+# The times on a real GPU, and the limits on them, are at the end of the next section.
 
 # %% [markdown] id="roofline-text"
 # ## 5. The roofline
 #
-# How fast could these programs be, at best? A GPU can make a certain number of operations in a second, its *peak*, and
-# move a certain number of bytes, its *bandwidth*. A program that makes `I` operations for each byte, its **arithmetic
-# intensity**, can be no faster than either allows. Drawn over `I`, this is a slope that meets a ceiling, called the
-# **roofline**.
+# How fast could these programs be at best? A GPU can do a certain number of operations per second, its *peak*, and move
+# a certain number of bytes per second, its *bandwidth*. If a program does `I` operations for each byte, which is called
+# its **arithmetic intensity**, neither limit lets it go faster. Plotted against `I`, the two limits form a slope that
+# ends in a ceiling, which is called the **roofline**.
 #
 # | | year | float32 peak | bandwidth of its memory | to the host |
 # |---|---|---|---|---|
-# | NVIDIA T4 (what Colab lends) | 2018 | 8.1 TFLOPS | 320 GB/s | PCIe 3.0 × 16, 16 GB/s each way |
+# | NVIDIA T4 (on Colab) | 2018 | 8.1 TFLOPS | 320 GB/s | PCIe 3.0 × 16, 16 GB/s each way |
 # | NVIDIA H100 SXM | 2022 | 67 TFLOPS | 3,350 GB/s | PCIe 5.0 × 16, 64 GB/s each way |
 #
 # NVIDIA publishes these numbers in the product brief and on the [page of the
 # T4](https://www.nvidia.com/en-us/data-center/tesla-t4/), and in the data sheet and on the [page of the
-# H100](https://www.nvidia.com/en-us/data-center/h100/). The numbers for PCIe are by its standards, rounded. An fma
-# counts as two operations, and real programs stay below such numbers.
+# H100](https://www.nvidia.com/en-us/data-center/h100/). The numbers for PCIe are from its standards, rounded. An fma
+# counts as two operations. Real programs don't reach these numbers.
 #
 # ### Exercise: how fast it can be
 #
-# Write the function of the bound. For an intensity in flops per byte, a peak in flops per second and a bandwidth in
-# bytes per second, return the most flops per second that a program can reach, and what limits it, `"memory"` or
-# `"arithmetic"`.
+# Write the function `attainable`. It takes an intensity in flops per byte, a peak in flops per second and a bandwidth
+# in bytes per second. It returns the most flops per second that a program can reach, and the limit that applies,
+# `"memory"` or `"arithmetic"`.
 
 # %% id="roofline-exercise" tags=["exercise"]
 def attainable(intensity, peak, bandwidth):
@@ -616,7 +618,7 @@ def attainable(intensity, peak, bandwidth):
 check("roofline", attainable)
 
 # %% [markdown] id="roofline-predict" tags=["predict"]
-# *Predict:* are the two programs under the slope, or under the ceiling?
+# *Predict:* are the array program and the single kernel under the slope, or under the ceiling?
 
 # %% id="roofline-guess"
 predict("roofline",
@@ -652,14 +654,14 @@ Picture(figure, "Rooflines of two GPUs: slopes that end in ceilings. " + "; ".jo
 # there, although its peak is 67 TFLOPS. The kernel is near the corner, where it reaches both limits, memory bandwidth and
 # arithmetic, at about the same time. With a larger `LIMIT` the kernel moves to the right, under the ceiling.
 #
-# So before you tune anything, ask on which side you are. Under the slope, move fewer bytes, that is, fuse, use smaller
-# types, keep data in registers and shared memory, and coalesce. Under the ceiling, do fewer operations, or cheaper
-# ones, and keep the lanes together. And a bound is only a bound, because a kernel may be far below it for reasons that
-# the roofline does not know, divergence and waiting first of all.
+# So before you tune a program, find out on which side of the corner it is. Under the slope, move fewer bytes: fuse
+# operations, use smaller types, keep data in registers and shared memory, and coalesce accesses. Under the ceiling, do
+# fewer or cheaper operations, and avoid divergence. The roofline is only an upper bound. A kernel may be far below it
+# for reasons that the roofline does not include, above all divergence and waiting.
 
 # %% [markdown] id="roofline-then"
-# Here is a real GPU as it was *measured*. The first picture has the times of this lecture's programs, without copies,
-# for 3,072 × 2,048 points, and the second its roofline with kernels of this course below it.
+# The next cell shows *measurements* on a real GPU. The first picture has the times of this lecture's programs, without
+# copies, for 3,072 × 2,048 points. The second has the roofline of that GPU, with kernels of this course below it.
 
 # %% id="recorded"
 from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
@@ -667,31 +669,32 @@ from gpucourse.views.measured import recorded, recorded_roofline, recorded_times
 recorded(recorded_times("mandelbrot.picture"), recorded_roofline())
 
 # %% [markdown] id="recorded-why"
-# The slowest takes 365 times as long as the fastest. C++ took 0.090 ms, Numba 0.112, `ElementwiseKernel` 0.205, or
-# 0.103 if it counts in a register, JAX 4.1, and CuPy's arrays 33. JAX's loop and CuPy's arrays compute every step for
-# the whole picture, until the last pixel is done. A thread of the others stops when its own pixel is done.
+# The slowest takes 365 times as long as the fastest. C++ took 0.090 ms and Numba 0.112 ms. `ElementwiseKernel` took
+# 0.205 ms, or 0.103 ms if it counts in a register. JAX took 4.1 ms, and CuPy's arrays 33 ms. JAX's loop and CuPy's
+# arrays compute every step for the whole picture, until the last pixel is done. In the other programs a thread stops
+# when its own pixel is done.
 #
 # *Recorded rows: `mandelbrot.picture`.*
 
 # %% [markdown] id="crossover-text"
 # ## 6. When does the GPU win?
 #
-# In addition to the computation, you pay for compiling, for launching, and for transferring the answer to the host.
-# This **model** includes only launches, copies and the computation at the roofline's best:
+# In addition to the computation, you pay for compiling, for launching, and for copying the answer to the host. The
+# following **model** includes only launches, copies, and the computation at the speed of the roofline:
 #
 # > time = launches × 4 µs + bytes to and from the host / its bandwidth + the larger of (flops / peak) and (bytes of
 # > memory / bandwidth)
 #
-# You compile only once, so only one line of the table below adds it. This is a model of the *best* case, not a
-# measurement. 4 µs for a launch is an assumption, because NVIDIA writes of [a few
-# microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and with Python in between it is more, as the recorded
-# rows `launch` show. No program reaches the peaks, and no copy the rate of its bus, so real GPUs win later than this
-# says.
+# You compile only once, so only one line of the table below includes it. The model gives the *best* case and is not a
+# measurement. The 4 µs for a launch are an assumption. NVIDIA writes of [a few
+# microseconds](https://developer.nvidia.com/blog/cuda-graphs/), and a launch from Python takes longer, as the recorded
+# rows `launch` show. No program reaches the peak, and no copy reaches the rate of the bus, so on a real GPU you need
+# more pixels than the model says.
 
 # %% [markdown] id="crossover-predict" tags=["predict"]
-# The next cell compares the measured time of Numba on *this* machine's processor with the model of a T4. `crossover`
-# answers the question of "Why GPUs, and when not" for costs per pixel. *Predict:* from how many pixels on would a T4 be
-# faster, at best, from a hundred, ten thousand or a million?
+# The next cell compares the measured time of Numba on *this* machine's processor with the model of a T4. `crossover` is
+# the calculation from "Why GPUs, and when not", with costs per pixel. *Predict:* from how many pixels on would a T4 be
+# faster, at best: a hundred, ten thousand or a million?
 
 # %% id="crossover-here-guess"
 predict("crossover-here", "a hundred or so", "ten thousand", "a million")
@@ -740,64 +743,64 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
                 f"lines for a T4 are level at first, then rise. They cross the processor's: {crossings}.")
 
 # %% [markdown] id="crossover-why" tags=["why"]
-# It takes some tens or hundreds of pixels for the kernel, some ten thousands or more for a thousand launches, and about
-# a million if the kernel is compiled for this one picture. The numbers depend on your processor, which may always stay
-# ahead of the arrays if it has many cores, and then the answer is `None`. Where this machine has a GPU, the green
-# points are measured on it. So the honest answer to "is the GPU faster?" is to ask how often you compute, how large the
-# data are, and where they are before and after.
+# Some tens or hundreds of pixels are enough for the single kernel, and some ten thousands or more for a thousand
+# launches. If the kernel is compiled for just this picture, it takes about a million. The numbers depend on your
+# processor. If it has many cores, it may be faster than the arrays for every size, and then the answer is `None`. If
+# this machine has a GPU, the green points are measurements on it. So before you answer "is the GPU faster?", ask how
+# often you compute, how large the data are, and where they are before and after.
 
 # %% [markdown] id="toast-text"
 # ## 7. A port of real size
 #
-# TOAST is a large Python program with which people study the cosmic microwave background. Its pipelines are spread over
-# many machines by MPI, and C++ kernels with OpenMP do their work. Around 2023 a group at NERSC and Berkeley brought
-# **13 of these kernels** to the GPUs of the supercomputer Perlmutter, with JAX and, to compare, with OpenMP's
-# directives for GPUs. The table has the results that they report.
+# TOAST is a large Python program for the study of the cosmic microwave background. MPI spreads its pipelines over many
+# machines, and C++ kernels with OpenMP do the work. Around 2023 a group at NERSC and Berkeley ported **13 of these
+# kernels** to the GPUs of the supercomputer Perlmutter, with JAX and, for comparison, with OpenMP's directives for
+# GPUs. The table lists the results that they report.
 #
 # | | |
 # |---|---|
 # | speed of a kernel, JAX on a GPU against the optimised C++ on the CPU | up to 45 times |
 # | lines of code, JAX against C++ | 7 times fewer |
-# | the steps | C++ to NumPy, NumPy to JAX, each step held by unit tests |
+# | the steps | C++ to NumPy, NumPy to JAX, with unit tests for each step |
 # | data | moved to the GPU once at the beginning of a pipeline, and back once at its end |
 # | intervals of unequal length, over which the kernels loop | padded to one length and masked, by a helper `imap` |
 # | kernels that change their arguments | a small class, `MutableJaxArray`, holds the current array |
-# | left to do, they say | move less data, port the remaining kernels, compile whole pipelines into one |
+# | future work | move less data, port the remaining kernels, compile each pipeline into one program |
 #
-# "Up to" is the best kernel, not the program. The parts that were not ported, and moving the data, reduce the gain. By
-# their own advice, JAX fits if your code is Python and could be NumPy, if the sizes of your arrays do not change all
-# the time, and if one CPU thread is good enough where there is no GPU.
+# "Up to" refers to the best kernel, not to the whole program. The unported parts and the data transfers reduce the
+# gain. The authors recommend JAX if your code is Python and could be NumPy, if the sizes of your arrays do not change
+# all the time, and if one CPU thread is good enough where there is no GPU.
 #
 # The sources are N. Demeure, *Introduction to porting Python to GPU with JAX*, NERSC, slides of 2024, and N. Demeure et
 # al., [the study for CUG 2023](https://cug.org/proceedings/cug2023_proceedings/cug2023_doi/papers_pages/pap107.html)
 # and *High-Level GPU Code: A Case Study Examining JAX and OpenMP*, workshops of SC23.
 #
-# The next lecture, "A port, done", takes such a kernel through all these steps, from tests through NumPy, padding and a
-# mask to JAX and CUDA.
+# The next lecture, "A port, done", takes such a kernel through all these steps: tests, NumPy, padding and a mask, JAX,
+# and CUDA.
 
 # %% [markdown] id="guide-text"
 # ## 8. Which tool for which work?
 #
 # | your work | begin with | because | not if |
 # |---|---|---|---|
-# | NumPy code with large arrays and few operations on each | CuPy, arrays | almost nothing to change | a loop launches thousands of small kernels |
+# | NumPy code with large arrays and few operations on each | CuPy, arrays | you change almost nothing | a loop launches thousands of small kernels |
 # | the same formula for every element | CuPy `ElementwiseKernel`, or `jax.jit` | one pass, a few lines | elements need their neighbours |
 # | array code to differentiate, or to run on GPUs, TPUs and CPUs | JAX | `grad`, `vmap`, fusion; one source | sizes change with every call; updates in place |
-# | each element goes its own way; trees, histograms, stencils | Numba CUDA | threads and shared memory, in Python | a library has it already |
+# | elements take different paths; trees, histograms, stencils | Numba CUDA | threads and shared memory, in Python | a library has it already |
 # | a kernel that exists in CUDA C++, or needs the newest hardware | CuPy `RawKernel` or `RawModule` | all of CUDA, with CuPy's arrays around it | nobody in the group reads C++ |
-# | the same, with contexts, streams and memory in your own hands | PyCUDA, or NVIDIA's `cuda.core` | nothing is hidden | you only want the kernel |
-# | tables | cuDF | pandas' way of working | they are small |
+# | the same, with direct control of contexts, streams and memory | PyCUDA, or NVIDIA's `cuda.core` | nothing is hidden | you only want the kernel |
+# | tables | cuDF | the same methods as pandas | they are small |
 # | events of unequal length | Awkward Arrays | no padding | they are of equal length |
-# | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | you need one pass where it makes several; and of two calls take the faster (rows `sampling.numbers`) |
+# | linear algebra, FFT, sorting, random numbers | the library: CuPy, JAX, nvmath-python | tuned for years | you need one pass and it makes several; if two calls do the same, take the faster one (rows `sampling.numbers`) |
 # | one small array, one time | NumPy, or Numba on the CPU | see section 6 | |
 #
-# Here are nine more, with one honest line each, as of late 2026. Pallas, and Triton to read, are in "Programming in
-# blocks".
+# Here are nine more tools, with one line on each, as of late 2026. "Programming in blocks" teaches Pallas and shows a
+# Triton kernel.
 #
 # | tool | what you write | what to know |
 # |---|---|---|
-# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning; "PyTorch as a neighbour" takes a kernel into it |
-# | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | Numba's kernels | numba-cuda's successor, where development goes on; young, and not yet a complete replacement |
+# | [PyTorch](https://pytorch.org/) | tensors, much like NumPy's arrays | one more array library, with gradients; made for deep learning; "PyTorch as a neighbour" calls a kernel from it |
+# | [numba-cuda-mlir](https://nvidia.github.io/numba-cuda-mlir/latest/) | Numba's kernels | numba-cuda's successor, where development continues; young, and not yet a complete replacement |
 # | [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/) | Python around CUDA C++ | NVIDIA's own devices, streams, compiling and launching; stable since 1.0 |
 # | [cuda.cccl](https://nvidia.github.io/cccl/python/) | sort, scan, reduce with your own operators | NVIDIA's tuned parallel algorithms; `cuda.compute` is stable since 1.0 (May 2026) |
 # | [nvmath-python](https://docs.nvidia.com/cuda/nvmath-python/latest/) | calls of NVIDIA's mathematical libraries | matrix products, FFTs, solvers, with every option; 1.0 |
@@ -806,28 +809,28 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # | [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (cuTile) | kernels on tiles | NVIDIA's answer to Triton; needs a recent driver (580 or later) |
 # | [Warp](https://nvidia.github.io/warp/stable/) | kernels in typed Python | simulation, robotics, geometry; differentiable; runs on CPUs too |
 #
-# All of them run on NVIDIA's GPUs, and for AMD's there are builds of PyTorch, JAX and Triton, and experimental ones of
-# CuPy. [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. For what you'd call in SciPy or
-# scikit-learn, look into `cupyx.scipy` and [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow is older
-# than PyTorch and like it, [Taichi](https://www.taichi-lang.org/) compiles Python for simulation and graphics, and in
-# C++ and Fortran, OpenMP and OpenACC mark loops for a GPU.
+# All of them run on NVIDIA's GPUs. For AMD's GPUs there are builds of PyTorch, JAX and Triton, and experimental builds
+# of CuPy. [PyOpenCL](https://documen.tician.de/pyopencl/) runs nearly everywhere. If SciPy or scikit-learn has the
+# function that you need, look into `cupyx.scipy` and [cuML](https://docs.rapids.ai/api/cuml/stable/) first. TensorFlow
+# is similar to PyTorch and older, [Taichi](https://www.taichi-lang.org/) compiles Python for simulation and graphics,
+# and in C++ and Fortran you can mark loops for a GPU with OpenMP and OpenACC.
 #
-# Three habits make a later change of mind cheap. Keep a plain NumPy version, slow and right, because it is the test of
-# all others. Keep data on the device between steps, whatever the tool. On a GPU, CuPy, Numba, PyCUDA and JAX pass
-# arrays to each other without a copy, by DLPack or the CUDA array interface. And always measure or count before you
-# rewrite.
+# Three habits make it cheap to change your mind later. Keep a plain NumPy version that is slow and right, because you
+# can test all others against it. Keep data on the device between steps, whatever the tool. On a GPU, CuPy, Numba,
+# PyCUDA and JAX pass arrays to each other without a copy, through DLPack or the CUDA array interface. And always
+# measure or count before you rewrite.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Eight programs that draw one picture agree to the pixel when they round alike, and in all but a few pixels in ten
-#   thousand when they do not. fma and accidental double precision are the usual reasons.
-# - Array operations launch a kernel each and move every intermediate result through memory, where one kernel keeps it
+# - Eight programs that draw one picture agree in every pixel if they round in the same way, and in all but a few pixels
+#   in ten thousand if they do not. The usual reasons for a difference are fma and accidental double precision.
+# - Each array operation launches a kernel and writes its result to memory. A single kernel keeps intermediate results
 #   in registers. Launches, flops and bytes can be counted without a GPU.
 # - The roofline is the lesser of peak and intensity × bandwidth. It tells you whether to save bytes or operations.
-# - Whether a GPU pays depends on launches, transfers and compilation, and so on how large the work is and how often you
-#   do it. State your model first, and measure afterwards.
-# - Port in small steps against a plain version with tests, move data once, and pad and mask what is uneven.
+# - Launches, transfers and compilation have fixed costs, so a GPU pays if the work is large or repeated often. State
+#   your model first, and measure afterwards.
+# - Port in small steps, test each against a plain version, move data once, and pad and mask uneven data.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -835,38 +838,38 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # - [CuPy's user-defined kernels](https://docs.cupy.dev/en/stable/user_guide/kernel.html),
 #   [Numba-CUDA](https://nvidia.github.io/numba-cuda/), [PyCUDA](https://documen.tician.de/pycuda/),
 #   [JAX](https://docs.jax.dev/en/latest/), [cuda.core](https://nvidia.github.io/cuda-python/cuda-core/latest/).
-# - NVIDIA on [floating point and fma](https://docs.nvidia.com/cuda/floating-point/index.html), and why two right
-#   programs differ.
+# - NVIDIA on [floating point and fma](https://docs.nvidia.com/cuda/floating-point/index.html), which explains why two
+#   right programs differ.
 # - S. Williams, A. Waterman and D. Patterson, *Roofline: an insightful visual performance model for multicore
 #   architectures*, Communications of the ACM 52 (2009) 65, and
 #   [Berkeley's introduction](https://crd.lbl.gov/departments/computer-science/par/research/roofline/introduction/).
 # - [TOAST](https://github.com/hpc4cmb/toast), with its kernels in several languages side by side.
-# - How XLA contracts products and sums, and whom it surprised:
-#   [openxla/xla, issue 41579](https://github.com/openxla/xla/issues/41579).
+# - A report by a user whom XLA's fma surprised: [openxla/xla, issue
+#   41579](https://github.com/openxla/xla/issues/41579).
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 55 minutes
 #
 # | minutes | what |
 # |---|---|
-# | 0-3 | the question; let each choose a favourite now, and again at the end |
-# | 3-21 | sections 1 and 2; read the eight programs, do not type them; `ship` alone, each with the tool they choose |
+# | 0-3 | the question; everyone chooses a favourite now, and again at the end |
+# | 3-21 | sections 1 and 2; read the eight programs without typing them; everyone writes `ship` alone, with the tool they choose |
 # | 21-27 | section 3 |
 # | 27-37 | section 4 |
 # | 37-50 | sections 5 and 6 |
 # | 50-55 | sections 7 and 8; end with the second vote |
 #
-# *Ten minutes late:* leave out section 6 and show the card only. *Ten minutes
-# early:* give the same `LIMIT = 1000` to all, and ask where the points of the roofline go.
+# *Ten minutes late:* leave out section 6 and show only the card. *Ten minutes early:* have everyone set `LIMIT = 1000`,
+# and ask how the points of the roofline move.
 #
 # *Where people get stuck.* In `ship`, they take `abs` of the wrong thing, or write an array version with a thousand
 # launches, and the check reports both.
 #
 # *Frequent questions.* "Which is fastest?" C++ is, as the timings in section 5 show. The kernels with one thread for
-# each pixel have nearly the same PTX, and yet C++ is 1.24 times as fast as Numba. Numba counts steps in 64 bits, so a
-# step takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one, but
-# it is not the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your
-# machine has a GPU. This course shows no time that was not measured.
+# each pixel have nearly the same PTX, but C++ is 1.24 times as fast as Numba, because Numba counts steps in 64 bits, so
+# a step takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one,
+# but it is not the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your
+# machine has a GPU. This course shows only times that were measured.
 #
-# *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would make a second context, in which the arrays
-# of CuPy and Numba do not exist, so use `pycuda.autoprimaryctx`, which shares theirs.
+# *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would create a second context, which can't access
+# the arrays of CuPy and Numba. Use `pycuda.autoprimaryctx`, which shares their context.

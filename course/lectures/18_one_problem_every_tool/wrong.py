@@ -97,13 +97,13 @@ def whole_arrays(real, imag, limit):
     return whole(cp, cp.asarray(real), cp.asarray(imag), limit).get()
 
 
-@wrong("ship", "nothing was launched: it was computed on the CPU")
+@wrong("ship", "nothing was launched, so the CPU computed it")
 def numpy_alone(real, imag, limit):
     with np.errstate(all="ignore"):
         return whole(np, real, imag, limit).astype(np.int32)
 
 
-@wrong("ship", "the launch did .* operations, and these steps take .*computed on the CPU")
+@wrong("ship", "the launch did .* operations, and these steps need .*so the CPU computed it")
 def launches_for_show(real, imag, limit):
     copy_kernel(cp.asarray(real))
     return numpy_alone(real, imag, limit)
@@ -123,13 +123,13 @@ copy_kernel = cp.ElementwiseKernel("float32 x", "float32 y", "y = x + x", "copy_
 double_by_jax = jax.jit(lambda x: x + x)
 
 
-@wrong("ship", "nothing was launched: it was computed on the CPU")
+@wrong("ship", "nothing was launched, so the CPU computed it")
 def calls_jax_for_show(real, imag, limit):
     double_by_jax(real)
     return numpy_alone(real, imag, limit)
 
 
-@wrong("ship", "nothing was launched: it was computed on the CPU")
+@wrong("ship", "nothing was launched, so the CPU computed it")
 def in_plain_python_and_jax_for_show(real, imag, limit):
     double_by_jax(real)
     steps = np.zeros((imag.size, real.size), np.int32)
@@ -142,7 +142,7 @@ def in_plain_python_and_jax_for_show(real, imag, limit):
     return steps
 
 
-@wrong("ship", "nothing was launched: it was computed on the CPU")
+@wrong("ship", "nothing was launched, so the CPU computed it")
 def numba_inside_and_jax_for_show(real, imag, limit):
     from numba import njit as compiled
 
@@ -151,7 +151,7 @@ def numba_inside_and_jax_for_show(real, imag, limit):
     return np.array([[fast(cx, cy, limit) for cx in real] for cy in imag], np.int32)
 
 
-@wrong("ship", "nothing was launched: it was computed on the CPU")
+@wrong("ship", "nothing was launched, so the CPU computed it")
 def jax_calls_numpy_back(real, imag, limit):
     shape = jax.ShapeDtypeStruct((imag.size, real.size), jnp.int32)
 
@@ -241,22 +241,22 @@ def right_jax(real, imag, limit):
 # --- roofline -----------------------------------------------------------------------------------
 
 
-@wrong("roofline", r"2.345e\+11 flops a second are possible; yours are 6.7e\+13")
+@wrong("roofline", r"2.345e\+11 flops a second are possible; your function returns 6.7e\+13")
 def the_ceiling_alone(intensity, peak, bandwidth):
     return peak, "arithmetic"
 
 
-@wrong("roofline", r"6.7e\+13 flops a second are possible; yours are 3.35e\+15")
+@wrong("roofline", r"6.7e\+13 flops a second are possible; your function returns 3.35e\+15")
 def the_slope_alone(intensity, peak, bandwidth):
     return intensity * bandwidth, "memory"
 
 
-@wrong("roofline", "yours are")
+@wrong("roofline", "your function returns")
 def the_greater(intensity, peak, bandwidth):
     return max(peak, intensity * bandwidth), "arithmetic"
 
 
-@wrong("roofline", "yours are")
+@wrong("roofline", "your function returns")
 def divided(intensity, peak, bandwidth):
     return min(peak, bandwidth / max(intensity, 1e-9)), "memory"
 
@@ -290,7 +290,7 @@ def named(x):
     return x
 
 
-@wrong("ship", "it was computed on the CPU")
+@wrong("ship", "so the CPU computed it")
 def njit_and_a_name_of_jax(real, imag, limit):
     np.asarray(named(real))
     return steps_of_the_processor(real, imag, limit)
@@ -311,7 +311,7 @@ def a_ship_by_numba_for_show(real, imag, limit):
     return numpy_alone(real, imag, limit)
 
 
-@wrong("ship", "each operation is a program of its own.*apply jax.jit to the whole")
+@wrong("ship", "each operation as a separate program.*apply jax.jit to the whole")
 def whole_arrays_of_jax(real, imag, limit):
     return np.asarray(whole(jnp, jnp.asarray(real), jnp.asarray(imag), limit))
 
@@ -330,7 +330,7 @@ def pixels_in_a_row(real, imag, limit):
     return jax.lax.map(stays_of, points).reshape(imag.size, real.size)
 
 
-@wrong("ship", "pixel comes after pixel, in a loop")
+@wrong("ship", "one pixel after the other, in a loop")
 def pixel_after_pixel(real, imag, limit):
     return np.asarray(pixels_in_a_row(real, imag, limit))
 
@@ -341,7 +341,7 @@ def evenly_spaced(real, imag, limit):
                                for one in (real, imag)), limit)
 
 
-@wrong("ship", "the function changes an array that it is given")
+@wrong("ship", "the function changes its input arrays")
 def leaves_zeros(real, imag, limit):
     steps = right_elementwise(real, imag, limit)
     real[:] = 0
@@ -353,6 +353,6 @@ def in_float64(real, imag, limit):
     return right_elementwise(real, imag, limit).astype(float)
 
 
-@wrong("roofline", "yours are")
+@wrong("roofline", "your function returns")
 def for_these_gpus(intensity, peak, bandwidth):
     return (intensity * bandwidth, "memory") if intensity < 25.3 else (peak, "arithmetic")

@@ -52,14 +52,14 @@ def _loop(signal, good, pixels, starts, stops, weights, *, past=0, single=False,
 
 #: What a port may do wrong, and what `_loop` is asked for then.
 MISTAKES = {
-    "takes the sample at `stop` into each sweep": {"past": 1},
-    "takes bad samples for good ones": {"all_": True},
-    "leaves the weights out": {"unweighted": True},
-    "adds once where a pixel comes twice": {"last_wins": True},
-    "makes the right map, and returns the signal as it was": {"keeps": True},
-    "changes the signal that it was given": {"in_place": True},
+    "includes the sample at `stop` in each sweep": {"past": 1},
+    "uses bad samples as if they were good": {"all_": True},
+    "ignores the weights": {"unweighted": True},
+    "adds only one sample if a pixel appears twice": {"last_wins": True},
+    "computes the right map, but returns the signal unchanged": {"keeps": True},
+    "changes its input signal": {"in_place": True},
     "divides by zero in a sweep without a good sample": {"empty": "nan"},
-    "finds no slope, but NaN, in a sweep with a single good sample": {"single": True},
+    "computes a slope of NaN for a sweep with a single good sample": {"single": True},
     "stops at a sweep of length zero": {"empty": "length"},
 }
 
@@ -67,10 +67,10 @@ MISTAKES = {
 @exercise(
     "test",
     hints=(
-        "The idea: for each mistake that somebody could make, you need a case in which it shows. "
-        "What are the smallest sweeps there are, and how few good samples may one have?",
+        "The idea: for each mistake that somebody could make, you need a case that reveals it. "
+        "How short can a sweep be, and how few good samples can it have?",
         "The shape: make another observation, and change its arrays: `good[0, starts[1]:stops[1]] "
-        "= False`; all but one in another sweep; `stops[3] = starts[3]` in a third. Append the "
+        "= False`; in another sweep, do so for all samples but one; in a third, set `stops[3] = starts[3]`. Append the "
         "six arrays to `cases`. Where you make a bad sample good, give its signal a number.",
     ),
 )
@@ -81,16 +81,16 @@ def test(passes):
         trial("a right port")
         right, ran = _port()
         require(passes(right) is not None, "the test returns None", look="return True or False")
-        require(passes(_port()[0]), "a port that does all that the loop does is refused",
-                look="does your test take a NaN of its own for a good sample?")
+        require(passes(_port()[0]), "your test rejects a port that does the same as the loop",
+                look="is there a NaN in the signal where your case says that the sample is good?")
         for what, mistake in MISTAKES.items():
             trial(f"a port that {what}")
-            require(not passes(_port(**mistake)[0]), f"a port passes that {what}",
+            require(not passes(_port(**mistake)[0]), f"your test accepts a port that {what}",
                     look="which case would show this fault?")
-        require(passes(_port()[0]), "a port that does all that the loop does is refused, when it is "
+        require(passes(_port()[0]), "your test rejects a port that does the same as the loop, when it is "
                 "tried once more", look=("does the test keep anything from the ports that it tried before?"))
         require(ran, "the test returns a result without calling the port",
-                look="run it on your cases, and compare with the loop: `same(port, case)`")
+                look="run the port on your cases, and compare it with the loop: `same(port, case)`")
 
 
 def _port(**mistake):
@@ -149,10 +149,10 @@ def _require_results(found, data, case, near=1e-9):
     "fit",
     hints=(
         "The idea: the loop's five sums, each `…sum(axis=-1, keepdims=True)`, over arrays in "
-        "which the bad samples are 0. `xp.where(good, y, 0.0)` makes them so; a product doesn't.",
-        "The shape: `t = xp.arange(y.shape[-1])`, then n, sum_t, sum_tt of `good`, `good * t`, "
-        "`good * t * t`; sum_y, sum_ty of the new y. Where a denominator is 0, so is what it "
-        "divides: `xp.maximum(…, 1)` below the line.",
+        "which the bad samples are 0. Use `xp.where(good, y, 0.0)`, because NaN times 0 is still NaN.",
+        "The shape: `t = xp.arange(y.shape[-1])`, then n, sum_t and sum_tt are the sums of `good`, `good * t` and "
+        "`good * t * t`; sum_y and sum_ty are those of the new y and of t times it. If a denominator is 0, its numerator "
+        "is 0, so divide by `xp.maximum(…, 1)`.",
     ),
 )
 def fit(fit_lines):
@@ -174,12 +174,12 @@ def fit(fit_lines):
             with np.errstate(all="raise", under="ignore"):
                 found = run(*given)
             require(name == "JAX" or isinstance(found, np.ndarray), f"{case}, the function returns "
-                    f"{a_or_an(type(found).__name__)}, not an array of NumPy", look=("use only functions of xp"))
+                    f"{a_or_an(type(found).__name__)}, not a NumPy array", look=("use only functions of xp"))
             require(all(map(partial(np.array_equal, equal_nan=True), given, (y, good))),
-                    f"{case}, the function changes an array that it is given", look=("use xp.where, which makes a new array"))
+                    f"{case}, the function changes its input arrays", look=("use xp.where, which makes a new array"))
             found = np.asarray(found)
             require(found.shape == shape, f"{case}, the lines have the shape {found.shape}",
-                    look="keepdims=True keeps the last axis, so that sums and t go together")
+                    look="use keepdims=True, which keeps the last axis, so that the sums broadcast against t")
             expected = _lines(y, good)
             near = 1e-9 if found.dtype == np.float64 else 1e-3  # JAX's own float32
             wrong = np.argwhere(~np.isclose(found, expected, near, near))
@@ -193,7 +193,7 @@ def fit(fit_lines):
                     "do all five sums run over only the good samples?")
     sizes = [len(str(library.make_jaxpr(partial(fit_lines, xp=jnp))(y, y > 0).eqns))
              for y in (np.ones((8, 16)), np.ones((64, 16)))]
-    require(sizes[1] < 2 * sizes[0], "right, but the program grows with the number of rows: a "
+    require(sizes[1] < 2 * sizes[0], "the lines are right, but the program grows with the number of rows: a "
             "Python loop was unrolled", look="work on all rows at once, with sums along axis=-1")
     require_all_at_once(partial(fit_lines, xp=jnp), np.ones((8, 16)), np.ones((8, 16), bool),
                         look="work on all rows at once, with sums along axis=-1")
@@ -219,9 +219,9 @@ def _lines(y, good):
     hints=(
         "The idea: the mask, in the shape of `positions`, is true for samples that are good *and* before "
         "the stop. All other samples add 0 to the signal, to the sky and to the hits.",
-        "The shape: `ok = good[:, positions] & (positions < stops[:, None])`; lines by "
+        "The shape: `ok = good[:, positions] & (positions < stops[:, None])`; the lines come from "
         "`fit_lines(signal[:, positions], ok, jnp)`; `cleaned = signal.at[:, positions].add("
-        "jnp.where(ok, -line, 0.0))`; `sky.at[pixels[:, positions]].add(…)`, and hits likewise.",
+        "jnp.where(ok, -line, 0.0))`; `sky.at[pixels[:, positions]].add(…)`, and the same for hits.",
     ),
 )
 def jax(jax_map):
@@ -260,17 +260,17 @@ def _require_lines(function):
     straight = np.array([1.0, 3.0, 5.0])
     found = lines(straight, np.ones(3, bool), np)
     require(np.shape(found) == (3,) and np.allclose(found, straight),
-            "`fit_lines`, which it calls, is not right yet: of 1, 3, 5 it makes another line",
+            "your function calls `fit_lines`, which is not right yet: for 1, 3, 5 it returns a wrong line",
             look="solve the exercise before this one first")
 
 
 @exercise(
     "cuda",
     hints=(
-        "The idea: copy the loop's body. One thing changes because others run at the same time, "
-        "and one because a thread has a single sweep.",
+        "The idea: copy the loop's body. One thing changes because other threads run at the same time, "
+        "and one changes because a thread has only one sweep.",
         "The shape: `first, last = starts[k], stops[k]`, the sums, `if n == 0: return`, slope and "
-        "offset; in the last loop `cuda.atomic.add(sky, pixels[d, s], …)`, and hits likewise.",
+        "offset; in the last loop `cuda.atomic.add(sky, pixels[d, s], …)`, and the same for hits.",
     ),
 )
 def cuda(kernel):
@@ -287,7 +287,7 @@ def cuda(kernel):
                 *(one.copy_to_host() for one in inputs)]
 
     require(hasattr(kernel, "py_func"), f"this is {a_or_an(type(kernel).__name__)}, not a kernel",
-            look="pass the name of the function under @cuda.jit")
+            look="pass the name of the function that has @cuda.jit above it")
     for sweeps, detectors, threads in ((5, 2, 64), (1, 3, 32), (40, 2, 32), (9, 3, 128)):
         data = _small(sweeps, detectors=detectors)
         case = f"{many(sweeps, 'sweep')} of {many(detectors, 'detector')}"
@@ -295,12 +295,12 @@ def cuda(kernel):
             partial(launch, data, detectors * sweeps // threads + 1, threads), what=case)
         _require_results(found, data, f"with {case}", near=2e-7)
         for after, before in zip((good, pixels, starts, stops), data[1:], strict=False):
-            require(np.array_equal(after, before), f"with {case}, the kernel changes an array that is an "
-                                                   "input", look=("let the kernel write only to signal, sky and hits"))
+            require(np.array_equal(after, before), f"with {case}, the kernel changes an input "
+                                                   "array", look=("let the kernel write only to signal, sky and hits"))
     even = np.ones((8, 16 * 32)), np.ones((8, 16 * 32), bool), np.zeros((8, 16 * 32), np.int64)
     stops = 16 * np.arange(1, 33)
     counters = counted(kernel, 4, THREADS, *even, stops - 16, stops, np.ones(8), np.zeros(PIXELS),
                        np.zeros(PIXELS))
     # A sample is looked at twice, changed, and added twice: about 11 accesses.
-    require_shared(counters, (4,), (THREADS,), 8 * 16 * 32, "each thread takes one sweep",
+    require_shared(counters, (4,), (THREADS,), 8 * 16 * 32, "let each thread take one sweep",
                    accesses=14)

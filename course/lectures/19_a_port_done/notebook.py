@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
-# ## Forty lines, and a telescope waits
+# ## Port forty lines for a telescope
 #
-# A telescope sweeps back and forth across the sky, and its detectors drift meanwhile. Before a sweep is added to the
-# map, the program fits a straight line to it and subtracts the line. The loop that does this is old C++, right and
-# trusted, on one core, and you've been asked to bring it to the GPU. Run the cell to see the data, which are simulated
-# so that we know the true sky.
+# A telescope sweeps back and forth across the sky, while its detectors drift. Before the program adds a sweep to the
+# map, it fits a straight line to the sweep and subtracts the line. The loop that does this was written in C++ long ago.
+# It is right, but it runs on one core, and you've been asked to bring it to the GPU. Run the cell to see the data,
+# which are simulated so that we know the true sky.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -47,7 +47,7 @@ Picture(figure, f"The signal of one detector drifts up and down. Coloured: {star
                 f"{(stops - starts).min()} to {(stops - starts).max()} samples, with gaps between them.")
 
 # %% [markdown] id="loop-text"
-# The sweeps differ in length, and some samples are missing. Here is the loop, line by line as it was in C++.
+# The sweeps differ in length, and some samples are missing. Here is the loop in Python, line by line as it was in C++.
 
 # %% id="loop"
 def make_map(signal, good, pixels, starts, stops, weights, sky, hits):
@@ -99,7 +99,7 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 
 
 # %% [markdown] id="question-stands"
-# **How do you rewrite this so that you'd bet your map on it?** You take small steps, and test each one.
+# **How do you rewrite this loop so that you can trust the new map?** You take small steps, and test each one.
 
 # %% [markdown] id="twice-predict" tags=["predict"]
 # ## 1. The test comes first
@@ -107,7 +107,7 @@ def by_loop(signal, good, pixels, starts, stops, weights, loop=make_map):
 # *Predict:* what is in `sky` and `hits` after a second call of `make_map` with the same arrays?
 
 # %% id="twice-guess"
-predict("twice", "the same: both are overwritten", "twice as much, both", "twice the hits, and another sky")
+predict("twice", "the same: both are overwritten", "twice as much, both", "twice the hits, and a different sky")
 
 # %% id="twice"
 arrays = [array.copy() for array in night]
@@ -120,12 +120,13 @@ print("hits: ", np.round(hits[:4] / once[1][:4], 6), "times what they were")
 print("signal changed:", not np.array_equal(arrays[0], night[0], equal_nan=True))
 
 # %% [markdown] id="twice-why" tags=["why"]
-# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one. It also changes
-# the signal in place, but once a sweep has lost its line, the next fit gives zero. So there are **three** results to
-# compare, and one of them is an argument.
+# They hold twice as much, because the loop *adds* to the map, so that several nights can go into one map. It also
+# changes the signal in place. But after the first call each sweep has lost its line, so the second fit gives a line of
+# zero and changes nothing. So there are **three** results to compare, and one of them is an argument.
 
 # %% [markdown] id="same-text"
-# `same` compares a port with the loop in all three results, to about nine digits, and `so_far` draws our progress.
+# `same` compares all three results of a port with those of the loop, to about nine digits, and `so_far` plots our
+# progress.
 
 # %% id="same"
 def same(port, data):
@@ -174,12 +175,12 @@ def so_far(name, ms, *functions):
 so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), make_map)
 
 # %% [markdown] id="test-task"
-# ### Exercise: a test worth having
+# ### Exercise: write a good test
 #
-# On our night, every sweep has at least two good samples, and none has length zero, so a port that fails for other
-# sweeps goes unnoticed. Write `passes(port)`, which is true for a port that does what the loop does, and false for any
-# other. One case is given, and you add the others, with small observations from `observe`, whose arrays you may change.
-# The check tries ports with one mistake each.
+# In our night, every sweep has at least two good samples, and none has length zero. So a port that fails for other
+# sweeps would go unnoticed. Write `passes(port)`, which returns true if the port gives the same results as the loop,
+# and false otherwise. One case is given. Add the others, with small observations from `observe`, whose arrays you may
+# change. The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -202,11 +203,12 @@ check("test", passes)
 # %% [markdown] id="lost-predict" tags=["predict"]
 # ## 2. NumPy: the loop over samples disappears
 #
-# The task is modelled on a real port, that of the telescope software [TOAST](https://github.com/hpc4cmb/toast), which
-# you may have met in "One problem, every tool". We port to NumPy first and then to JAX, and separately to Numba CUDA.
+# The task is modelled on the real port of the telescope software [TOAST](https://github.com/hpc4cmb/toast), which you
+# may have met in "One problem, every tool". We port the loop to NumPy first and then to JAX, and separately to Numba
+# CUDA.
 #
 # In NumPy a whole sweep is one array, for all detectors together. Adding it to the map looks just as easy, with
-# `sky[pixels] += rest`. *Predict:* if three samples of 1.0 are in pixel 2, what does it hold after this line?
+# `sky[pixels] += rest`. *Predict:* if three samples of 1.0 are in pixel 2, what does that pixel hold after this line?
 
 # %% id="lost-guess"
 predict("lost", "3.0", "1.0", "an error: an index comes twice")
@@ -219,16 +221,18 @@ print("sky[seen] += rest:    ", sky)
 print("np.bincount(seen, …): ", np.bincount(seen, rest, minlength=4))
 
 # %% [markdown] id="lost-why" tags=["why"]
-# It holds 1.0, because NumPy loads all four elements of `sky[seen]`, adds, and stores all four, and the last store to
-# pixel 2 wins. It is the lost update from "Numba CUDA", without any threads. `np.bincount` adds every one, and so does
-# `np.add.at`. A test with few samples and many pixels would never have noticed.
+# It holds 1.0, because NumPy loads all four elements of `sky[seen]`, adds to them, and stores all four, and the last
+# store to pixel 2 overwrites the others. It is the lost update from "Numba CUDA", without any threads. `np.bincount`
+# adds every sample, and so does `np.add.at`. A test with few samples and many pixels would never have noticed the
+# mistake.
 
 # %% [markdown] id="fit-task"
 # ### Exercise: all lines at once
 #
-# Write `fit_lines(y, good, xp)`. It fits a line to the good samples along the *last* axis, and returns the line's value at every sample, in an
-# array shaped like `y`. There may be any number of axes before the last. Where `good` is false, `y` may be NaN, and NaN times 0 is
-# still NaN. With no good sample the line is 0, and with one it has that sample's value everywhere. `xp` is NumPy now, and will be JAX later.
+# Write `fit_lines(y, good, xp)`. It fits a line to the good samples along the *last* axis, and returns the value of the
+# line at every sample, in an array of the shape of `y`. There may be any number of axes before the last. Where `good`
+# is false, `y` may be NaN, and NaN times 0 is still NaN. If there is no good sample, the line is 0 everywhere. If there
+# is one, the line has the value of that sample everywhere. `xp` is NumPy now, and will be JAX later.
 
 # %% id="fit-exercise" tags=["exercise"]
 def fit_lines(y, good, xp=np):
@@ -268,8 +272,8 @@ so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
 # %% [markdown] id="mutable-text"
 # ## 3. JAX: one shape for all
 #
-# The loop over sweeps remains, which JAX would unroll, compiling every length separately. The second obstacle is that
-# the loop changes its arguments.
+# Two obstacles remain. First, JAX would unroll the loop over sweeps, and compile every length separately. Second, the
+# loop changes its arguments, which the next cell tries with a JAX array.
 
 # %% id="mutable" raises="TypeError"
 import jax
@@ -280,11 +284,12 @@ jnp.asarray(signal)[0, 0] -= 1.0
 
 # %% [markdown] id="mutable-why"
 # The message tells you to use `.at[…]`, which returns a new array. The people who ported TOAST wrapped JAX's arrays in
-# a small class that behaves as if it could be changed. For the sweeps they used a rectangle, with one row for each
-# sweep, as long as the longest, and a mask for what lies past a sweep's end.
+# a small class that behaves as if its array could be changed. They put the sweeps into a rectangle. It has one row for
+# each sweep, all rows are as long as the longest sweep, and a mask marks the elements past the end of a sweep.
 
 # %% [markdown] id="rectangle-predict" tags=["predict"]
-# Our sweeps have 30 to 400 samples, every length equally likely. *Predict:* how much of the rectangle is real?
+# Our sweeps have 30 to 400 samples, every length equally likely. *Predict:* how much of the rectangle contains samples
+# of a sweep?
 
 # %% id="rectangle-guess"
 predict("rectangle", "a tenth", "about half", "nearly all of it")
@@ -299,17 +304,18 @@ Picture(figure, f"A rectangle of {starts.size} rows and {longest} columns; {insi
                 "is a sample of a sweep. The rest is padding.")
 
 # %% [markdown] id="rectangle-why" tags=["why"]
-# About half is real, but all of it is loaded, fitted and added, so the work on masked elements is wasted. A single
-# sweep of 4,000 samples would bring the real part down to less than a tenth. In that case you would sort the sweeps
-# into two or three rectangles, or use another method, such as `jax.ops.segment_sum`.
+# About half of it does, but all of it is loaded, fitted and added, so the work on masked elements is wasted. A single
+# sweep of 4,000 samples would reduce the useful part to less than a tenth. In that case you would sort the sweeps into
+# two or three rectangles, or use another method, such as `jax.ops.segment_sum`.
 
 # %% [markdown] id="jax-task"
 # ### Exercise: the rectangle
 #
-# Fill in `jax_map`. The positions are given, and may reach beyond a sweep's end and even beyond the signal's. Make the
-# mask, call `fit_lines`, and return the cleaned signal, the sky and the hits. An element of the signal may appear
-# *twice* in `positions`, as the padding of one sweep and as a sample of the next, and `.at[…].set` doesn't promise
-# which of the two comes last. JAX clamps indices past the end when it reads, and `.at[…].add` drops them.
+# Complete `jax_map`. The array `positions` is given, and may contain indices beyond the end of a sweep, and even beyond
+# the end of the signal. Make the mask, call `fit_lines`, and return the cleaned signal, the sky and the hits. An
+# element of the signal may appear *twice* in `positions`, as the padding of one sweep and as a sample of the next, and
+# `.at[…].set` doesn't promise which of the two comes last. If an index is past the end of the array, JAX reads the last
+# element instead, and `.at[…].add` ignores it.
 
 # %% id="jax-exercise" tags=["exercise"]
 traced = []
@@ -345,8 +351,8 @@ print("the night:", same(by_jax, night), "- your test:", passes(by_jax))
 so_far("JAX", milliseconds(lambda: by_jax(*night)), jax_map.__wrapped__, fit_lines, by_jax)
 
 # %% [markdown] id="nights-predict" tags=["predict"]
-# The time excludes compiling, because the line above had compiled it. *Predict:* how often does JAX trace and compile
-# again for two more nights, which have other sweeps?
+# The measured time excludes compiling, because the line above had already compiled the program. *Predict:* how often
+# does JAX trace and compile again for two more nights, which have different sweeps?
 
 # %% id="nights-guess"
 predict("nights", "never: the code is the same", "once for each night", "once for each sweep")
@@ -372,21 +378,21 @@ for data in nights:
     print("rounded up:", np.allclose(sky, by_loop(*data)[1]), f"- times traced so far: {len(traced)}")
 
 # %% [markdown] id="nights-why" tags=["why"]
-# It compiles once for each night, because another number of samples means another shape and so another program. If you
-# round every night up to one size, it compiles once, at the price of more padding. So a port to JAX needs **sizes that
-# don't change**.
+# It compiles once for each night, because a different number of samples is a different shape, which needs another
+# program. If you pad every night to one size, JAX compiles only once, but the program works on more padding. So a port
+# to JAX needs **sizes that don't change**.
 
 # %% [markdown] id="atomics-predict" tags=["predict"]
 # ## 4. Numba CUDA: the loop, once for each sweep
 #
-# The other method keeps only the inner loop. The two outer `for` loops disappear, because each *thread* takes one sweep
-# of one detector, with no padding and no mask.
+# With CUDA you keep only the inner loops. The two outer `for` loops disappear, because each *thread* takes one sweep of
+# one detector. This needs no padding and no mask.
 #
 # *Predict:* which lines of the loop need an atomic?
 
 # %% id="atomics-guess"
 predict("atomics",
-        "none: each thread has a sweep of its own",
+        "none: each thread has its own sweep",
         "those that add to sky and to hits",
         "all that write: signal, sky and hits")
 
@@ -408,13 +414,14 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="atomics-why" tags=["why"]
-# The lines that add to `sky` and `hits` need one, because two sweeps may see the same pixel, and `+=` loses updates. The samples of a sweep belong to a single
-# thread, so the kernel can change the signal in place, as the loop does.
+# The lines that add to `sky` and `hits` need atomics, because two sweeps may contain the same pixel, and `+=` loses
+# updates. The samples of a sweep belong to a single thread, so the kernel can change the signal in place, as the loop
+# does.
 
 # %% [markdown] id="cuda-task"
 # ### Exercise: the kernel
 #
-# Write the kernel, which is the body of the two outer loops for sweep `k` of detector `d`. You can copy most of it from
+# Write the kernel. It is the body of the two outer loops, for sweep `k` of detector `d`. You can copy most of it from
 # `make_map`, but think about what replaces `continue`.
 
 # %% id="cuda-exercise" tags=["exercise"]
@@ -468,8 +475,8 @@ so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(
        map_kernel.py_func, by_cuda)
 
 # %% [markdown] id="cuda-then"
-# Where there is no GPU, the last bar has no time, because a virtual GPU has no clock. But it counts, so here are two
-# warps of that kernel, in which pale lanes are waiting.
+# Without a GPU, the last bar has no time, because a virtual GPU has no clock. But the virtual GPU counts, and the next
+# cell shows two warps of that kernel. Pale lanes are waiting.
 
 # %% id="cuda-picture"
 with virtualgpu.profile() as profile:
@@ -483,16 +490,16 @@ few = observe(2, 32, 5, 40)
 gpucourse.timeline(map_kernel, 1, 64, *few, np.zeros(PIXELS), np.zeros(PIXELS), steps=60)
 
 # %% [markdown] id="cuda-picture-why"
-# Uneven sweeps cost something here too, because a warp iterates until its longest sweep is done. Also, each lane walks
-# through its own sweep, so neighbouring lanes read elements that are far apart. A *block* for each sweep solves both,
-# because its threads read adjacent samples and add up their sums in shared memory, for which "Thinking in warps" shows
-# the counts. This is the price of CUDA: you need to know more, and write more.
+# Uneven sweeps have a price here as well, because a warp iterates until its longest sweep is done. Also, each lane
+# reads its own sweep from the start to the end, so neighbouring lanes read elements that are far apart. A *block* for
+# each sweep solves both problems, because its threads read adjacent samples and add up their sums in shared memory.
+# "Thinking in warps" shows the counts for such a kernel. So with CUDA you need to know more, and write more.
 
 # %% [markdown] id="fastest-predict" tags=["predict"]
-# ## 5. What was gained, what was lost
+# ## 5. Gains and losses
 #
-# To be fair, we also time the *old loop itself*, under `numba.njit`, which is close to what the C++ was. *Predict:*
-# which is the fastest on this machine's processor?
+# To be fair, we also time the *old loop itself*, compiled with `numba.njit`, which is close to what the C++ was.
+# *Predict:* which is the fastest on this machine's processor?
 
 # %% id="fastest-guess"
 predict("fastest", "NumPy", "JAX", "the old loop, compiled")
@@ -505,23 +512,23 @@ print("the night:", same(partial(by_loop, loop=compiled), night))
 so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), make_map)
 
 # %% [markdown] id="fastest-why" tags=["why"]
-# It is most likely the old loop, which makes no intermediate arrays and has no padding, and whose data fit into a
-# core's caches. On a CPU a port can easily be slower. So compare with the *compiled* loop and not with Python's, or any
-# port looks like a marvel.
+# It is most likely the old loop. It makes no intermediate arrays and has no padding, and its data fit into a core's
+# caches. On a CPU a port can easily be slower. So compare a port with the *compiled* loop and not with the loop in
+# Python, or any port will look fast.
 
 # %% [markdown] id="gained-text"
-# A port is still worth it, because it can use a machine that the loop can't use. The authors of a port of 13 TOAST
-# kernels report up to 45 times the speed of the optimised C++, for the best of them, and 7 times fewer lines. They
-# compare JAX on the GPUs of the supercomputer Perlmutter with C++ on its CPUs, in N. Demeure's slides of NERSC, 2024.
-# You can see the number of your lines above, and a machine with a GPU shows your times in the same cells.
+# A port can still be worth it, because it runs on a machine that the loop can't use. The authors of a port of 13 TOAST
+# kernels report up to 45 times the speed of the optimised C++, for the best kernel, and 7 times fewer lines. They
+# compare JAX on the GPUs of the supercomputer Perlmutter with C++ on its CPUs (N. Demeure, slides of NERSC, 2024). The
+# pictures above show your numbers of lines, and on a machine with a GPU also your times.
 #
 # | | NumPy | JAX | Numba CUDA |
 # |---|---|---|---|
-# | gained | short; you can check it by eye | the same text on CPU, GPU and TPU; derivatives | the loop, nearly as it was; no padding |
-# | lost | one core; intermediate arrays | fixed sizes, padding; nothing changes in place | NVIDIA GPUs only; you avoid the races |
-# | found on the way | the update that `+=` loses | elements that appear twice | the same two lines: atomics |
+# | gained | short; you can check it by eye | the same code on CPU, GPU and TPU; derivatives | the loop, nearly unchanged; no padding |
+# | lost | one core; intermediate arrays | fixed sizes, padding; nothing changes in place | NVIDIA GPUs only; you have to avoid races |
+# | found on the way | the update that `+=` loses | elements that appear twice | the same two lines need atomics |
 #
-# What made each step safe was not the library but your test, `passes`.
+# The library did not make these steps safe, but your test, `passes`, did.
 
 # %% id="the-map"
 cleaned, sky, hits = by_numpy(*night)
@@ -536,13 +543,15 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A port begins with a test that fails for a wrong port. It compares all results, including arguments that are changed, and covers the edge cases.
+# - Before you port, write a test that fails for a wrong port. It must compare all results, including arguments that are
+#   changed, and cover the edge cases.
 # - Port to NumPy first, because it is short, it runs at once, and most of it is JAX already.
-# - Uneven intervals become a rectangle and a mask in JAX, and a thread or a block each in CUDA, and both pay for the
-#   longest.
-# - Adding to an element that appears twice loses updates, in NumPy, in JAX's `set` and in threads, so use bincount,
-#   `.at[…].add` and atomics.
-# - Compare with the best program you had, compiled, on data of real size, and count the lines that somebody will have to read.
+# - For uneven intervals, use a rectangle and a mask in JAX, and a thread or a block for each interval in CUDA. In both
+#   cases the longest interval sets the cost.
+# - If an element appears twice, adding to it loses updates in NumPy, in JAX's `set` and between threads. Use
+#   `bincount`, `.at[…].add` and atomics.
+# - Compare with the best program that you had, compiled, on data of realistic size, and count the lines that somebody
+#   will have to read.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -559,7 +568,7 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 #
 # | minutes | what |
 # |---|---|
-# | 0-6 | the question; read the loop aloud, one person a block |
+# | 0-6 | the question; read the loop aloud, one person for each commented part |
 # | 6-16 | section 1; collect cases for `test` on the board before anybody types |
 # | 16-25 | section 2, with `fit` |
 # | 25-36 | section 3, with `jax` |
@@ -571,8 +580,8 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 #
 # *Where people get stuck.* In `test` they change `good` and forget that the signal there is NaN. In `fit` they write
 # `y * good`. In `jax` they use `.at[].set`, which lets the padding of one sweep overwrite the samples of the next. In
-# `cuda` they write `continue`, but a thread has no next sweep, so it must `return`.
+# `cuda` they write `continue`, but a thread has only one sweep, so it must `return`.
 #
-# *Frequent questions.* "Why not port straight to CUDA?" You can, with the same test. The NumPy version shows what the
-# loop means, and remains as a slow reference that is right. "Are nine digits enough?" They are enough if only the order
-# of the additions differs. Ask how much the last digit of a result matters, and write the answer down.
+# *Frequent questions.* "Why not port straight to CUDA?" You can, with the same test. But the NumPy version shows what
+# the loop means, and you keep it as a slow reference that is right. "Are nine digits enough?" They are, if only the
+# order of the additions differs. Ask how much the last digit of a result matters, and write the answer down.

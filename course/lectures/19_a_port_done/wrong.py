@@ -56,19 +56,19 @@ with_single[1][0, with_single[4][1] - 1] = True
 without = ordinary(3)
 without[1][0, without[3][1]:without[4][1]] = False
 
-wrong("test", "a port passes that divides by zero in a sweep without", "ordinary sweeps only")(
+wrong("test", "your test accepts a port that divides by zero in a sweep without", "ordinary sweeps only")(
     comparing([ordinary(), ordinary(4)]))
-wrong("test", "passes that finds no slope, but NaN.*single", "none without, none with one")(
+wrong("test", "accepts a port that computes a slope of NaN.*single", "none without, none with one")(
     comparing([ordinary(), without]))
-wrong("test", "passes that stops at a sweep of length zero", "no empty sweep")(
+wrong("test", "accepts a port that stops at a sweep of length zero", "no empty sweep")(
     comparing([ordinary(), without, with_single]))
-wrong("test", "makes the right map, and returns the signal as it was", "looks at the map alone")(
+wrong("test", "computes the right map, but returns the signal unchanged", "looks at the map alone")(
     comparing([observe()], slice(1, 3)))
-wrong("test", "changes the signal that it was given", "arguments are not looked at")(
+wrong("test", "changes its input signal", "arguments are not looked at")(
     comparing([observe()], kept=False))
 
 
-@wrong("test", "does all that the loop does is refused.*NaN of its own")
+@wrong("test", "rejects a port that does the same as the loop.*is there a NaN")
 def to_the_bit(port):
     data = observe()
     return all(map(np.array_equal, port(*data), THE_LOOP(*data)))  # NaN differs from NaN
@@ -79,7 +79,7 @@ def says_nothing(port):
     port(*observe())
 
 
-@wrong("test", "a port passes that takes the sample at `stop`")
+@wrong("test", "your test accepts a port that includes the sample at `stop`")
 def always_content(port):
     return True
 
@@ -89,7 +89,7 @@ def first_two_pass(port, heard=[]):  # noqa: B006
     return len(heard) <= 2
 
 
-wrong("test", "is refused, when it is tried once more", "the first two ports pass")(first_two_pass)
+wrong("test", "when it is tried once more", "the first two ports pass")(first_two_pass)
 
 # --- fit ----------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ def row_by_row(y, good, xp=np):
     return xp.stack([row_by_row(*one, xp) for one in zip(y, good, strict=True)])
 
 
-@wrong("fit", "in NumPy, the function returns an? .*not an array of NumPy.*functions of xp")
+@wrong("fit", "in NumPy, the function returns an? .*not a NumPy array.*functions of xp")
 def jax_for_both(y, good, xp=np):
     return lines_by(y, good, jnp)
 
@@ -149,7 +149,7 @@ def row_by_row_in_a_loop(y, good, xp=np):
     return jax.lax.map(lambda row: row_by_row_in_a_loop(*row, jnp), (y, good))
 
 
-@wrong("fit", "the function changes an array that it is given")
+@wrong("fit", "the function changes its input arrays")
 def clears_what_is_bad(y, good, xp=np):
     if xp is np:
         y[~good] = 0
@@ -285,16 +285,16 @@ wrong("cuda", "race: |the cleaned signal.*is", "the stop is included")(kernel_by
 wrong("cuda", "is nan", "bad samples are taken, by a thread")(kernel_by(skip=False))
 wrong("cuda", r"sky\[\d+\] is", "weights are left out, by a thread")(kernel_by(weighted=False))
 wrong("cuda", "is nan|ZeroDivision", "one sample makes 0/0")(kernel_by(single=False))
-wrong("cuda", "the work is not shared.*each thread takes one sweep", "one thread does it all")(
+wrong("cuda", "the work is not shared.*let each thread take one sweep", "one thread does it all")(
     kernel_by(alone=True))
 wrong("cuda", r"the cleaned signal.*is", "two detectors")(kernel_by(detectors=2))
 wrong("cuda", r"the cleaned signal.*is|race: ", "blocks of 64")(kernel_by(size=64))
-wrong("cuda", "the kernel changes an array that is an input", "marks what it has seen")(
+wrong("cuda", "the kernel changes an input array", "marks what it has seen")(
     kernel_by(spoils=True))
 wrong("cuda", "not a kernel", "a plain function")(lambda *arrays: None)
 
 
-@wrong("test", "a port passes that takes the sample at `stop`")
+@wrong("test", "your test accepts a port that includes the sample at `stop`")
 def asks_what_it_is(port):
     return not isinstance(port, partial)
 

@@ -27,7 +27,7 @@ def wait(function):
     rng = np.random.default_rng()
     for n in (1000, 1, 129):
         values, others = rng.random((2, n))
-        case, look = f"with {n} values", "copy in, launch and copy out, as in the starter, then wait"
+        case, look = f"with {n} values", "copy in, launch and copy out, as in the given code, then wait"
         result = np.empty(n)
         with_other_values(
             partial(function, cuda.stream(), values, result), [(values, others)], case, look)
@@ -45,8 +45,8 @@ def wait(function):
         require(right, f"{case}, `result` does not hold their squares", look=look)
         require(
             not report.findings,
-            f"{case}, the host reads `result` before the last copy is done: nothing waits for it",
-            look="what must the host wait for after the last line of the starter?",
+            f"{case}, the host reads `result` before the last copy is done, because nothing waits for that copy",
+            look="what must the host wait for after the last line of the given code?",
         )
         with virtualgpu.check(streams=True) as report:
             mine, busy = cuda.stream(), cuda.stream()
@@ -76,18 +76,18 @@ def both_waits(function):
         streams = len({task.stream for task in gpu.tasks})
         require(
             held <= 1 and streams == 2,
-            f"right in every order, but with {many(streams, 'stream')} and room for {held:g} chunks on the device",
-            look="keep the stream that copies in, the one that computes, and the one buffer between them",
+            f"the results are right in every order, but with {many(streams, 'stream')} and room for {held:g} chunks on the device",
+            look="keep one stream that copies in, one that computes, and one buffer between them",
         )
 
 
 @exercise(
     "pipeline",
     hints=(
-        "The idea: the order within a stream protects a buffer, if all that touches the buffer is "
-        "in that stream. Chunk 3 may use the buffer of chunk 0 when that one has been copied out.",
-        "The shape: three streams and three buffers in two lists; for chunk k those with number "
-        "`k % 3`; `copy_in`, `launch`, `copy_out`, one after the other.",
+        "The idea: the order within a stream protects a buffer, if everything that uses the buffer is "
+        "in that stream. Chunk 3 may use the buffer of chunk 0 after the result of chunk 0 has been copied out.",
+        "The shape: make lists of three streams and three buffers. For chunk k use those with index "
+        "`k % 3`, and queue `copy_in`, `launch` and `copy_out`, one after the other.",
     ),
 )
 def pipeline(function):
@@ -95,13 +95,13 @@ def pipeline(function):
     for count in (6, 1, 2, 9):
         gpu, held = _right_in_every_order(function, count)
         require(len(gpu.buffers) <= 3 and held <= 3,
-                f"{len(gpu.buffers)} buffers for {count} chunks, with room for {held:g}: there is "
+                f"the pipeline uses {len(gpu.buffers)} buffers for {count} chunks, with room for {held:g}; there is "
                 "memory for three", look="reuse the buffers, with index `k % 3`")
         units = gpu.timetable()
-        require(units <= count + 2, f"right in every order, but {count} chunks are done after "
+        require(units <= count + 2, f"the results are right in every order, but {count} chunks are done after "
                                     f"{units} units; {count + 2} are enough",
                 look=("draw the timeline: which engine waits for what? One buffer and one stream "
-                "for each engine are not the same as one for each chunk in flight"))
+                "for each engine is not the same as one for each chunk in flight"))
 
 
 def _right_in_every_order(function, count):
@@ -143,9 +143,9 @@ def _right_after(gpu, seed, chunks, results, numbers, case):
     what = "garbage" if np.isnan(results[k]).any() else f"{results[k]}, not {numbers[k]**2}"
     require(False, f"{case}, in an order that is allowed, result {k} is {what}\n"
                    f"(the order began {told})",
-            look="is a buffer read before it is filled, or filled again before it was "
-                 "read, or a result copied out before the launch? (A launch reaches neither "
-                 "`chunks` nor `results`, which are the host's.)")
+            look="is a buffer read before it is filled, or filled again before it has been "
+                 "read, or is a result copied out before the launch? (A launch can't access "
+                 "`chunks` or `results`, which are on the host.)")
 
 
 def _by_copies_alone(gpu, chunks: np.ndarray, results: np.ndarray) -> None:

@@ -2,9 +2,9 @@
 # ## What does a GPU do while it copies?
 #
 # In [the lesson on PyCUDA](04_pycuda.ipynb#4-who-copies-and-when) a program copied its array to the GPU, launched its
-# kernels and copied the result back, one after the other. But a GPU has separate parts for copying in, for computing
+# kernels and copied the result back, one after the other. But a GPU has separate engines for copying in, for computing
 # and for copying out, and they can work at the same time. Run the cell below, which cuts the work into six chunks and
-# gives them to three **streams**.
+# queues them in three **streams**.
 
 # %% id="streams"
 # %load_ext gpucourse
@@ -35,18 +35,18 @@ cuda.synchronize()  # the host waits for all streams; before this, squares may h
 print("right:", np.array_equal(squares, chunks**2))
 
 # %% [markdown] id="the-question-stands"
-# A stream is a queue of copies and launches, which run in order, one after the other. Work in two streams runs in *any*
-# order, or at the same time. **What must wait for what, and how do you say so?** In CuPy you would write
-# `with cupy.cuda.Stream():` around the work of a stream.
+# A stream is a queue of copies and launches, which run in order, one after the other. Tasks in two different streams
+# run in *any* order, or at the same time. **Which task must wait for which, and how do you tell the GPU?** In CuPy you
+# would write `with cupy.cuda.Stream():` around the work of a stream.
 
 # %% [markdown] id="streams-why"
 # ## 1. The host waits
 #
 # A launch in a stream returns at once, and so does a copy from pinned memory. `cuda.synchronize()` makes the host wait
-# for all streams. The virtual GPU does everything at once when you call it. It accepts streams and events, follows
-# their rules, has no times, and **its results are right even if you forget to wait**. A GPU's results may
-# also be right, in all runs but one in a thousand. To find such a mistake, ask for the report, which names the copy and
-# the line that did not wait for it if `cuda.synchronize()` is missing.
+# for all streams. The virtual GPU accepts streams and events and follows their rules, but it runs each task as soon as
+# you queue it, so **its results are right even if you forget to wait**. On a GPU, the results may be right as well, but
+# in one run of a thousand they are wrong. To find such a mistake, use the report of `check(streams=True)`. If
+# `cuda.synchronize()` is missing, it names the copy and the line that did not wait for it.
 
 # %% id="forgotten"
 import virtualgpu
@@ -63,7 +63,7 @@ print(report)
 # ### Exercise: wait for your own stream
 #
 # As it stands, `square_on` returns too early. Add what is missing, so that `result` holds the squares when the function
-# returns. Other streams may have hours of work left, so wait for this stream only.
+# returns. Wait for this stream only, because other streams may have hours of work left.
 
 # %% id="wait-exercise" tags=["exercise"]
 def square_on(stream, values, result):
@@ -82,14 +82,14 @@ check("wait", square_on)
 # ## 2. Pinned memory
 #
 # The operating system may move ordinary memory, or write it to the disk, at any time. `cuda.pinned_array` makes an
-# array in **pinned memory**, which stays where it is, so the GPU's copy engine reads it without the processor's help.
-# Copies from and to other memory do not run in the background.
+# array in **pinned memory**, which the system doesn't move, so the GPU's copy engine can read it without the
+# processor's help. Copies from and to ordinary memory do not run in the background.
 #
 # On an H200 we copied 268 MB to the device, from ordinary and from pinned memory. *Predict:* how much faster was the
 # copy from pinned memory?
 
 # %% id="pinned-guess"
-predict("pinned", "as fast: the same bytes cross", "about twice", "about six times")
+predict("pinned", "not faster: the same bytes cross", "about twice", "about six times")
 
 # %% id="pinned"
 from gpucourse.views.measured import recorded_times
@@ -97,18 +97,18 @@ from gpucourse.views.measured import recorded_times
 recorded_times("link")
 
 # %% [markdown] id="pinned-why" tags=["why"]
-# It was about six times as fast, with 4.9 ms against 30 ms. An ordinary array is first copied, piece by piece, to
-# pinned memory of the driver. Still, you don't pin all memory, because pinned memory is taken away from every other
-# program until you free it, and takes long to allocate. So make a few pinned arrays, and use them again.
+# It was about six times as fast, with 4.9 ms against 30 ms. The driver first copies an ordinary array, piece by piece,
+# into its own pinned memory. Still, don't pin all memory, because no other program can use pinned memory until you free
+# it, and it takes long to allocate. So make a few pinned arrays, and reuse them.
 #
 # *Recorded rows: `link/to-device`, `link/to-device-pinned`.*
 
 # %% [markdown] id="paper-text"
 # ## 3. Streams wait for each other
 #
-# To see *why* an order is wrong, queue the work on paper. `PaperGPU` records the queue, and then runs it in a random
-# one of the orders that CUDA's rules permit. Here is a pipeline with two streams, one that copies in, and one that
-# computes.
+# To see *why* an order is wrong, we simulate the queues. `PaperGPU` records what you queue, and then runs it in one of
+# the orders that CUDA's rules permit, chosen at random. Here is a pipeline with two streams. One copies in, and the
+# other computes and copies out.
 
 # %% id="paper"
 from gpucourse.views.paper_streams import PaperGPU, draw
@@ -143,8 +143,8 @@ def try_orders(pipeline, orders=100, count=4):
 # An **event** orders two streams, because `event.record(a)` sets a mark in stream *a*, and work queued in *b* after
 # `event.wait(b)` starts only when that mark is reached.
 #
-# *Predict:* in how many of a hundred allowed orders is `hasty` right, and is `one_wait` enough, which lets each launch
-# wait for its copy?
+# *Predict:* in how many of a hundred allowed orders is `hasty` right? In `one_wait`, each launch waits for its copy. Is
+# that enough?
 
 # %% id="race-guess"
 predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
@@ -165,15 +165,15 @@ for pipeline in (hasty, one_wait):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
 # %% [markdown] id="race-why" tags=["why"]
-# It is hardly ever right, and one wait is not enough. A buffer has *two* hazards: it may be read before it is filled,
-# and it may be **filled again before it is read**, which people forget.
+# `hasty` is hardly ever right, and one wait is not enough. A buffer has *two* hazards. It may be read before it is
+# filled, and it may be **filled again before it is read**. People often forget the second one.
 
 # %% [markdown] id="both-waits-task"
 # ### Exercise: the second wait
 #
-# So far, `two_waits` is only `one_wait` under another name. Add what is missing, with a second event, so that it is
-# right in every allowed order. Keep the two streams and the one buffer. Waiting for an event that has no mark yet waits
-# for nothing. If you are stuck, call `hint("both-waits")`.
+# As it stands, `two_waits` is only a copy of `one_wait`. Add what is missing, with a second event, so that it is right
+# in every allowed order. Keep the two streams and the one buffer. If an event has not been recorded yet, a wait for it
+# returns at once. If you are stuck, call `hint("both-waits")`.
 
 # %% id="both-waits-exercise" tags=["exercise"]
 def two_waits(gpu, chunks, results):
@@ -207,7 +207,7 @@ print(try_orders(two_waits))
 check("both-waits", two_waits)
 
 # %% [markdown] id="no-overlap-text"
-# The next picture shows what has happened to the overlap.
+# The next picture shows whether anything still overlaps.
 
 # %% id="no-overlap"
 gpu = PaperGPU()
@@ -215,17 +215,17 @@ two_waits(gpu, np.zeros((4, 3)), np.zeros((4, 3)))
 draw(gpu, "Two streams, two waits, one buffer")
 
 # %% [markdown] id="no-overlap-why"
-# With both waits it is gone, because everything waits for the one buffer, and two streams do what one would. Overlap
-# needs space, because while one chunk is processed, the next one needs a buffer to arrive in.
+# With both waits nothing overlaps, because everything waits for the one buffer, so two streams are no better than one.
+# To overlap, you need more memory: while one chunk is processed, the next one needs another buffer.
 
 # %% [markdown] id="pipeline-task"
 # ## 4. A pipeline
 #
 # ### Exercise: three engines at work
 #
-# Write `pipeline(gpu, chunks, results)` that is right in every allowed order and keeps all three engines busy. A copy
-# or a launch takes one unit, and `n` chunks must be done after `n + 2` units. You have memory for **three** buffers, so
-# ask yourself whether you need events at all if each buffer has a stream.
+# Write `pipeline(gpu, chunks, results)` so that it is right in every allowed order and keeps all three engines busy. A
+# copy or a launch takes one unit of time, and `n` chunks must be done after `n + 2` units. You have memory for
+# **three** buffers. If each buffer has its own stream, do you need events at all?
 
 # %% id="pipeline-exercise" tags=["exercise"]
 def pipeline(gpu, chunks, results):
@@ -249,24 +249,24 @@ draw(gpu, "Your pipeline")
 check("pipeline", pipeline)
 
 # %% [markdown] id="pipeline-why"
-# With three streams and three buffers you need no event, because the order within each stream keeps a buffer's copies
-# and launches apart. It is the pattern of the Numba cell at the top, which lets Numba allocate a buffer for each chunk.
-# In a real program, allocate three before the loop, because on a GPU allocating memory may wait for everything else. On
-# a real GPU the units differ, and where copies take longer than kernels, nothing hides them, so the solution is to copy
-# less.
+# With three streams and three buffers you need no event, because the order within each stream keeps the copies and
+# launches of a buffer apart. The Numba cell at the top has the same structure, except that Numba allocates a new buffer
+# for each chunk. In a real program, allocate three buffers before the loop, because on a GPU an allocation may wait for
+# everything else. On a real GPU copies and kernels take different times. If the copies take longer than the kernels,
+# they determine the total time, and you have to copy less.
 #
-# There are two more rules of order. The **default stream**, which you use when you name none, waits for all other
-# streams and makes them wait, except for `non_blocking` ones. JAX orders everything by data dependencies, so it has no
-# streams that you could forget.
+# There are two more rules about order. If you name no stream, you use the **default stream**. It waits for all other
+# streams and makes them wait, except for `non_blocking` ones. JAX orders everything by data dependencies, so you can't
+# forget a stream there.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Copies and kernels overlap only in different streams, and only copies from and to pinned memory run in the
 #   background.
-# - Work within a stream keeps its order, but between streams only an event, or a wait, orders anything.
-# - A buffer must not be read before it is filled, nor filled before it was read.
-# - One stream and one buffer for each chunk in flight make the simplest pipeline, which needs no event.
+# - Work within a stream runs in order. Between streams, only an event or a wait sets an order.
+# - A buffer must not be read before it is filled, and must not be filled again before it has been read.
+# - The simplest pipeline has one stream and one buffer for each chunk that is in flight, and needs no event.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -282,15 +282,15 @@ check("pipeline", pipeline)
 #
 # | minutes | what |
 # |---|---|
-# | 0-10 | the question and section 1, with `wait`; three people are the three engines |
+# | 0-10 | the question and section 1, with `wait`; three people play the three engines |
 # | 10-12 | section 2 |
 # | 12-22 | section 3; `both-waits` |
 # | 22-30 | section 4; `pipeline` in threes, one for each engine |
 #
 # *Ten minutes late:* skip section 2.
 #
-# *Where people get stuck.* In `both-waits`, the second event is recorded after the launch and not after the copy out. In
-# `pipeline`, a buffer for each chunk overlaps nicely, and is more memory than there is.
+# *Where people get stuck.* In `both-waits`, the second event is recorded after the launch and not after the copy out.
+# In `pipeline`, they use one buffer for each chunk, which overlaps well but needs more memory than there is.
 #
 # *Frequent questions.* "Can I see that it is faster?" Not here, because the virtual GPU measures no times. On a GPU,
 # look at the timeline of `nsys`. The lesson "Kernel detective" shows the command.

@@ -10,17 +10,17 @@ WRONG, wrong = collection("20_streams")
 
 # --- wait ---------------------------------------------------------------------------------------
 
-wrong("wait", "nothing waits for it", "no wait at all")(swap("\n    stream.synchronize()", ""))
+wrong("wait", "nothing waits for that copy", "no wait at all")(swap("\n    stream.synchronize()", ""))
 wrong("wait", "waits for the work of another stream", "waits for all streams")(
     swap("stream.synchronize()", "cuda.synchronize()")
 )
-wrong("wait", "nothing waits for it", "an event that nobody waits for")(
+wrong("wait", "nothing waits for that copy", "an event that nobody waits for")(
     swap("stream.synchronize()", "cuda.event().record(stream)")
 )
 wrong("wait", "computed on the host", "squares on the host")(
     swap("d_values.copy_to_host(result, stream=stream)", "result[:] = values**2")
 )
-wrong("wait", "nothing waits for it", "waits before the last copy")(
+wrong("wait", "nothing waits for that copy", "waits before the last copy")(
     swap("d_values.copy_to_host(result, stream=stream)\n    stream.synchronize()",
          "stream.synchronize()\n    d_values.copy_to_host(result, stream=stream)")
 )
@@ -95,7 +95,7 @@ def lanes(streams=3, buffers=3, launch=True, wait=False, host_waits=False):
 
 wrong("pipeline", "6 chunks are done after 18 units; 8 are enough", "one stream")(lanes(1, 1))
 wrong("pipeline", "chunks are done after .* are enough", "two streams")(lanes(2, 2))
-wrong("pipeline", "filled again before it was", "three streams, one buffer")(lanes(3, 1))
+wrong("pipeline", "filled again before it has been", "three streams, one buffer")(lanes(3, 1))
 wrong("pipeline", "memory for three", "a buffer for each chunk")(lanes(3, 0))
 wrong("pipeline", "result 0 is .*, not", "no launch")(lanes(launch=False))
 wrong("pipeline", "chunks are done after", "the host waits each time")(lanes(host_waits=True))
@@ -111,7 +111,7 @@ def a_stream_for_each_engine(gpu, chunks, results):
         leaving.copy_out(buffers[k % 3], result, label=f"out {k}")
 
 
-@wrong("pipeline", "filled again before it was")
+@wrong("pipeline", "filled again before it has been")
 def forgets_that_buffers_are_used_again(gpu, chunks, results):
     arriving, working, leaving = (gpu.stream() for _ in range(3))
     arrived, done = gpu.event(), gpu.event()
@@ -147,7 +147,7 @@ def unchanged(buffer):
 wrong("pipeline", "in an order that is allowed, result", "squares on the host")(squares_on_the_host)
 
 
-@wrong("pipeline", "with room for 6: there is memory for three")
+@wrong("pipeline", "with room for 6; there is memory for three")
 def in_one_buffer_for_all(gpu, chunks, results):
     streams, places = [gpu.stream() for _ in range(3)], gpu.buffer(chunks.size).reshape(chunks.shape)
     for k, (chunk, place, result) in enumerate(zip(chunks, places, results, strict=True)):
@@ -190,9 +190,9 @@ def writes_the_host_s(place, chunk, result):
     place[:] = 0
 
 
-wrong("pipeline", "result 0 is garbage.*are the host's", "a kernel reads the host's chunk")(
+wrong("pipeline", "result 0 is garbage.*are on the host", "a kernel reads the host's chunk")(
     by_launches(reads_the_host_s))
-wrong("pipeline", "result 0 is .*are the host's", "a kernel writes the host's results")(
+wrong("pipeline", "result 0 is .*are on the host", "a kernel writes the host's results")(
     by_launches(writes_the_host_s))
 
 

@@ -18,8 +18,8 @@ DEVICES = (8, 1, 2, 4)
 @exercise(
     "cut",
     hints=(
-        "The idea: a spec names, in the place of each axis of the array, the axis of the mesh along "
-        "which it is cut; `None` is for an axis that stays whole.",
+        "The idea: a spec has one entry for each axis of the array, which names the axis of the mesh along "
+        "which it is cut. The entry is `None` for an axis that is not cut.",
         "The shape: `P(*[None] * axis, mesh.axis_names[0])`, and `jax.device_put(array, "
         "NamedSharding(mesh, …))`.",
     ),
@@ -42,7 +42,7 @@ def cut(function):
                 case = f"with an array of {shape} and {many(count, 'device')}, axis {axis}"
                 require(
                     isinstance(got, jax.Array),
-                    f"{case}: what comes back is {a_or_an(type(got).__name__)}, not an array of JAX",
+                    f"{case}: the function returns {a_or_an(type(got).__name__)}, not a JAX array",
                     look="return the array that `jax.device_put(array, …)` makes",
                 )
                 require(
@@ -54,14 +54,14 @@ def cut(function):
                 parts = {one.device: one.data.shape for one in got.addressable_shards}
                 require(
                     len(parts) == count,
-                    f"{case}: it lies on {len(parts)} device{'s' * (len(parts) > 1)}",
+                    f"{case}: the array is on {len(parts)} device{'s' * (len(parts) > 1)}",
                     look="pass the function's mesh to NamedSharding",
                 )
                 require(
                     got.sharding.is_equivalent_to(wanted, len(shape)),
                     f"{case}: each device has {next(iter(parts.values()))}, not "
                     f"{wanted.shard_shape(shape)}",
-                    look="at which position of the spec is the name of the mesh's axis?",
+                    look="at which position of the spec should the name of the mesh's axis be?",
                 )
 
 
@@ -83,8 +83,8 @@ def _devices(count):
 @exercise(
     "spread",
     hints=(
-        "The idea: which sums over all devices does the mean need? With it known everywhere, each "
-        "device can add up its own squared distances from it.",
+        "The idea: which sums over all devices does the mean need? Once every device has the mean, each "
+        "device can add up the squared distances of its own numbers from it.",
         "The shape: `jax.lax.psum(…, \"rows\")` of `mine.size`, of `mine.sum()`, and then of "
         "`((mine - mean) ** 2).sum()`.",
     ),
@@ -100,7 +100,7 @@ def spread(function):
         values = strips.reshape(rows * count, columns).astype(np.float32)
         mapped, put = _mapped(function, count, P("rows"), (P(), P()))
         got = [float(one) for one in mapped(put(values))]
-        require(len(got) == 2, f"what comes back: {many(len(got), 'number')}; mean and spread are wanted")
+        require(len(got) == 2, f"the function returns {many(len(got), 'number')}; it should return two, the mean and the spread")
         true = (float(values.mean()), float(values.std()))
         for name, one, right in zip(("mean", "spread"), got, true, strict=True):
             if abs(one - right) <= 1e-3:
@@ -113,7 +113,7 @@ def spread(function):
                 clue = "did you take the square root?"
             require(False, f"on {many(count, 'device')}, the {name} {is_not(one, right)}",
                     look=clue)
-    _demand_little(mapped, put(values), 256, "only sums need to travel, not what is summed")
+    _demand_little(mapped, put(values), 256, "send only sums, not the numbers themselves")
 
 
 @exercise(
@@ -122,7 +122,7 @@ def spread(function):
         "The idea: the row that device k needs from above is the last one of device k - 1. So "
         "each device sends its last row to the next, and its first row to the one before.",
         "The shape: `above = jax.lax.ppermute(mine[-1:], \"rows\", [(k, k + 1) for k in "
-        "range(count - 1)])`, and for `below` the first row, the other way round.",
+        "range(count - 1)])`. For `below`, send the first row in the opposite direction.",
     ),
 )
 def halo(function):
@@ -134,7 +134,7 @@ def halo(function):
         plate = random.uniform(-100, 100, (height * count, 7)).astype(np.float32)
         mapped, put = _mapped(function, count, P("rows"), P("rows"))
         got = np.asarray(mapped(put(plate)))
-        require(got.shape == plate.shape, f"the result has the shape {got.shape}, the plate has "
+        require(got.shape == plate.shape, f"the result has the shape {got.shape}, but the plate has the shape "
                                           f"{plate.shape}")
         cold = np.pad(plate, 1)
         around = cold[:-2, 1:-1] + cold[2:, 1:-1] + cold[1:-1, :-2] + cold[1:-1, 2:]
@@ -150,21 +150,21 @@ def halo(function):
         if row in (0, len(plate) - 1) and np.allclose(too_much, across, atol=0.1):
             clue = "the plate is cold outside: the first and the last strip are not neighbours"
         elif np.allclose(-too_much, across, atol=0.1):
-            clue = "the row's neighbour on the other device did not arrive"
+            clue = "the neighbouring row from the other device did not arrive"
         else:
             clue = ("from which device does the received row come, and which row of that device "
                 "is it?")
         require(False, case, look=clue)
     wide = np.zeros((32, 500), np.float32)
     mapped, put = _mapped(function, 8, P("rows"), P("rows"))
-    _demand_little(mapped, put(wide), 2 * 4 * 500, "a neighbour needs one row, not a strip")
+    _demand_little(mapped, put(wide), 2 * 4 * 500, "send one row to a neighbour, not the whole strip")
 
 
 @exercise(
     "step-time",
     hints=(
-        "The idea: two times are added: that of the memory, for the longest strip, and that of "
-        "the messages, for a device with as many neighbours as any has.",
+        "The idea: add two times, the time of the memory for the longest strip, and the time of "
+        "the messages for a device with the largest number of neighbours.",
         "The shape: `rows = math.ceil(n / devices)`, `8 * n * rows / memory`, and a number of "
         "neighbours (0, 1 or 2) times `latency + 4 * n / link`.",
     ),
@@ -189,14 +189,14 @@ def step_time(function):
         require(got is not None, f"{case}, the answer is None")
         told = f"{case}, the step takes {seconds(got, 4)}; it should be {seconds(work + talk, 4)}"
         if devices == 1:
-            clue = "a single device sends nothing: only 8 bytes for each of n × n cells"
+            clue = "a single device sends nothing, so count only 8 bytes for each of the n × n cells"
         elif math.isclose(got, 8 * n * n / devices / memory + talk, rel_tol=1e-6):
             clue = "a row is never split, so the other devices wait for the longest strip"
         elif math.isclose(got - work, (devices - 1) * (latency + 4 * n / link), rel_tol=1e-6):
             clue = ("count one transfer time: all pairs of neighbours exchange their rows at the "
                 "same time")
         else:
-            clue = f"{neighbours} neighbour{'s' * (neighbours > 1)}: each costs the latency, and " \
+            clue = f"there {'are' if neighbours > 1 else 'is'} {neighbours} neighbour{'s' * (neighbours > 1)}; each costs the latency, plus " \
                    "the time of 4 * n bytes"
         require(False, told, look=clue)
 
@@ -212,7 +212,7 @@ def _mapped(function, count, in_specs, out_specs):
     try:
         mapped.lower(jax.ShapeDtypeStruct((4 * count, 7), np.float32))
     except AssertionError as error:  # what JAX has to say of an axis that it does not know
-        require(str(error), "JAX does not know an axis that psum or ppermute is given",
+        require(str(error), "psum or ppermute gets the name of an axis that the mesh does not have",
                 look='use the name "rows", the only axis of this mesh')
         raise
     except ValueError as error:
@@ -242,7 +242,7 @@ def _demand_little(mapped, values, most: int, look: str) -> None:
     # What a loop does stands before the entry, once for all of its turns.
     inner = re.search(rf"\b({'|'.join({kind for _, kind in found} or '-')})(-start)?\(",
                       text.partition("\nENTRY")[0])
-    require(not inner, "the answer is right, but it sends in a loop, and each iteration sends again",
+    require(not inner, "the answer is right, but the function sends in every iteration of a loop",
             look=look)
-    require(size <= most, f"the answer is right, but each device gets {many(size, 'byte')} ({kinds}); "
+    require(size <= most, f"the answer is right, but each device receives {many(size, 'byte')} ({kinds}); "
                           f"{most:,} are enough", look=look)

@@ -1,12 +1,12 @@
 # %% [markdown] id="the-question-asked"
-# ## Eight GPUs: eight times as fast?
+# ## Are eight GPUs eight times as fast?
 #
-# A cold plate of 512 × 512 temperatures has a hot spot, and heat flows from each cell to its four neighbours. We cut
-# the plate into eight strips of rows, and give each strip to a separate device.
+# A cold plate, stored as 512 × 512 temperatures, has a hot spot, and heat flows from each cell to its four neighbours.
+# We cut the plate into eight strips of rows, and give each strip to a different device.
 #
-# You don't need eight GPUs for this lesson, because JAX can present one CPU as **eight devices**, if you ask *before it
-# starts*, as the first lines do. If JAX is already imported, restart the kernel. These devices exchange the same
-# messages as eight GPUs, but their times would differ, so this lecture counts bytes.
+# You don't need eight GPUs for this lesson, because JAX can present one CPU as **eight devices**. You have to ask for
+# them *before JAX starts*, as the first lines do, so if JAX is already imported, restart the kernel. These devices
+# exchange the same messages as eight GPUs would, but take different times, so this lecture counts bytes.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -40,18 +40,19 @@ print(f"each has {plate.addressable_shards[0].data.shape}: {plate.addressable_sh
 print(f"mean temperature {jnp.mean(plate):.3f}, of all eight")
 
 # %% [markdown] id="the-question-stands"
-# Here `jnp.mean(plate)` treated eight pieces as one array. **What do they have to send each other, how much is it, and
-# when does it cancel the gain?**
+# Here `jnp.mean(plate)` treated eight pieces as one array. **What do the devices have to send each other, how many
+# bytes is that, and when does it cancel the gain?**
 
 # %% [markdown] id="mesh-predict" tags=["predict"]
 # ## 1. One array, eight devices
 #
-# A **mesh**, which `jax.make_mesh` makes, puts the devices in rows and columns and names its axes. A **partition spec**
+# A **mesh**, made by `jax.make_mesh`, arranges the devices in rows and columns and names its axes. A **partition spec**
 # says, for each axis of the *array*, along which axis of the mesh it is cut. `P("rows")` cuts axis 0, `P(None, "rows")`
-# cuts axis 1, and `P()` cuts none, so that every device has the whole array. A `NamedSharding` is a mesh together with
-# a partition spec.
+# cuts axis 1, and `P()` cuts no axis, so that every device has the whole array. A `NamedSharding` combines a mesh and a
+# partition spec.
 #
-# *Predict:* how many bytes does the plate of 1,048,576 bytes occupy on all devices together, for each of the three?
+# *Predict:* the plate has 1,048,576 bytes. How many bytes does it occupy on all devices together, for each of the three
+# specs?
 
 # %% id="mesh-guess"
 predict("mesh",
@@ -72,14 +73,14 @@ grid = jax.make_mesh((4, 2), ("y", "x"), axis_types=(AxisType.Auto,) * 2, device
 where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", "x"))))
 
 # %% [markdown] id="mesh-why" tags=["why"]
-# Cut along either axis, the pieces together have as many bytes as the array. `P()` *replicates* it, which is right for
-# a few constants, but not for an array that fills a GPU's memory.
+# If the array is cut along either axis, the pieces together have as many bytes as the array. `P()` *replicates* the
+# array, which is fine for a few constants, but not for an array that fills a GPU's memory.
 
 # %% [markdown] id="cut-task"
 # ### Exercise: cut an array
 #
 # Write `cut(array, mesh, axis)`, which returns the array on all devices of the mesh, cut along its axis `axis`. The
-# mesh has one axis, whose name is `mesh.axis_names[0]`. If you are stuck, call `hint("cut")`.
+# mesh has only one axis, whose name is `mesh.axis_names[0]`. If you are stuck, call `hint("cut")`.
 
 # %% id="cut-exercise" tags=["exercise"]
 def cut(array, mesh, axis):
@@ -93,8 +94,8 @@ def cut(array, mesh, axis):
 check("cut", cut)
 
 # %% [markdown] id="indivisible-predict" tags=["predict"]
-# `AxisType.Auto` above lets the compiler choose how results are cut. Without it, JAX now uses `Explicit`, which makes
-# the cuts part of every array's type.
+# `AxisType.Auto` above lets the compiler choose how results are cut. The default is now `Explicit`, which makes the
+# sharding part of every array's type.
 #
 # *Predict:* what happens if the plate has 500 rows instead of 512, on eight devices?
 
@@ -105,11 +106,12 @@ predict("indivisible", "seven strips of 63 rows and one of 59", "it pads to 504"
 jax.device_put(plate[:500], NamedSharding(mesh, P("rows")))
 
 # %% [markdown] id="indivisible-why" tags=["why"]
-# JAX cuts evenly or not at all, and the error says `partitioned 8 times, but the dimension size is 500`. Pad the array
-# to a multiple and leave the padding out of sums, or choose a mesh that fits.
+# It is an error, because JAX cuts evenly or not at all. The message says
+# `partitioned 8 times, but the dimension size is 500`. Pad the array to a multiple of eight and exclude the padding
+# from sums, or choose a mesh that fits.
 
 # %% [markdown] id="indivisible-then"
-# The *number* of devices is fixed when JAX starts. If you change your mind later, JAX gives this error.
+# The *number* of devices is fixed when JAX starts. If you try to change it later, JAX raises this error.
 
 # %% id="too-late" raises="RuntimeError"
 jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
@@ -117,8 +119,8 @@ jax.config.update("jax_num_cpu_devices", 4)  # another way to say it, as late
 # %% [markdown] id="messages-text"
 # ## 2. What the compiler adds
 #
-# JAX traces your function for the whole array. XLA then cuts the program too, and inserts the messages that it needs.
-# To read them, compile for arrays with a sharding, and look for **collectives**.
+# JAX traces your function for the whole array. XLA then cuts the program as well, and inserts the messages that it
+# needs. To read them, compile the function for sharded arrays, and look for **collectives**.
 
 # %% id="messages"
 WIDTH = {"pred": 1, "s32": 4, "u32": 4, "f32": 4, "f64": 8, "s64": 8}  # bytes of XLA's types
@@ -144,17 +146,18 @@ print(line[:96], "...")
 print(messages(jnp.mean, plate))
 
 # %% [markdown] id="messages-predict" tags=["predict"]
-# So each device adds up its strip, and an **all-reduce** of one number, which is written `f32[]` and has 4 bytes, adds
-# up the sums and gives every device the total. Here and below we count the result that each device holds. The traffic
-# on the wires depends on the algorithm, and in a ring each device sends nearly twice as much for an all-reduce.
+# Each device adds up its own strip. Then an **all-reduce** adds up these sums and gives every device the total. It
+# sends one number, which is written `f32[]` and has 4 bytes. Here and below we count the bytes of the result on each
+# device. The actual traffic depends on the algorithm. For example, in a ring each device sends nearly twice as much for
+# an all-reduce.
 #
-# The plate is still cut along axis 0. *Predict:* which of these need no message at all, and which need *everything* on
-# every device?
+# The plate is still cut along axis 0. *Predict:* which of the operations in the next cell need no message at all, and
+# which need *the whole array* on every device?
 
 # %% id="operations-guess"
 predict("operations",
         "only 2 * plate + 1 needs none; sort needs everything",
-        "all that stays in a row needs none; cumsum needs everything",
+        "operations within a row need none; cumsum needs everything",
         "sums need everything")
 
 # %% id="operations"
@@ -174,22 +177,24 @@ for name, operation in operations.items():
     print(f"{name:24}", ", ".join(f"{kind} of {size:,} bytes" for kind, size in sent) or "nothing")
 
 # %% [markdown] id="operations-why" tags=["why"]
-# Along a row each device has all it needs. The table shows what is sent across the cuts.
+# Operations within a row need no message, because each device has its rows complete. The table shows what the other
+# operations send.
 #
 # | collective | what happens | here |
 # |---|---|---|
-# | all-reduce | everybody's arrays are added (or …) and everybody gets the sum | `sum(axis=0)`: 512 numbers |
-# | collective-permute | each sends to one other | `roll`: one row goes to the neighbour |
-# | all-to-all | each sends a part to each, a different one to all | `t + t.T`, `sort` |
-# | all-gather | everybody gets everything | `cumsum`: a megabyte on each device |
+# | all-reduce | the arrays of all devices are added (or combined in another way), and every device gets the result | `sum(axis=0)`: 512 numbers |
+# | collective-permute | each device sends to one other device | `roll`: one row goes to the neighbour |
+# | all-to-all | each device sends a different part to every other device | `t + t.T`, `sort` |
+# | all-gather | every device gets the whole array | `cumsum`: a megabyte on each device |
 #
-# `t.T` sends nothing, because its parts may stay where they are, as a result that is cut along axis 1. A running sum
-# needs only the *totals* of the strips before it, yet XLA gathers everything. The compiler's messages are correct, but
-# they may not be the fewest possible. **Read the compiled program**, and look for an all-gather first.
+# `t.T` sends nothing, because its parts can stay on their devices, and the result is then cut along axis 1. A running
+# sum needs only the *totals* of the strips before it, but XLA gathers the whole array. The compiler's messages are
+# correct, but there may be more of them than necessary. **Read the compiled program**, and look for an all-gather
+# first.
 
 # %% [markdown] id="matmul-predict" tags=["predict"]
 # In a matrix product `a @ b`, let `a` be cut by rows. *Predict:* how should `b` be sharded so that nothing needs to be
-# sent, and what does that cost instead?
+# sent, and what is the cost?
 
 # %% id="matmul-guess"
 predict("matmul",
@@ -207,30 +212,31 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
     print(f"{name:18} {held:.2f} MB of inputs on each device; sends {messages(jnp.matmul, a, b)}")
 
 # %% [markdown] id="matmul-why" tags=["why"]
-# With all of `b` on every device nothing is sent, and every device needs the memory. With `b` by rows, it is gathered
-# for the product. With `a` by columns each device makes a part of *every* element, and an all-reduce adds them. So the
-# layout decides between less memory and fewer messages. Large neural networks are cut in exactly these ways.
+# If every device has all of `b`, nothing is sent, but every device needs the memory. If `b` is cut by rows, XLA gathers
+# it for the product. If `a` is cut by columns, each device computes a part of *every* element, and an all-reduce adds
+# the parts. So with the layout you choose between less memory and fewer messages. Large neural networks are cut in
+# exactly these ways.
 
 # %% [markdown] id="shard-map-text" tags=["predict"]
 # ## 3. Your own messages: `shard_map`
 #
-# The opposite approach is to write what *one* device does with its part, and what it sends. `jax.shard_map` passes your
-# function a part of the arguments, which it cuts by `in_specs`, and puts the results together by `out_specs`. Inside,
-# the name of an axis of the mesh stands for "all devices along it" in these functions.
+# Until now the compiler chose the messages. You can also write what *one* device does with its part, and what it sends.
+# `jax.shard_map` cuts the arguments by `in_specs`, passes each device its part, and combines the results by
+# `out_specs`. Inside your function, the name of a mesh axis means "all devices along this axis".
 #
 # - `jax.lax.psum(x, "rows")` returns the sum over the devices, on each of them.
-# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])` sends from 0 to 1 and from 1 to 2, and a device that receives
-#   nothing has zeros.
-# - `jax.lax.axis_index("rows")` is the number of this device, and `jax.lax.axis_size("rows")` how many there are.
+# - `jax.lax.ppermute(x, "rows", [(0, 1), (1, 2)])` sends from 0 to 1 and from 1 to 2. A device that receives nothing
+#   gets zeros.
+# - `jax.lax.axis_index("rows")` is the number of this device, and `jax.lax.axis_size("rows")` is the number of devices.
 #
-# Below, each device returns the sum of its own part, and `out_specs=P()` says that the result is the same on all.
-# *Predict:* is it the same?
+# Below, each device returns the sum of its own part, and `out_specs=P()` says that the result is the same on all
+# devices. *Predict:* is it the same?
 
 # %% id="not-the-same-guess"
 predict("not-the-same",
         "yes: JAX adds them up",
-        "no, and JAX says so",
-        "no, and one of the sums comes back")
+        "no, and JAX raises an error",
+        "no, and JAX returns one of the sums")
 
 # %% id="not-the-same" raises="ValueError"
 def total_of(mine):
@@ -240,13 +246,13 @@ def total_of(mine):
 jax.shard_map(total_of, mesh=mesh, in_specs=P("rows"), out_specs=P())(plate)
 
 # %% [markdown] id="not-the-same-why" tags=["why"]
-# JAX refuses, with `out_specs which require replication which can't be statically inferred`, because eight devices have
-# eight different sums, and you promised one. JAX tracks through the function which values are the same everywhere. Do
-# not accept its suggestion, `check_vma=False`, with which you get one device's sum as if it were the total, without any
-# message.
+# It is not, and JAX raises an error, `out_specs which require replication which can't be statically inferred`, because
+# eight devices have eight different sums and you promised one. JAX tracks which values are the same on every device. Do
+# not follow its suggestion, `check_vma=False`, because then you get the sum of one device as if it were the total,
+# without any message.
 
 # %% [markdown] id="not-the-same-then"
-# With a `psum` the result is the same on all.
+# With a `psum` the result is the same on all devices.
 
 # %% id="psum"
 def total_of(mine):
@@ -259,9 +265,10 @@ print(f"{total(plate):,.0f} = {jnp.sum(plate):,.0f};", messages(total, plate))
 # %% [markdown] id="spread-task"
 # ### Exercise: mean and spread
 #
-# Write what one device does for the mean and the standard deviation of *all* numbers. `spread(mine)` returns both, the
-# same on every device. The standard deviation is the root of the mean squared distance from the mean. The check tries
-# 1, 2, 4 and 8 devices, and counts bytes, because you may send numbers, but not strips.
+# Write the function that each device runs to compute the mean and the standard deviation of *all* numbers.
+# `spread(mine)` returns both, and they must be the same on every device. The standard deviation is the square root of
+# the mean squared distance from the mean. The check tries 1, 2, 4 and 8 devices. It also counts bytes, because you may
+# send single numbers but not strips.
 
 # %% id="spread-exercise" tags=["exercise"]
 def spread(mine):
@@ -283,8 +290,8 @@ check("spread", spread)
 # %% [markdown] id="halo-text"
 # ## 4. Neighbours: the halo
 #
-# Now we let the heat flow. In a step, a cell moves a fifth of the way towards each of its four neighbours, and outside
-# the plate it is cold, which is temperature 0. Here is the step on one device.
+# Now we let the heat flow. In a step, the temperature of a cell moves a fifth of the way towards that of each of its
+# four neighbours. Outside the plate it is cold, which is temperature 0. Here is the step on one device.
 
 # %% id="one-device"
 def flow(padded):
@@ -307,11 +314,11 @@ sent = messages(step, plate)
 print(f"on the sharded plate, XLA adds {len(sent)} messages, {sum(size for _, size in sent):,} bytes to each device")
 
 # %% [markdown] id="seams-predict" tags=["predict"]
-# Across a seam one row has to go each way, which is at most 4,096 bytes to each device. XLA sends far more, because it
-# cuts the *padded* plate again, whose 514 rows do not divide by eight. So we do it by hand, and at first wrongly,
-# because each device pads *its own strip*.
+# Across a seam, one row has to be sent each way, so each device receives at most 4,096 bytes. XLA sends far more,
+# because it cuts the *padded* plate again, and its 514 rows are not divisible by eight. So we write the messages
+# ourselves. Our first attempt is wrong, because each device pads only *its own strip*.
 #
-# *Predict:* where will the result be wrong, and how far from there after 200 steps?
+# *Predict:* where will the result be wrong, and how far does the error reach after 200 steps?
 
 # %% id="seams-guess"
 predict("seams",
@@ -333,20 +340,20 @@ Picture(figure, f"Map of the error: bands along the seams between strips, bright
                 "by more than one degree.")
 
 # %% [markdown] id="seams-why" tags=["why"]
-# It is wrong at the seams, where each strip treated its neighbour as the cold outside, and from there the error spreads
-# by one row per step. The number of devices changes the answer, and no message tells you.
+# It is wrong at the seams, where each strip treated its neighbour as the cold outside. From there the error spreads by
+# one row per step. So the number of devices changes the answer, and no message tells you.
 
 # %% [markdown] id="seams-then"
-# The fix is a **halo**, for which a device receives its neighbours' outermost rows before each step, and pads with them
-# instead of zeros.
+# The solution is a **halo**: before each step, a device receives the outermost rows of its neighbours, and pads its
+# strip with them instead of with zeros.
 
 # %% [markdown] id="halo-task"
 # ### Exercise: a step with a halo
 #
-# Write `step_with_halo(mine)`, which does one device's part of a step. It sends its last row down to the next device
-# and its first row up to the one before, with `ppermute`. The first device has none above it and the last one none
-# below it, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for 1, 2,
-# 4 and 8 devices, and two rows in flight, not the plate.
+# Write `step_with_halo(mine)`, which does one device's part of a step. With `ppermute`, it sends its last row down to
+# the next device and its first row up to the previous device. There is no device above the first one or below the last
+# one, and there it is cold. Columns are padded with zeros as before. The check expects the exact result for 1, 2, 4 and
+# 8 devices, and each device may receive only two rows.
 
 # %% id="halo-exercise" tags=["exercise"]
 def step_with_halo(mine):
@@ -368,27 +375,27 @@ print("sent in a step:", messages(together, plate))
 check("halo", step_with_halo)
 
 # %% [markdown] id="halo-why"
-# Of a strip of 131,072 bytes, two rows of 2,048 travel, which is 3%. With a plate twice as wide and twice as high it is
-# half of that share, because **the inside grows faster than the edge**. That is why large problems can be cut at all. A
-# message also has a fixed cost, whatever its length, so some codes send ten rows every ten steps, and compute the rows
-# in the halo twice.
+# Of a strip of 131,072 bytes, two rows of 2,048 bytes are sent, which is 3%. If the plate is twice as wide and twice as
+# high, the share is half of that, because **the inside grows faster than the edge**. For this reason, large problems
+# can be cut into parts. A message also has a fixed cost, whatever its length, so some codes send ten rows every ten
+# steps, and two devices both compute the rows in the halo.
 
 # %% [markdown] id="scaling-text"
 # ## 5. What it costs as work grows
 #
-# A model tells you more about the gain than a stopwatch, if it states its assumptions. Ours uses **round numbers of no
-# particular machine**. A device reads and writes 2 TB/s of its own memory, and a step needs 8 bytes of it for each
-# cell. A message takes 10 µs, and then 50 GB/s. A step is done when the slowest device is done.
+# A model with stated assumptions tells you more about the gain than a stopwatch. Ours uses **round numbers, not those
+# of a particular machine**. A device reads and writes its own memory at 2 TB/s, and a step moves 8 bytes for each cell.
+# A message takes 10 µs, plus its bytes at 50 GB/s. A step is done when the slowest device is done.
 
 # %% [markdown] id="model-task"
 # ### Exercise: the time of a step
 #
-# Write `step_time(n, devices, memory, link, latency)` in seconds, for a plate of `n` × `n` float32. Think of three
-# things.
+# Write `step_time(n, devices, memory, link, latency)`, which returns the time in seconds for a plate of `n` × `n`
+# float32. Three things matter.
 #
-# 1. A device in the middle sends and receives two rows, one at the end only one, and a single device none. Count one
-#    message for each neighbour, because sending and receiving go on at the same time.
-# 2. The rows are not always a multiple of the devices, and the longest strip counts.
+# 1. A device in the middle sends and receives two rows, a device at the end only one, and a single device none. Count
+#    one message for each neighbour, because a device sends and receives at the same time.
+# 2. The number of rows is not always a multiple of the number of devices. The longest strip determines the time.
 # 3. A row has `4 * n` bytes.
 
 # %% id="model-exercise" tags=["exercise"]
@@ -405,8 +412,8 @@ def step_time(n, devices, memory=2e12, link=50e9, latency=10e-6):
 check("step-time", step_time)
 
 # %% [markdown] id="strong-predict" tags=["predict"]
-# Two questions are often mixed up. **Strong scaling** asks how much faster the same plate gets on more devices. **Weak
-# scaling** asks how much slower a step gets for a plate that grows with the devices.
+# People often confuse two questions. **Strong scaling** asks how much faster the same plate gets on more devices.
+# **Weak scaling** asks how much slower a step gets if the plate grows with the number of devices.
 #
 # *Predict:* on 64 devices, is a step for a plate of 8192 × 8192 cells 64, 30, or 10 times as fast?
 
@@ -438,24 +445,24 @@ def draw_scaling(step_time, side=8192):
 draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 
 # %% [markdown] id="scaling-why" tags=["why"]
-# It is ten and a half times as fast. The strips get thinner, but the messages stay the same, two with rows of the same
-# length. They take 21.3 of the 25.5 µs of a step, and 20 of those are latency. More devices don't reduce the latency,
-# so in the end it dominates.
+# It is ten and a half times as fast. The strips get thinner, but each device still sends two messages with rows of the
+# same length. The messages take 21.3 of the 25.5 µs of a step, and 20 µs of that are latency. More devices don't reduce
+# the latency, so in the end it dominates.
 
 # %% [markdown] id="strips-or-squares-predict" tags=["predict"]
-# Two laws summarise this, for a share *s* of the work that does not shrink.
+# Two laws describe this. In both, a share *s* of the work does not get faster with more devices.
 #
 # - By **Amdahl's** law of 1967, the same work is at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With
-#   *s* = 5%, it is never more than 20 times as fast.
+#   *s* = 5%, that is never more than 20 times.
 # - By **Gustafson's** law of 1988, *p* devices do *p* − *s* (*p* − 1) times the work in the same time. With *s* = 5%
 #   and 64 devices, they do 61 times the work.
 #
 # The laws don't contradict each other, because they answer the two questions. If you buy GPUs to finish the *same* job
-# sooner, Amdahl's law applies. If you want a finer grid or more events, Gustafson's does. On the right of the picture
-# little is lost, because each device has as much work as before.
+# sooner, Amdahl's law applies. If you want a finer grid or more events, Gustafson's does. In the right half of the
+# picture the efficiency hardly falls, because each device has as much work as before.
 #
-# On 64 devices the plate could also be cut into 8 × 8 squares, which have four neighbours instead of two, but shorter
-# edges. *Predict:* which send fewer bytes, strips or squares?
+# On 64 devices you could also cut the plate into 8 × 8 squares. A square has four neighbours instead of two, but
+# shorter edges. *Predict:* do devices send fewer bytes with strips or with squares?
 
 # %% id="strips-or-squares-guess"
 predict("strips-or-squares", "strips: two neighbours instead of four", "squares")
@@ -472,9 +479,10 @@ for p in (4, 16, 64, 256):
     print(f"{p:8}{edge_bytes(8192, p, False):10,} bytes, 2{edge_bytes(8192, p, True):9,} bytes, 4")
 
 # %% [markdown] id="squares-why" tags=["why"]
-# On four devices both send as much. On more devices squares send less, and their edges shrink with the root of the
-# number of devices, while those of strips stay the same. But they send twice as many messages, and 10 µs is the time of
-# half a megabyte here. For our plate, strips win in this model, so count both before you choose.
+# On four devices both send the same number of bytes. On more devices squares send fewer, because their edges shrink
+# with the square root of the number of devices, while those of strips stay the same. But squares need twice as many
+# messages, and in this model 10 µs is enough time to send half a megabyte. So strips win for our plate. Count both
+# bytes and messages before you choose.
 
 # %% [markdown] id="further" tags=["further"]
 # The lesson ends here. Sections 6 and 7 go **further**, from one program on several GPUs to many processes and many computers.
@@ -482,10 +490,10 @@ for p in (4, 16, 64, 256):
 # %% [markdown] id="dask-text"
 # ## 6. Workers and tasks: Dask
 #
-# Not all work can be one array. A thousand files, each to be read and filled into a histogram, are a thousand
-# **tasks**. [Dask](https://docs.dask.org) gives tasks to *workers*, which are processes. If there are several GPUs,
-# `dask_cuda.LocalCUDACluster()` starts a worker for each. Here are two workers on your CPU, which take some seconds to
-# start.
+# Not all work fits into one array. For example, you may have a thousand files, and want to read each and fill a
+# histogram from it. That is a thousand **tasks**. [Dask](https://docs.dask.org) gives tasks to *workers*, which are
+# processes. If there are several GPUs, `dask_cuda.LocalCUDACluster()` starts a worker for each. The next cell starts
+# two workers on your CPU, which takes some seconds.
 
 # %% id="dask"
 from distributed import Client, LocalCluster
@@ -497,9 +505,9 @@ print(f"{len(client.scheduler_info()['workers'])} workers, in processes of their
       len({os.getpid(), *client.run(os.getpid).values()}) == 3)
 
 # %% [markdown] id="dask-predict" tags=["predict"]
-# Eight parts of 250,000 masses each are made *on the workers*, and there filled into histograms, which are added in
-# pairs until one is left. *Predict:* how many bytes reach you, and how many would if you gathered the masses and filled
-# the histogram yourself?
+# The *workers* create eight parts of 250,000 masses each, and fill a histogram from each part. Then they add the
+# histograms in pairs until one is left. *Predict:* how many bytes are sent to your process, and how many would be if
+# you gathered the masses and filled the histogram yourself?
 
 # %% id="dask-histogram-guess"
 predict("dask-histogram", "16 MB, and 16 MB", "about a kB, and 16 MB", "about 8 kB, and 16 MB")
@@ -530,18 +538,18 @@ print(f"the histogram: {received(counts):10,} bytes to you; the masses: {receive
 print("the same:", np.array_equal(counts, fill(np.concatenate(masses))))
 
 # %% [markdown] id="dask-why" tags=["why"]
-# A thousand bytes reach you instead of sixteen million. **Move the work to the data**, and bring back what is small.
-# The scheduler helps, because it runs `fill` where its part lies.
+# A thousand bytes reach your process instead of sixteen million. **Move the work to the data**, and copy back only
+# small results. Dask's scheduler helps, because it runs `fill` on the worker that holds the part.
 
 # %% [markdown] id="dask-closure-predict" tags=["predict"]
-# In the other direction, a function needs a table of 16 MB, and simply uses it. *Predict:* how does the table reach the
-# workers?
+# Now we look at the other direction. A function needs a table of 16 MB, and uses it as a global variable. *Predict:*
+# how does the table reach the workers?
 
 # %% id="dask-closure-guess"
 predict("dask-closure",
         "the workers know it: it's a global",
-        "it travels inside the task, each time",
-        "it travels once")
+        "it is sent inside the task, each time",
+        "it is sent once")
 
 # %% id="dask-closure"
 import warnings
@@ -557,23 +565,24 @@ client.close()
 cluster.close()
 
 # %% [markdown] id="dask-closure-why" tags=["why"]
-# The table was sent *inside the task*, and would be sent with every other task too. When you see this warning, look for
-# the variable. `scatter` sends it once, and tasks refer to it.
+# The table was sent *inside the task*, and would be sent again with every other task. When you see this warning, look
+# for the variable. `scatter` sends the table once, and tasks refer to it.
 
 # %% [markdown] id="dask-closure-then"
-# With GPUs the rules are the same, and each byte costs more. Between workers, a CuPy array goes through the host,
-# unless the cluster uses UCX, by `protocol="ucx"` and the package `distributed-ucxx`, which uses NVLink where there is
-# one. Because *a worker is a process*, other processes have no direct access to what it allocates on its GPU.
+# With GPUs the rules are the same, but transfers are more expensive compared with the computation. Between workers, a
+# CuPy array goes through the host, unless the cluster uses UCX. You choose UCX with `protocol="ucx"` and the package
+# `distributed-ucxx`, and it uses NVLink if there is one. Because *a worker is a process*, other processes have no
+# direct access to the GPU memory that it allocates.
 
 # %% [markdown] id="mpi-text"
 # ## 7. Many computers: MPI
 #
-# Computing centres use MPI, with which the same program starts *p* times, as *ranks* 0 to *p* − 1 that send each other
-# messages, usually with one rank for each GPU. This isn't run here, because it needs an MPI library and
-# `mpirun -n 8 python heat.py`.
+# Computing centres use MPI. It starts the same program *p* times, as *ranks* 0 to *p* − 1, which send each other
+# messages. Usually there is one rank for each GPU. We don't run it here, because it needs an MPI library and the
+# command `mpirun -n 8 python heat.py`.
 #
-# **mpi4py** sends CuPy arrays directly from GPU to GPU, if the MPI library is "CUDA-aware". MPI knows
-# nothing of streams, so wait for the GPU first:
+# **mpi4py** sends CuPy arrays directly from GPU to GPU, if the MPI library is "CUDA-aware". MPI does not wait for CUDA
+# streams, so wait for the GPU first:
 #
 # ```python
 # from mpi4py import MPI
@@ -590,31 +599,31 @@ cluster.close()
 # ranks.Sendrecv(mine[0], dest=up, recvbuf=below, source=down)     # and upwards
 # ```
 #
-# **mpi4jax** has the same calls as functions that `jax.jit` compiles. `mpi4jax.allreduce(x, op=MPI.SUM)` and
+# **mpi4jax** offers the same calls as functions that `jax.jit` can compile. `mpi4jax.allreduce(x, op=MPI.SUM)` and
 # `mpi4jax.sendrecv(mine[-1], above, source=up, dest=down)` return the result, because JAX's arrays cannot be written
 # to. Older programs pass a *token* from call to call to keep them in order, which JAX now does automatically. **JAX
 # alone** can also use more than one computer. Each process calls `jax.distributed.initialize()`, and then
-# `jax.devices()` lists the GPUs of all. Meshes, `shard_map` and all of this lecture stay the same, and NVIDIA's NCCL
-# carries the messages.
+# `jax.devices()` lists the GPUs of all processes. Meshes, `shard_map` and everything else in this lecture stay the
+# same, and NVIDIA's NCCL carries the messages.
 #
 # | | you write | who sends | for |
 # |---|---|---|---|
-# | sharded arrays and `jit` | the whole array | XLA | regular arrays, several GPUs, first try |
-# | `shard_map` | one device's part | you | where XLA sends too much |
-# | streams, one process, several GPUs | all of it, `with cuda.gpus[k]:` | you | pipelines; two or three GPUs |
+# | sharded arrays and `jit` | code for the whole array | XLA | regular arrays, several GPUs; try this first |
+# | `shard_map` | code for one device's part | you | programs in which XLA sends too much |
+# | streams, one process, several GPUs | code for every GPU, `with cuda.gpus[k]:` | you | pipelines; two or three GPUs |
 # | Dask | tasks | the scheduler | many files, tables, uneven work |
-# | MPI | one rank | you | whole computing centres, codes that are there already |
+# | MPI | code for one rank | you | whole computing centres, existing MPI programs |
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - A mesh, a partition spec and an array make a sharded array. XLA adds the messages, and the compiled program shows
 #   them, so look for an all-gather.
-# - In `shard_map` you write one device's part, which sends by `psum` and `ppermute`. A stencil needs its neighbours'
-#   edge, the halo.
-# - By Amdahl's law, fixed work stops gaining when the part that does not shrink dominates. By Gustafson's, growing work
-#   keeps the devices busy. Edges grow more slowly than the area inside.
-# - Move the work to the data, and send what is small.
+# - In `shard_map` you write the work of one device, which sends with `psum` and `ppermute`. A stencil needs the
+#   outermost rows of its neighbours, the halo.
+# - By Amdahl's law, the same work gets no faster when the part that does not shrink dominates. By Gustafson's law, work
+#   that grows keeps the devices busy. Edges grow more slowly than the area inside.
+# - Move the work to the data, and send only small results.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -634,7 +643,7 @@ cluster.close()
 # | minutes | what |
 # |---|---|
 # | 0-13 | the question and section 1, with `cut`; let people place a plate on a 2 × 4 mesh on the board |
-# | 13-24 | section 2: vote on every line of the table before the cell runs |
+# | 13-24 | section 2; vote on every operation before the cell runs |
 # | 24-39 | sections 3 and 4; `spread` alone, `halo` in pairs |
 # | 39-50 | section 5; `step-time`, and the plot |
 #
@@ -642,13 +651,13 @@ cluster.close()
 #
 # *Ten minutes late:* skip the matrix product.
 #
-# *Where people get stuck.* If JAX was imported before the flag, there is one device and the mesh is refused, so
-# restart. In `spread`, the mean of eight standard deviations looks reasonable and is too small. In `halo`, the pairs of
-# `ppermute` are (from, to), and the last row is the one that goes *down*.
+# *Where people get stuck.* If JAX was imported before the flag was set, there is only one device and the mesh raises an
+# error, so restart the kernel. In `spread`, the mean of eight standard deviations looks reasonable and is too small. In
+# `halo`, people mix up the pairs of `ppermute`, which are (from, to), or send the first row *down* instead of the last.
 #
-# *Frequent questions.* "Is `pmap` gone?" It is kept for old programs. Sharding and `shard_map` replaced it, and `xmap`
-# is gone. "Do eight CPU devices make it faster?" No, because all eight devices share the same cores. "How do I choose a
-# GPU?" Use `with jax.default_device(…)`, `with cuda.gpus[1]:` or `with cupy.cuda.Device(1):`, or set
+# *Frequent questions.* "Is `pmap` gone?" It still exists for old programs, but sharding and `shard_map` have replaced
+# it. `xmap` is gone. "Do eight CPU devices make it faster?" No, because all eight devices share the same cores. "How do
+# I choose a GPU?" Use `with jax.default_device(…)`, `with cuda.gpus[1]:` or `with cupy.cuda.Device(1):`, or set
 # `CUDA_VISIBLE_DEVICES=1` for the whole process. "Does PyTorch do this?" It does, under the names
 # `DistributedDataParallel` and `DTensor`.
 #

@@ -26,17 +26,17 @@ wrong("cut", "is not found in mesh", "the name of the example")(
     swap("P(*[None] * axis, mesh.axis_names[0])", 'P(*[None] * axis, "rows")'))
 wrong("cut", "each device has", "all of it on each")(
     swap("P(*[None] * axis, mesh.axis_names[0])", "P()"))
-wrong("cut", "lies on 8 devices", "the mesh of the example")(
+wrong("cut", "the array is on 8 devices", "the mesh of the example")(
     swap("NamedSharding(mesh, spec)",
          "NamedSharding(jax.make_mesh((8,), (spec[-1],), axis_types=(AxisType.Auto,)), spec)"))
 
 
-@wrong("cut", "is an ndarray, not an array of JAX")
+@wrong("cut", "returns an ndarray, not a JAX array")
 def on_the_host(array, mesh, axis):
     return np.concatenate(np.array_split(array, mesh.size, axis), axis)
 
 
-@wrong("cut", "lies on 1 device")
+@wrong("cut", "the array is on 1 device")
 def on_one_device(array, mesh, axis):
     return jnp.asarray(array)
 
@@ -78,7 +78,7 @@ def variance(mine):
     return mean, jax.lax.pmean(((mine - mean) ** 2).mean(), "rows")
 
 
-@wrong("spread", "only sums need to travel")
+@wrong("spread", "send only sums")
 def gathers_all(mine):
     everything = jax.lax.all_gather(mine, "rows")
     return (
@@ -100,7 +100,7 @@ def thirty_numbers_on_each(mine):
     return mean, jnp.sqrt(jax.lax.psum(((mine - mean) ** 2).sum(), "rows") / count)
 
 
-@wrong("spread", "it sends in a loop, and each iteration sends again")
+@wrong("spread", "sends in every iteration of a loop")
 def number_by_number(mine):
     def total(values):
         start = jax.lax.psum(0.0 * values.sum(), "rows")
@@ -154,17 +154,17 @@ wrong("halo", "from which device|did not arrive", "to and from swapped")(stepper
 wrong("halo", "which row of that device|did not arrive", "first and last row swapped")(
     stepper(forward, backward, slice(None, 1), slice(-1, None))
 )
-wrong("halo", "neighbour on the other device did not arrive", "downwards only")(
+wrong("halo", "neighbouring row from the other device did not arrive", "downwards only")(
     stepper(forward, lambda count: [])
 )
 
 
-@wrong("halo", "neighbour on the other device did not arrive")
+@wrong("halo", "neighbouring row from the other device did not arrive")
 def no_halo(mine):
     return flow(jnp.pad(mine, 1))
 
 
-@wrong("halo", "a neighbour needs one row, not a strip")
+@wrong("halo", "send one row to a neighbour, not the whole strip")
 def sends_strips(mine):
     count = jax.lax.axis_size("rows")
     above = jax.lax.ppermute(mine, "rows", forward(count))[-1:]
@@ -174,7 +174,7 @@ def sends_strips(mine):
     return flow(jnp.pad(jnp.concatenate([above, mine, below]), ((0, 0), (1, 1))))
 
 
-@wrong("halo", "a neighbour needs one row, not a strip")
+@wrong("halo", "send one row to a neighbour, not the whole strip")
 def gathers_the_plate(mine):
     count, k = jax.lax.axis_size("rows"), jax.lax.axis_index("rows")
     everything = jax.lax.all_gather(mine, "rows", tiled=True)
@@ -203,7 +203,7 @@ def no_frost(mine):
     return flow(jnp.pad(warm, ((0, 0), (1, 1))))
 
 
-@wrong("halo", "it sends in a loop, and each iteration sends again.*not a strip")
+@wrong("halo", "sends in every iteration of a loop.*not the whole strip")
 def sends_strips_row_by_row(mine):
     count = jax.lax.axis_size("rows")
 
@@ -229,7 +229,7 @@ def parts_of_rows(n, devices, memory, link, latency):
     return 8 * n * n / devices / memory + min(devices - 1, 2) * (latency + 4 * n / link)
 
 
-@wrong("step-time", "2 neighbours: each costs the latency")
+@wrong("step-time", "there are 2 neighbours; each costs the latency")
 def one_message(n, devices, memory, link, latency):
     return 8 * n * math.ceil(n / devices) / memory + (devices > 1) * (latency + 4 * n / link)
 

@@ -24,10 +24,10 @@ FLOAT32, TF32 = 2.0**-23, 2.0**-10
 @exercise(
     "masked-sum",
     hints=(
-        "The idea: which indices among *all* values does this block have? They begin at its number times "
-        "its size. Those below `n` exist.",
+        "The idea: which indices among *all* values does this block have? They begin at its number multiplied by "
+        "its size. The values with indices below `n` exist.",
         "The shape: `place = pl.program_id(0) * size + jnp.arange(size)`, and "
-        "`jnp.where(place < n, x_ref[...], 0.0)`, whose sum is wanted.",
+        "the sum of `jnp.where(place < n, x_ref[...], 0.0)`.",
     ),
 )
 def masked_sum(kernel):
@@ -57,19 +57,19 @@ def masked_sum(kernel):
     values[3] = np.nan  # a value that exists: the sum has to show it
     require(
         np.isnan(_in_blocks(partial(kernel, n=n), values, block)[0]),
-        "right, but a nan *among the values* is passed over: on a GPU the elements beyond the end can hold "
+        "the sums are right, but a nan *among the values* is ignored: on a GPU the elements beyond the end can hold "
         "anything, so you cannot recognise them by nan",
-        look="decide by the index of an element, not by its value, whether it exists",
+        look="use the index of an element, not its value, to decide whether it exists",
     )
     require(
         not _multiplies_by_a_mask(partial(_in_blocks, partial(kernel, n=n), fetch=False), values),
-        "right here, because XLA replaces the product with a mask by a selection. A GPU multiplies, and "
+        "the sums are right here, because XLA turns the multiplication by a mask into a selection. A GPU multiplies, and "
         "nan times 0 is nan",
         look="leave out the elements that don't exist with `where`, not with a multiplication",
     )
     _require_whole_block(*(partial(_in_blocks, partial(kernel, n=n), values, block, fetch=False)
                            for block in (32, 128)),
-                         look=("make a mask for the whole block, and take `.sum()` of the elements that it "
+                         look=("make a mask for the whole block, and compute the `.sum()` of the elements that it "
                 "leaves"))
 
 
@@ -97,8 +97,8 @@ def _require_whole_block(small: Callable, large: Callable, *, look: str) -> None
     programs = _equations(small), _equations(large)
     names = {equation.primitive.name for equation in programs[0]}
     require(not names & {"scan", "while"} and len(programs[1]) < 2 * len(programs[0]),
-            "right, but one part of the block after the other, in a "
-            "loop: for the whole block it's one operation, which the compiler shares out",
+            "the result is right, but the kernel computes one part of the block after the other, in a "
+            "loop: use one operation for the whole block, which the compiler shares among threads",
             look=look)
 
 
@@ -118,7 +118,7 @@ def _multiplies_by_a_mask(function: Callable, *arrays: np.ndarray) -> bool:
     "softmax",
     hints=(
         "The idea: put -inf where no column exists, because it is never the largest, and its "
-        "exponential is 0. Everything else goes by rows, with axis 1 and keepdims.",
+        "exponential is 0. Do everything else row by row, with axis 1 and keepdims.",
         "The shape: `exists = jnp.arange(scores_ref.shape[1]) < kinds`, `scores = "
         "jnp.where(exists, scores_ref[...], -jnp.inf)`, `powers = jnp.exp(scores - "
         "scores.max(axis=1, keepdims=True))`, and divide by their sum.",
@@ -147,31 +147,31 @@ def softmax(kernel):
         if not bad.any():
             with without(kernel, (jax.nn, "softmax"), (jax.nn, "log_softmax"),
                          (jax.scipy.special, "softmax"), (jax.scipy.special, "log_softmax"),
-                         message="right, but JAX's own softmax does the work",
-                         look="write softmax out: the maximum, the exponentials and their sum"):
+                         message="the result is right, but JAX's own softmax does the work",
+                         look="compute the maximum, the exponentials and their sum yourself"):
                 run(scores)
             continue
         row = int(np.argmax(bad.any(axis=1)))
         look = "which columns exist, and along which axis do you take the maximum and the sum?"
         if np.isnan(got[row]).any():
-            look = ("nan comes from columns that don't exist, from inf/inf (scores above 88 need "
-                    "their row's own largest taken off), or from 0/0 (was the largest one of this "
-                    "row, and one that exists?)")
+            look = ("nan comes from columns that don't exist, from inf/inf (from scores above 88, subtract "
+                    "the largest score of their row), or from 0/0 (is the largest score one of this "
+                    "row, and does it exist?)")
         require(False, f"with {name}, the first element of row {row} "
-                       f"{is_not(got[row, 0], right[row, 0])}; its row adds up to {number(got[row].sum())}", look=look)
+                       f"{is_not(got[row, 0], right[row, 0])}; the row adds up to {number(got[row].sum())}", look=look)
     kinds, rows = 10, pl.BlockSpec((8, 16), lambda i: (i, 0))
     scores = random.normal(0, 2, (13, kinds)).astype(np.float32)
     scores[5, 3] = np.nan  # a score that exists: its row has to show it
     got = _called(partial(kernel, kinds=kinds), (2,), [rows], rows, scores.shape, scores)
-    require(np.isnan(got[5]).all(), "right, but a nan *among the scores* is passed over: on a GPU the "
+    require(np.isnan(got[5]).all(), "the result is right, but a nan *among the scores* is ignored: on a GPU the "
                                     "columns that don't exist can hold anything, so you cannot recognise "
                                     "them by nan",
-            look=("decide by the column, `jnp.arange(…) < kinds`, not by the value, whether an "
+            look=("use the column, `jnp.arange(…) < kinds`, not the value, to decide whether an "
                 "element exists"))
     blocks = [pl.BlockSpec((side, side), lambda i: (i, 0)) for side in (8, 32)]
     _require_whole_block(*(partial(_called, partial(kernel, kinds=kinds), (2,), [block], block,
                                    scores.shape, scores, fetch=False) for block in blocks),
-                         look=("work on all rows at once: take maximum and sum along axis 1, with "
+                         look=("work on all rows at once: compute maximum and sum along axis 1, with "
                 "keepdims=True"))
 
 
@@ -179,7 +179,7 @@ def softmax(kernel):
     "product",
     hints=(
         "The idea: iteration `t` of the loop multiplies the t-th tile of A's strip (all rows, columns from "
-        "t · TILE on) by the t-th of B's, and adds the product to the sums.",
+        "t · TILE on) by the t-th tile of B's strip, and adds the product to the sums.",
         "The shape: `def step(turn, sums):` with `part = pl.ds(turn * TILE, TILE)` and `return "
         "sums + jnp.dot(a_ref[:, part], b_ref[part, :])`; then `sums = jax.lax.fori_loop(0, "
         "a_ref.shape[1] // TILE, step, sums)`.",
@@ -191,7 +191,7 @@ def product(kernel):
         random = np.random.default_rng(163)
         a, b = (random.normal(0, 1, shape).astype(np.float32) for shape in ((n, k), (k, m)))
         _require_product(_product(kernel, a, b, np.float32), a, b)
-    _require_types(_require_tiles(kernel, np.float32), "float32", "multiply what was read, as it is")
+    _require_types(_require_tiles(kernel, np.float32), "float32", "multiply the tiles as they were read, without converting them")
 
 
 @exercise(
@@ -212,8 +212,8 @@ def mixed(kernel):
         _require_product(_product(kernel, a, b, np.float16), a, b)
     _require_types(
         _require_tiles(kernel, np.float16), "float16",
-        "a tensor core takes the 16 bits as they are: give jnp.dot what was read, and say what to "
-        "add up in by preferred_element_type")
+        "a tensor core takes tiles of 16 bits: pass the tiles to jnp.dot as they were read, and set the type "
+        "of the sums with preferred_element_type")
 
 
 def _require_product(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
@@ -246,7 +246,7 @@ def _require_tiles(kernel: Callable, dtype: type) -> list:
     largest = max(sizes, key=lambda shape: np.prod(shape, dtype=int))
     require(
         np.prod(largest, dtype=int) <= TILE * TILE,
-        f"right, but the kernel has a value of shape {largest} at once, and a tile is "
+        f"the product is right, but the kernel holds a value of shape {largest} at once, and a tile is "
         f"{(TILE, TILE)}",
         look=("read the strips one tile at a time, with pl.ds in a loop, because no chip "
              "can hold a long strip"),
@@ -255,7 +255,7 @@ def _require_tiles(kernel: Callable, dtype: type) -> list:
                if equation.primitive.name == "dot_general" for atom in equation.invars]
     require(
         set(factors) == {(TILE, TILE)},
-        f"right, but what is multiplied is {factors or 'not tiles by jnp.dot'}, not two tiles",
+        f"the product is right, but the kernel multiplies {factors or 'something other than tiles with jnp.dot'}, not two tiles",
         look="use jnp.dot of a tile of A and a tile of B, which a tensor core can compute",
     )
     return equations
@@ -266,13 +266,13 @@ def _require_types(equations: list, taken: str, look: str) -> None:
     a product of float32 is as exact as one of 16 bits on a tensor core."""
     products = [one for one in equations if one.primitive.name == "dot_general"]
     takes = {str(atom.aval.dtype) for one in products for atom in one.invars}
-    require(takes == {taken}, f"right, but the tiles are multiplied as {_listed(takes)}", look=look)
+    require(takes == {taken}, f"the product is right, but the tiles are multiplied as {_listed(takes)}", look=look)
     sums = {str(atom.aval.dtype) for one in equations
             if one.primitive.name in ("add", "dot_general")
             for atom in one.outvars
             if atom.aval.shape == (TILE, TILE) and "float" in str(atom.aval.dtype)}
-    require(sums == {"float32"}, f"right, but products and sums of tiles are {_listed(sums)}, not "
-            "float32 alone", look=("check preferred_element_type of the product, and the type of the initial "
+    require(sums == {"float32"}, f"the values are right, but the tile products and sums have the type {_listed(sums)}; "
+            "all of them should be float32", look=("check preferred_element_type of the product, and the type of the initial "
                 "sums"))
 
 
@@ -289,11 +289,11 @@ def _equations(function: Callable, *arrays: np.ndarray) -> list:
                if equation.primitive.name == "pallas_call")
     kernel = call.params["jaxpr"]
     found = list(_inner(kernel))
-    require_no_callback([one.primitive.name for one in found], "jnp's operations, on what was read")
+    require_no_callback([one.primitive.name for one in found], "use jnp operations on the blocks that you read")
     written = [effect.input_index for effect in kernel.effects
                if type(effect).__name__ in ("WriteEffect", "AccumEffect")]
-    require(not written or min(written) >= len(call.invars), "right, but the kernel writes into an array "
-                                                             "that is an input", look="`x = ref[...]` gives a value of your own; only "
+    require(not written or min(written) >= len(call.invars), "the result is right, but the kernel writes into an array "
+                                                             "that is an input", look="`x = ref[...]` gives you a copy that you may change; only "
             "the last of the kernel's refs is for results")
     return found
 
@@ -317,7 +317,7 @@ def _product(kernel: Callable, a: np.ndarray, b: np.ndarray, dtype: type, *, fet
 @exercise(
     "to-half",
     hints=(
-        "The idea: divide by a power of two that brings the largest to a few thousand. "
+        "The idea: divide by a power of two for which the largest value becomes a few thousand. "
         "`np.frexp(x)[1]` is the e with x between 2**(e-1) and 2**e.",
         "The shape: `factor = 2.0 ** (np.frexp(largest)[1] - 12)` where `largest` isn't 0, and "
         "`(values / factor).astype(np.float16)`.",
@@ -337,7 +337,7 @@ def to_half(function):
         largest = float(np.abs(halves).max())
         require(1024 <= largest <= 65_504, f"{name}: the largest half is {number(largest)}, not "
                 "between 1,024 and 65,504", look="which power of two is near the largest value?")
-        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {number(factor, 6)} is no power of two, "
+        require(np.frexp(factor)[0] == 0.5, f"{name}: the factor {number(factor, 6)} is not a power of two, "
                 "so that scaling also rounds", look=("compute the factor as 2.0 to the power of a whole number"))
         off = np.abs(halves.astype(np.float64) * factor - values) / np.abs(values).max()
         require(off.max() <= 2**-11, f"{name}: a value comes back changed by {off.max():.1%} of the "
@@ -350,7 +350,7 @@ def to_half(function):
 @exercise(
     "tile-sums",
     hints=(
-        "The idea: load tile i with zeros for what the array doesn't have, and store its sum as a "
+        "The idea: load tile i with zeros in place of elements beyond the end, and store its sum as a "
         "tile of one element.",
         "The shape: `ct.load(x, (i,), (size,), padding_mode=ct.PaddingMode.ZERO)`, `ct.sum`, and "
         "`.reshape((1,))` before `ct.store(sums, (i,), ...)`.",
@@ -369,14 +369,14 @@ def tile_sums(kernel):
         require(not bad[k], f"with {many(n, 'value')} in tiles of {size}, the sum of tile {k} "
                 f"{is_not(got[k], right[k])}", look="which tile does block i load, how long "
                 "is it, and where does its sum go?")
-        _require_shared(launch, 4 * size, 4, "block i loads tile i, and no other")
+        _require_shared(launch, 4 * size, 4, "let block i load tile i, and no other")
 
 
 @exercise(
     "tile-product",
     hints=(
-        "The idea: walk along the strips. Iteration k multiplies tile (i, k) of A by tile (k, j) of B "
-        "and adds the product to the sums. Beyond the edge, zeros change no sum.",
+        "The idea: loop along the strips. Iteration k multiplies tile (i, k) of A by tile (k, j) of B "
+        "and adds the product to the sums. Zeros beyond the edge do not change the sums.",
         "The shape: in the loop `left = ct.load(a, (i, k), (TILE, TILE), "
         "padding_mode=ct.PaddingMode.ZERO)`, the same for `right`, `sums = ct.mma(left, right, "
         "sums)`.",
@@ -390,18 +390,18 @@ def tile_product(kernel):
         grid = (-(-n // TILE), -(-m // TILE))
         got, launch = _tiled(kernel, grid, (n, m), a, b, last=True)
         _require_product(got, a, b)
-        _require_shared(launch, 2 * 2 * k * TILE, 4 * TILE * TILE, "block (i, j) makes tile (i, j)")
+        _require_shared(launch, 2 * 2 * k * TILE, 4 * TILE * TILE, "let block (i, j) compute tile (i, j)")
         types = launch.products
-        require(set(types) == {"f16"}, "right, but the tiles are multiplied as "
+        require(set(types) == {"f16"}, "the product is right, but the tiles are multiplied as "
                 f"{_listed(set(types)) or 'rows and columns, without ct.mma'}",
-                look="a tensor core takes the 16 bits as they are: give ct.mma what was loaded")
+                look="a tensor core takes tiles of 16 bits: pass the tiles to ct.mma as they were loaded")
 
 
 def _require_shared(launch: object, loaded: int, stored: int, look: str) -> None:
     """Require that no block of a launch over tiles loads or stores more bytes than its share."""
     for most, of_a_block, verb in zip((loaded, stored), launch.bytes_by_block.T, ("loads", "stores"),
                                       strict=True):
-        require(of_a_block.max() <= most, "right, but the blocks don't share the work: one of them "
+        require(of_a_block.max() <= most, "the result is right, but the blocks don't share the work: one of them "
                 f"{verb} {many(int(of_a_block.max()), 'byte')}, and {most:,} are enough", look=look)
 
 
@@ -422,9 +422,9 @@ def _tiled(kernel: object, grid: tuple, shape: tuple, *arguments: object, last: 
         ct.launch(cp.cuda.get_current_stream(), grid, kernel, tuple(given))
     if report.findings:
         found = report.findings[0]
-        words = {"memory": "does each load say by padding_mode what stands beyond the edge, and "
+        words = {"memory": "does each load set with padding_mode which values are beyond the edge, and "
                            "is each index counted in tiles?",
-                 "race": "which block's tile is it?"}
+                 "race": "to which block does the tile belong?"}
         require(False, f"on a grid of {grid}: {found}", look=words.get(found.kind))
     for one, before in zip((one for one in given if one is not result), arguments, strict=True):
         require(not isinstance(before, np.ndarray) or np.array_equal(one.get(), before),
@@ -439,8 +439,8 @@ def _halves(function: Callable, values: np.ndarray, name: str) -> tuple[np.ndarr
         answer = function(values)
     halves, factor = pair(answer, "a float16 array and a factor", "return both")
     halves = np.asarray(halves)
-    require(np.array_equal(before, values), f"{name}: the values themselves were changed",
-            look="make a new array")
+    require(np.array_equal(before, values), f"{name}: your function has changed its input values",
+            look="make a new array instead of changing the input")
     require(halves.dtype == np.float16, f"{name}: the array is {halves.dtype}, not float16",
             look="convert with .astype(np.float16) as the last step")
     return halves, float(factor)

@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Do you have to think in threads?
 #
-# 1,000 tracks have crossed a detector, with 64 readings each, which are random numbers with a fixed seed. Every reading
-# first loses its pedestal, the value that the detector shows when nothing is there. Run the cell, which subtracts it in
-# two ways.
+# 1,000 tracks have crossed a detector, with 64 readings each. (The readings are random numbers with a fixed seed.) The
+# first step is to subtract from every reading its pedestal, the value that the detector shows when no particle is
+# there. Run the cell, which subtracts it in two ways.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -51,25 +51,25 @@ subtract = pl.pallas_call(
 print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_threads))
 
 # %% [markdown] id="the-question-stands"
-# The second way is **Pallas**, JAX's language for kernels, which has no index, no guard and no thread. Its kernel is
-# written for a whole *block* of 256 elements, and a separate line says which block that is. **Can you get as far as a
-# sum or a matrix product without threads, and what does a GPU gain?**
+# The second way is **Pallas**, JAX's language for kernels, which has no thread index and no guard. You write its kernel
+# for a whole *block* of 256 elements, and a separate line says which block that is. **Can you write a sum or a matrix
+# product without threads, and why would that help on a GPU?**
 
 # %% [markdown] id="programs-text"
 # ## 1. A block for each program
 #
-# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*, a function from a
-# program's number to the number of its block, counted in blocks, not in elements. The kernel receives **references** to
-# its blocks: `x_ref[...]` reads, `out_ref[...] = …` writes.
+# `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*, which is a
+# function from the number of a program to the number of its block. It counts in blocks, not in elements. The kernel
+# receives **references** to its blocks: `x_ref[...]` reads a block, and `out_ref[...] = …` writes one.
 
 # %% [markdown] id="edge-predict" tags=["predict"]
-# 64,000 is a multiple of 256, but most numbers aren't. Let each program add up its block of 1,000 values, in four blocks of 256.
-# *Predict:* what does the last program find, which has only 232 values?
+# 64,000 is a multiple of 256, but most sizes aren't. In the next cell, four programs add up 1,000 values in blocks of
+# 256. The last block has only 232 values. *Predict:* what sum does the last program compute?
 
 # %% id="edge-guess"
 predict("edge",
         "the sum of 232 values: Pallas cuts the block",
-        "nan: whatever stands beyond the end",
+        "nan: it also reads what is beyond the end",
         "an error: the block doesn't fit")
 
 # %% id="edge"
@@ -88,15 +88,16 @@ def block_sums(kernel, values, block=256):
 print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
-# The sum is `nan`, because all blocks have the same shape, so the last one reaches beyond the end. Writes out there are
-# dropped, so the subtraction needs no guard, but reads return unspecified values, here `nan`, and on a GPU whatever is
-# in memory. As soon as elements of a block are combined, you need a **mask**.
+# The sum is `nan`. All blocks have the same shape, so the last one extends beyond the end. Writes beyond the end are
+# dropped, so the subtraction needs no guard. But reads there return unspecified values, which are `nan` here, and on a
+# GPU whatever is in memory. As soon as you combine the elements of a block, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
 #
-# Write `masked_sum(x_ref, sum_ref, *, n)`, the sum of those elements of a block that are among the first `n` values in
-# all. `pl.program_id(0)` is the program's number, and `x_ref.shape` is the block's shape.
+# Write `masked_sum(x_ref, sum_ref, *, n)`, which stores the sum of the elements of a block that exist. Only the first
+# `n` values of all blocks together exist. `pl.program_id(0)` is the program's number, and `x_ref.shape` is the block's
+# shape.
 
 # %% id="edge-exercise" tags=["exercise"]
 def masked_sum(x_ref, sum_ref, *, n):
@@ -117,15 +118,16 @@ print(block_sums(partial(masked_sum, n=1000), raw[:1000]))
 check("masked-sum", masked_sum)
 
 # %% [markdown] id="edge-then"
-# Your sum has no tree, no shared memory, no barrier, and no `half` rounded up. `.sum()` of a block is *one* operation,
-# and the compiler decides how the threads share it.
+# Your sum needs no tree, no shared memory and no barrier. `.sum()` of a block is *one* operation, and the compiler
+# decides how the threads share it.
 #
-# Interpret mode hides one thing from you, because it runs the programs one after the other. So a kernel in which all of
-# them add to *one* output block gives the right result. On a TPU it would too, because the grid runs in order there. On
-# a GPU programs run at the same time, and it is a race. So **give each program its own output block.**
+# Interpret mode hides one kind of mistake, because it runs the programs one after the other. So a kernel in which all
+# programs add to *the same* output block gives the right result. It would do so on a TPU as well, where the grid also
+# runs in order. But on a GPU programs run at the same time, and this is a race. So **give each program its own output
+# block.**
 
 # %% [markdown] id="traced-predict" tags=["predict"]
-# The cells above had 250 programs of 256 elements. *Predict:* how often does a kernel's Python text run?
+# The cells above had 250 programs of 256 elements. *Predict:* how often does the Python code of a kernel run?
 
 # %% id="traced-guess"
 predict("traced", "250 times, once for each program", "64,000 times", "once")
@@ -145,20 +147,20 @@ pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
 print("the text ran", times_run, "time(s)")
 
 # %% [markdown] id="traced-why" tags=["why"]
-# It runs once, because JAX traces it, as it traces everything, and then runs what it traced 250 times. With
-# `interpret=True` it becomes an ordinary JAX program, which is slow but right on any machine, so you can develop and
+# It runs once. JAX traces it, as it traces every function, and then runs the traced operations 250 times. With
+# `interpret=True` they become an ordinary JAX program, which is slow but right on any machine. So you can develop and
 # test without a GPU. On a GPU you leave that argument out.
 
 # %% [markdown] id="softmax-text"
 # ## 2. Softmax: one row for each program, or eight
 #
 # A small classifier gives each track ten scores, one for each kind of particle. Softmax turns them into ten
-# probabilities, which are the exponentials divided by their sum. Scores of 100 have exponentials beyond `float32`, so
-# one subtracts the largest score first, which cancels in the quotient. With threads this takes two trees with their
-# barriers, one for the maximum and one for the sum. In blocks it is arithmetic on a table.
+# probabilities, which are the exponentials of the scores divided by their sum. The exponential of 100 is too large for
+# `float32`, so one first subtracts the largest score, which cancels in the quotient. With threads, softmax takes two
+# trees with barriers, one for the maximum and one for the sum. With blocks, it is arithmetic on a table.
 #
-# Block compilers for GPUs work best with sides that are powers of two. We have ten kinds, so we take blocks of 8 rows
-# and 16 columns, in a first attempt that is wrong.
+# Block compilers for GPUs work best if the sides of a block are powers of two. We have ten kinds, so we use blocks of 8
+# rows and 16 columns. Our first attempt is wrong.
 
 # %% id="index-map" raises="ValueError"
 def unchanged(scores_ref, out_ref):
@@ -170,15 +172,16 @@ pl.pallas_call(unchanged, grid=(125,), in_specs=[rows], out_specs=rows,
                out_shape=jax.ShapeDtypeStruct((1000, KINDS), jnp.float32), interpret=True)(readings[:, :KINDS])
 
 # %% [markdown] id="index-map-why"
-# The message counts axes, because the block has two and the index map returned one number. A block of a table needs two
-# numbers, and each row has only one block, so write `lambda i: (i, 0)`. Block programs go wrong in index maps, as
-# thread programs go wrong in guards. Index maps are plain functions, so call them and print what they return.
+# The message counts axes: the block has two, but the index map returned one number. A block of a table needs two
+# numbers, and each row has only one block, so write `lambda i: (i, 0)`. In thread programs many mistakes are in guards,
+# and in block programs many are in index maps. Index maps are plain functions, so you can call them and print what they
+# return.
 
 # %% [markdown] id="softmax-task"
 # ### Exercise: softmax
 #
 # Write `softmax_block(scores_ref, out_ref, *, kinds)`. Only the first `kinds` columns of the block exist, and each row
-# of the result sums to 1.
+# of the result must sum to 1.
 
 # %% id="softmax-exercise" tags=["exercise"]
 def softmax_block(scores_ref, out_ref, *, kinds):
@@ -203,12 +206,12 @@ check("softmax", softmax_block)
 # %% [markdown] id="traffic-predict" tags=["predict"]
 # ## 3. A product by tiles
 #
-# Scores are a product of readings and weights. In "Numba CUDA" you multiplied matrices through tiles in shared memory, with two
-# barriers for each pair of tiles. Here a program computes one *tile* of the result. It needs a strip of rows of A and a strip of columns
-# of B, and walks along both.
+# The scores are the matrix product of readings and weights. In "Numba CUDA" you multiplied matrices through tiles in
+# shared memory, with two barriers for each pair of tiles. Here a program computes one *tile* of the result. It needs a
+# strip of rows of A and a strip of columns of B, and proceeds along both.
 #
-# *Predict:* A and B have 1,024 rows and columns. If tiles grow from 16 × 16 to 64 × 64, how does the number of bytes change that all programs
-# read together?
+# *Predict:* A and B have 1,024 rows and columns. If the tiles grow from 16 × 16 to 64 × 64, how does the total number
+# of bytes change that all programs read?
 
 # %% id="traffic-guess"
 predict("traffic", "they stay the same: each program reads more", "a quarter", "a sixteenth")
@@ -245,18 +248,18 @@ Picture(figure, f"Three matrices, and what program {here} of the grid {grid} has
 
 # %% [markdown] id="traffic-why" tags=["why"]
 # It falls to a quarter, because a tile with four times the side computes 16 times as many results from 4 times as much
-# input. This is all that tiling does, with threads and with blocks. Each element is fetched once and used `tile` times.
-# You can't take one tile of 1,024, because it has to fit on the chip. A multiprocessor of an H100 has up to 227 KB of
-# shared memory, and a strip of 64 × 1,024 takes 262. So a program doesn't read whole strips at once either, but walks
-# along them, one tile at a time.
+# input. This is the whole benefit of tiling, with threads and with blocks: each element is fetched once and used `tile`
+# times. You can't use one tile of 1,024, because it has to fit on the chip. A multiprocessor of an H100 has up to 227
+# KB of shared memory, but a strip of 64 × 1,024 takes 262 KB. So a program doesn't read whole strips at once either,
+# but reads them one tile at a time.
 
 # %% [markdown] id="product-task"
-# ### Exercise: walk along the strips
+# ### Exercise: multiply along the strips
 #
 # Write `product_block(a_ref, b_ref, c_ref)`, for strips whose length is a multiple of the tile's side. Use
-# `jax.lax.fori_loop` over pairs of tiles, and carry the tile of sums from one iteration to the next. `a_ref[:,
-# pl.ds(start, TILE)]` reads a part of a strip, and `jnp.dot(a, b)` multiplies. No value in your kernel may be larger
-# than a tile, and the check tests this.
+# `jax.lax.fori_loop` over pairs of tiles, and carry the tile of sums from one iteration to the next.
+# `a_ref[:, pl.ds(start, TILE)]` reads a part of a strip, and `jnp.dot(a, b)` multiplies. The check tests that no value
+# in your kernel is larger than a tile.
 
 # %% id="product-exercise" tags=["exercise"]
 TILE = 16
@@ -286,11 +289,11 @@ def product(kernel, a, b):
 check("product", product_block)
 
 # %% [markdown] id="tf32-text"
-# A tensor core also multiplies `float32`, but not with all its bits. From Ampere on, JAX may round both factors of
-# `jnp.dot` to **TF32**, which has the range of `float32` and 11 of its 24 significant bits
-# ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). On an H200 the check above, which then
-# asked for 24 bits, refused this lesson's own kernel: element (1, 28) was 8.81895 and not 8.82851. Here are both, side
-# by side, and what your kernel gives on this machine.
+# Tensor cores also multiply `float32`, but they don't use all its bits. From Ampere on, JAX may round both factors of
+# `jnp.dot` to **TF32**, which has the range of `float32` but only 11 of its 24 significant bits
+# ([`Precision`](https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision)). An earlier version of the check above
+# required 24 bits. On an H200 it rejected this lesson's own kernel, because element (1, 28) was 8.81895 and not
+# 8.82851. The next cell computes both, and shows the result of your kernel on this machine.
 
 # %% id="tf32"
 def as_tf32(x):
@@ -306,10 +309,10 @@ for name, result in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b)),
     print(f"{name:12} element (1, 28) {result[1, 28]:.5f}   largest error {off:.0e}")
 
 # %% [markdown] id="tf32-why"
-# All three results are `float32` by their dtype. Having three digits fewer is not a mistake but a choice that was made
-# for you. `precision="highest"` in `jnp.dot`, or `jax.default_matmul_precision("highest")` around it, makes the other
-# choice. A check that demands what only exact arithmetic gives is wrong on such a machine. Ask for as many digits as
-# the *format of the multiplication* has.
+# All three results have the dtype `float32`. TF32 gives you three digits fewer. This is not a mistake but a default,
+# which you can change with `precision="highest"` in `jnp.dot`, or with `jax.default_matmul_precision("highest")` around
+# it. A test that requires the digits of exact arithmetic fails on such a machine. Require as many digits as the *format
+# of the multiplication* has.
 
 # %% id="chain"
 clean = subtract(raw, pedestals).reshape(readings.shape) - 4
@@ -330,10 +333,10 @@ Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract
 # %% [markdown] id="half-predict" tags=["predict"]
 # ## 4. Half the bits
 #
-# People invented languages of blocks, although threads can do everything, for one piece of hardware. A **tensor core**
-# multiplies two small tiles and adds the result to a third, in one instruction of a whole warp, or of four. No single
-# thread has a tile, so thread languages can hardly express it. In blocks it is `jnp.dot`, whose tiles have few bits, in
-# `float16`, `bfloat16` or smaller types.
+# Threads can do everything, so why did people invent block languages? They did it for one piece of hardware. A **tensor
+# core** multiplies two small tiles and adds the result to a third, in one instruction of a whole warp, or of four. No
+# single thread has a tile, so thread languages can hardly express it. In block languages it is `jnp.dot`. The tiles
+# have few bits, in `float16`, `bfloat16` or smaller types.
 #
 # `float16` has 11 significant bits and ends at 65,504. *Predict:* what are 2048 + 1 and 300 × 300 in it?
 
@@ -350,13 +353,13 @@ for kind in (jnp.float16, jnp.bfloat16, jnp.float32):
           f"largest {float(about.max):.3g}, smallest normal {float(about.smallest_normal):.2g}")
 
 # %% [markdown] id="half-why" tags=["why"]
-# They are 2048 and `inf`, because from 2,048 on, `float16` has at most every second whole number, beyond 65,504 it has
-# none, and its smallest number above 0 is 6e-8. `bfloat16` has the range of `float32` and eight significant bits. It
+# They are 2048 and `inf`. From 2,048 on, `float16` has at most every second whole number, and beyond 65,504 it has
+# none. Its smallest number above 0 is 6e-8. `bfloat16` has the range of `float32`, but only eight significant bits. It
 # doesn't overflow here, but it cannot represent 257.
 
 # %% [markdown] id="sums-predict" tags=["predict"]
-# A matrix product adds up thousands of products. *Predict:* for sums of 16,384 products of numbers between 0 and 1, what spoils the result
-# most?
+# A matrix product adds up thousands of products. In the next cell, sums have 16,384 products of numbers between 0 and
+# 1. *Predict:* what makes the result most inaccurate?
 
 # %% id="sums-guess"
 predict("sums", "the inputs, rounded to 11 bits", "the sum, kept in float16", "both by about as much")
@@ -388,16 +391,16 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum spoils it most, because in `float16` it stops growing at 2,048, because the next number is 2,050, so a product
-# below 1 is less than half a step and is rounded away. Rounded *inputs* cost less the longer the sum is, because their
-# errors cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
+# The sum does. In `float16` it stops growing at 2,048. The next number is 2,050, so a product below 1 is less than half
+# a step and is rounded away. The relative error from rounded *inputs* gets smaller the longer the sum is, because their
+# errors partly cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
 # `preferred_element_type=jnp.float32`.
 
 # %% [markdown] id="mixed-task"
-# ### Exercise: halves in, float32 within
+# ### Exercise: 16-bit tiles, float32 sums
 #
-# Write `mixed_block(a_ref, b_ref, c_ref)` for strips of `float16`. The tiles go into `jnp.dot` as they are, in the 16
-# bits that a tensor core takes, and the sums are `float32` throughout, by `jnp.dot(a, b, preferred_element_type=…)`.
+# Write `mixed_block(a_ref, b_ref, c_ref)` for strips of `float16`. Pass the tiles to `jnp.dot` in the 16 bits that they
+# have, which is what a tensor core takes. Keep all sums in `float32`, with `jnp.dot(a, b, preferred_element_type=…)`.
 
 # %% id="mixed-exercise" tags=["exercise"]
 def mixed_block(a_ref, b_ref, c_ref):
@@ -418,12 +421,12 @@ def mixed_block(a_ref, b_ref, c_ref):
 check("mixed", mixed_block)
 
 # %% [markdown] id="scale-task"
-# ### Exercise: into range
+# ### Exercise: scale into range
 #
-# `astype(float16)` turns energies in eV, up to 10¹², into `inf`, and masses in kg into 0, so you scale them first.
-# Write `to_half(values)`, which returns a `float16` array and a factor, with `values ≈ half * factor`. The factor is a
-# power of two, so that scaling itself rounds nothing, and the largest absolute value ends up between 1,024 and 65,504.
-# An array of zeros has the factor 1. `np.frexp(x)` gives the exponent of a number.
+# `astype(float16)` turns energies in eV, up to 10¹², into `inf`, and masses in kg into 0, so you have to scale them
+# first. Write `to_half(values)`, which returns a `float16` array and a factor, with `values ≈ half * factor`. The
+# factor must be a power of two, so that scaling does not round, and the largest absolute value must end up between
+# 1,024 and 65,504. An array of zeros has the factor 1. `np.frexp(x)` gives the exponent of a number.
 
 # %% id="scale-exercise" tags=["exercise"]
 def to_half(values):
@@ -441,15 +444,16 @@ def to_half(values):
 check("to-half", to_half)
 
 # %% [markdown] id="tensor-cores"
-# To use a tensor core, you need four things.
+# Four things are necessary to use a tensor core.
 #
-# - You need **tiles** whose sides are multiples of 16, because one product in 16 bits is 16 × 16 by 16 × 8, PTX's
-#   `mma.m16n8k16`. Pad other sides, as with the ten kinds above.
-# - The **types** are `float16`, `bfloat16`, and those of 8 bits and fewer. `float32` is possible only if it is cut to
-#   11 significant bits, which is called *TF32*. In JAX you ask for this with `precision="default"`, and for all 24 bits
+# - The **tiles** must have sides that are multiples of 16, because one product in 16 bits is 16 × 16 by 16 × 8, which
+#   is PTX's `mma.m16n8k16`. Pad other sides, as with the ten kinds above.
+# - The **types** must be `float16`, `bfloat16`, or types of 8 bits or fewer. `float32` is possible only if it is
+#   rounded to the 11 significant bits of TF32. In JAX you ask for this with `precision="default"`, and for all 24 bits
 #   with `"highest"`.
-# - The **sums** are in `float32`, and the inputs are scaled.
-# - There must be **enough products for each byte**, which means large tiles. A softmax has none, and gains nothing.
+# - The **sums** should be in `float32`, and the inputs scaled.
+# - There must be **enough products for each byte**, so tiles should be large. A softmax has no matrix product, so it
+#   gains nothing.
 #
 # A profiler tells you whether the tensor cores were used. The virtual GPU runs the tensor core instructions of CUDA
 # C++, but has no clock, so it can't tell you what they gain.
@@ -457,9 +461,10 @@ check("to-half", to_half)
 # %% [markdown] id="others-text"
 # ## 5. The same in CUDA Tile
 #
-# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own language of
-# blocks. It calls a block of data a *tile*, and counts blocks as Pallas does. Its compiler generates Tile IR, which our
-# virtual GPU runs one block after the other. This page says [what it leaves out](../docs/virtualgpu.md#tiles-cutile).
+# [CUDA Tile](https://docs.nvidia.com/cuda/cutile-python) (`cuda.tile`, called *cuTile*) is NVIDIA's own block language.
+# It calls a block of data a *tile*, and counts blocks as Pallas does. Its compiler generates Tile IR, which our virtual
+# GPU runs one block after the other. The documentation says [what our virtual GPU leaves
+# out](../docs/virtualgpu.md#tiles-cutile).
 
 # %% id="cutile"
 try:
@@ -497,11 +502,13 @@ with virtualgpu.check() as found:
 print(found)
 
 # %% [markdown] id="cutile-check"
-# These are the sums of section 1 again, and nothing masked them. `ct.load` returns a whole tile, including 24 elements beyond the array's end, and `padding_mode=` gives
-# their value. A store drops what lies outside, so the subtraction needed no padding.
+# These are the sums of section 1 again, without a mask. `ct.load` returns a whole tile, including 24 elements beyond
+# the array's end, and `padding_mode=` sets their value. A store drops elements outside the array, so the subtraction
+# needed no padding.
 #
-# Inside `check()` and in our exercises' checks, kernels run on the virtual GPU, even on a machine with a real one. A real GPU must be from Ampere on, with a
-# driver for CUDA 13 and cuTile's assembler, `pip install 'cuda-tile[tileiras]'`. We have not run this section on one.
+# Inside `check()` and in our exercises' checks, kernels run on the virtual GPU, even on a machine with a real one. To
+# run them on a real GPU, you need Ampere or later, a driver for CUDA 13 and cuTile's assembler,
+# `pip install 'cuda-tile[tileiras]'`. We have not run this section on a real GPU.
 #
 # ### Exercise: sums of tiles
 #
@@ -525,7 +532,7 @@ check("tile-sums", tile_sums)
 # ### Exercise: a product in cuTile
 #
 # Write `tile_product(a, b, c)`, in which block (i, j) computes one tile of `c`, `TILE` by `TILE`, with `float16` inputs
-# and `float32` sums. `ct.mma(left, right, sums)` is a tensor core's product, added to `sums`, and
+# and `float32` sums. `ct.mma(left, right, sums)` multiplies two tiles on a tensor core and adds the sums, and
 # `range(ct.num_tiles(a, axis=1, shape=(TILE, TILE)))` counts the tiles of a strip. Sides need not be multiples of
 # `TILE`.
 
@@ -547,8 +554,8 @@ def tile_product(a, b, c):
 check("tile-product", tile_product)
 
 # %% [markdown] id="tile-report-text"
-# `report` also counts a launch over tiles, and draws which block reaches which tile. Of the nine blocks, the three in a
-# row of tiles of `c` read each tile of `a`, and the three in a column read each tile of `b`.
+# `report` also counts a launch over tiles, and draws which block reads or writes which tile. The grid has nine blocks.
+# The three blocks in a row all read the same tiles of `a`, and the three in a column all read the same tiles of `b`.
 
 # %% id="tile-report"
 from gpucourse import report
@@ -557,9 +564,9 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
        cp.zeros((40, 48), np.float32))
 
 # %% [markdown] id="triton-text"
-# **Triton** is another language of blocks. The course doesn't install it, because it takes 285 MB, but it [runs on our
-# virtual GPU](../docs/virtualgpu.md#triton). Compare it with what you have seen. In [Triton](https://triton-lang.org),
-# as in its first tutorial, you work with pointers and write the mask yourself.
+# **Triton** is another block language. The course doesn't install it, because it takes 285 MB, but it [runs on our
+# virtual GPU](../docs/virtualgpu.md#triton). In [Triton](https://triton-lang.org), you work with pointers and write the
+# mask yourself, as in this kernel, which is close to that of its first tutorial.
 #
 # ```python
 # @triton.jit
@@ -576,23 +583,25 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # | which elements are mine? | `cuda.grid(1)` | the index map | pointer arithmetic | `ct.bid`, `index=` |
 # | beyond the end | your guard | reads unspecified, writes dropped | your mask | reads undetermined, unless `padding_mode=` gives a value |
 # | a sum of a block | a tree and barriers | `.sum()` | `tl.sum` | `ct.sum` |
-# | shared memory, barriers | yours | the compiler's (in Mosaic GPU: yours if you like) | the compiler's | the compiler's |
+# | shared memory, barriers | written by you | left to the compiler (in Mosaic GPU also by you) | left to the compiler | left to the compiler |
 # | runs on | any GPU; our virtual one | NVIDIA's from Hopper on (by Triton from Ampere on, as far as it goes), TPUs; interpreted anywhere | NVIDIA, AMD; our virtual one | NVIDIA, with a recent driver; our virtual one |
 #
-# But blocks don't replace threads. Irregular work, such as a histogram's atomics, a loop over a jagged event or a lock,
-# is still easiest to write for one thread. And you now know what `.sum()` is made of, so if a block program is slow,
-# the reasons are again sectors, banks and occupancy.
+# But blocks don't replace threads. Irregular work, such as a histogram's atomics, a loop over a jagged event, or a
+# lock, is still easiest to write for one thread. And because you know how a tree computes a `.sum()`, you can find out
+# why a block program is slow. The reasons are again sectors, banks and occupancy.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A block program says what happens to a block, and an index map says which block. There are no threads and no barriers, because the compiler shares the work.
+# - A block program says what happens to a block, and an index map says which block that is. You write no threads and no
+#   barriers, because the compiler shares the work.
 # - The last block reaches beyond the end. Writes there are dropped, and reads there must not be used, so mask before
 #   you combine elements.
-# - A larger tile uses each element more often, so a tile with four times the side reads a quarter, but it must fit on
-#   the chip.
-# - `float16` has 11 significant bits and ends at 65,504, so scale the inputs, and add up in `float32`.
-# - Tensor cores multiply tiles that have 16 bits or fewer, sides in multiples of 16, and sums in `float32`.
+# - A larger tile uses each element more often. With four times the side, a quarter of the bytes are read. But the tile
+#   must fit on the chip.
+# - `float16` has 11 significant bits, and its largest number is 65,504, so scale the inputs, and add up in `float32`.
+# - Tensor cores multiply tiles whose elements have 16 bits or fewer and whose sides are multiples of 16, and add up in
+#   `float32`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -604,8 +613,8 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 #   and the product of this lecture, in that order.
 # - [cuTile Python](https://docs.nvidia.com/cuda/cutile-python), and [tile kernels](https://docs.nvidia.com/cuda/cuda-programming-guide/02-basics/writing-tile-kernels.html)
 #   in NVIDIA's programming guide.
-# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017, on why sums are in
-#   `float32`, and why values are scaled.
+# - P. Micikevicius and others, [Mixed precision training](https://arxiv.org/abs/1710.03740), 2017, which explains why
+#   sums are in `float32`, and why values are scaled.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 65 minutes
@@ -621,13 +630,13 @@ report(tile_product, (3, 3), 1, cp.ones((40, 32), np.float16), cp.ones((32, 48),
 # | 62-65 | the table; read the three kernels side by side, aloud |
 #
 # *Ten minutes late:* leave out `to-half` and `tile-product`. *Ten minutes early:* have people write the softmax of rows
-# that are longer than a block, walking along them as the product does. It needs a running maximum, and sums that are
-# rescaled when it grows, which is the heart of FlashAttention.
+# that are longer than a block, one part after the other, as the product does. This needs a running maximum, and sums
+# that are rescaled when the maximum grows. FlashAttention is based on this.
 #
-# *Where people get stuck.* In `masked-sum`, they multiply by the mask, and `nan` times 0 is `nan`. In `softmax` they
-# take the maximum over the whole block, not along axis 1. In `product` they take `pl.ds(start, size)` for `start:stop`.
+# *Where people get stuck.* In `masked-sum`, they multiply by the mask, but `nan` times 0 is `nan`. In `softmax` they
+# take the maximum over the whole block, not along axis 1. In `product` they read `pl.ds(start, size)` as `start:stop`.
 #
-# *Frequent questions.* "Is it as fast as threads?" We haven't measured that. The compiler decides what you would decide
-# with threads, for better or worse. "Does `interpret=True` check for races?" No, it runs one program after the other.
-# "Which of the three shall I learn?" Learn the one that fits your arrays, because JAX has Pallas, and PyTorch has
-# Triton.
+# *Frequent questions.* "Is it as fast as threads?" We haven't measured that. The compiler makes the decisions that you
+# would make with threads, and they may be better or worse than yours. "Does `interpret=True` check for races?" No, it
+# runs one program after the other. "Which of the three should I learn?" Learn the one that fits your arrays: Pallas for
+# JAX, and Triton for PyTorch.

@@ -41,7 +41,7 @@ def one_too_few(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.where(place(x_ref) < n - 1, x_ref[...], 0.0).sum(keepdims=True)
 
 
-@wrong("masked-sum", "by the index of an element, not by its value")
+@wrong("masked-sum", "the index of an element, not its value")
 def nansum(x_ref, sum_ref, *, n):
     sum_ref[...] = jnp.nansum(x_ref[...], keepdims=True)
 
@@ -112,7 +112,7 @@ def by_columns(scores_ref, out_ref, *, kinds):
     out_ref[...] = jax.nn.softmax(masked(scores_ref, kinds), axis=0)
 
 
-@wrong("softmax", "scores near -300.*one that exists")
+@wrong("softmax", "scores near -300.*does it exist")
 def zeros_for_what_is_missing(scores_ref, out_ref, *, kinds):
     scores = masked(scores_ref, kinds, 0.0)
     exists = jnp.arange(scores_ref.shape[1]) < kinds
@@ -139,7 +139,7 @@ def row_after_row_unrolled(scores_ref, out_ref, *, kinds):
         out_ref[row, :] = powers / powers.sum()
 
 
-@wrong("softmax", "a nan .among the scores. is passed over.*by the column")
+@wrong("softmax", "a nan .among the scores. is ignored.*use the column")
 def takes_nan_for_what_is_missing(scores_ref, out_ref, *, kinds):
     scores = scores_ref[...]
     powers = jnp.exp(scores - jnp.nanmax(scores, axis=1, keepdims=True))
@@ -190,7 +190,7 @@ def start_and_stop(a_ref, b_ref, c_ref):
     c_ref[...] = sums
 
 
-@wrong("product", "not tiles by jnp.dot.*which a tensor core can compute")
+@wrong("product", "something other than tiles with jnp.dot.*which a tensor core can compute")
 def a_column_times_a_row(a_ref, b_ref, c_ref):
     def step(k, sums):
         return sums + a_ref[:, pl.ds(k, 1)] * b_ref[pl.ds(k, 1), :]
@@ -202,7 +202,7 @@ def a_column_times_a_row(a_ref, b_ref, c_ref):
 wrong("product", "the tiles are multiplied as float16", "casts the tiles down")(
     walking(dot=lambda a, b: jnp.dot(a.astype(jnp.float16), b.astype(jnp.float16),
                                      preferred_element_type=jnp.float32)))
-wrong("product", "products and sums of tiles are .*float16", "sums in float16")(
+wrong("product", "the tile products and sums have the type .*float16", "sums in float16")(
     walking(jnp.float16))
 wrong("product", "do all tiles of the strips take part", "the first tile")(walking(turns=1))
 wrong("product", "is each product added", "keeps the last")(walking(keep=False))
@@ -244,7 +244,7 @@ def as_it_is(values):
     return values.astype(np.float16), 1.0
 
 
-@wrong("to-half", "is no power of two")
+@wrong("to-half", "is not a power of two")
 def by_the_largest(values):
     largest = np.abs(values).max() or 4096.0
     return (values / largest * 4096).astype(np.float16), largest / 4096
@@ -296,13 +296,13 @@ def by_the_library_under_another_name(scores_ref, out_ref, *, kinds):
 ZERO = ct.PaddingMode.ZERO
 
 
-@wrong("tile-sums", "where no padding was asked for.*does each load say by padding_mode")
+@wrong("tile-sums", "where no padding was asked for.*does each load set with padding_mode")
 @ct.kernel
 def no_padding(x, sums, size: ct.Constant[int]):
     ct.store(sums, (ct.bid(0),), ct.sum(ct.load(x, (ct.bid(0),), (size,))).reshape((1,)))
 
 
-@wrong("tile-sums", "nothing orders the two.*which block's tile is it")
+@wrong("tile-sums", "nothing orders the two.*to which block does the tile belong")
 @ct.kernel
 def all_into_the_first(x, sums, size: ct.Constant[int]):
     tile = ct.load(x, (ct.bid(0),), (size,), padding_mode=ZERO)
@@ -405,7 +405,7 @@ def sums_in_float16(a, b, c):
     ct.store(c, (i, j), sums.astype(ct.float32))
 
 
-@wrong("tile-product", "multiplied as f32.*takes the 16 bits as they are")
+@wrong("tile-product", "multiplied as f32.*takes tiles of 16 bits")
 @ct.kernel
 def casts_the_tiles(a, b, c):
     i, j = ct.bid(0), ct.bid(1)

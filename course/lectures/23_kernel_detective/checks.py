@@ -29,8 +29,8 @@ BLOCK = 128
 @exercise(
     "wrong-sum",
     hints=(
-        "The idea: every place of `tile` takes part in the tree, so every place must be written. "
-        "What can a thread without a value put there that changes no sum?",
+        "The idea: every element of `tile` takes part in the tree, so every element must be written. "
+        "What can a thread without a value write there that does not change the sum?",
         "The shape: `tile[t] = values[i] if i < values.size else 0.0`, in place of the `if`.",
     ),
 )
@@ -54,17 +54,17 @@ def wrong_sum(kernel):
                      look="keep the tree reduction, in which all threads of a block take part")
     counters = counted(kernel, 4, BLOCK, np.ones(500), np.zeros(4))
     atomics = counters.global_atomics + counters.shared_atomics
-    require(atomics == 0, f"right, but the tree is gone: {many(atomics, 'atomic')} add up 500 values",
+    require(atomics == 0, f"the sums are right, but the tree is gone: {many(atomics, 'atomic')} add up 500 values",
             look="keep the tree reduction, and correct the one line that fills `tile`")
 
 
 @exercise(
     "crash",
     hints=(
-        "The idea: there is a block for each run of 128 and one for the rest, so there must be a "
-        "place for each of them. When there are no values, there is nothing to launch.",
-        "The shape: compute `blocks` first, `maxima = np.full(blocks, -math.inf)`, return it as "
-        "it is `if not blocks`, and only then go to the device.",
+        "The idea: there is a block for each run of 128 and one for the rest, so there must be an "
+        "element of `maxima` for each of them. When there are no values, there is nothing to launch.",
+        "The shape: compute `blocks` first, then `maxima = np.full(blocks, -math.inf)`. Return it "
+        "unchanged `if not blocks`, and only then copy and launch.",
     ),
 )
 def crash(maxima_of):
@@ -77,13 +77,13 @@ def crash(maxima_of):
         expected = [run.max() for run in np.split(values, range(BLOCK, n, BLOCK)) if run.size]
         require(
             isinstance(found, np.ndarray) and found.ndim == 1,
-            f"with {many(n, 'value')}, the answer is {found!r}, not an array with a place for each run",
+            f"with {many(n, 'value')}, the answer is {found!r}, not an array with an element for each run",
             look="does run_maxima return the array of the maxima?",
         )
         require(
             len(found) == len(expected),
-            f"with {many(n, 'value')}, the answer has {len(found)} for a length; the runs of 128, and the "
-            f"rest, are {len(expected)}",
+            f"with {many(n, 'value')}, the answer has the length {len(found)}; the number of runs of 128, including the "
+            f"rest, is {len(expected)}",
             look="which of the two divisions rounds down, and should it?",
         )
         found = np.asarray(found)
@@ -95,12 +95,12 @@ def crash(maxima_of):
                     look=("what is in `maxima` before the launch, and does each run have its own "
                 "element?"))
         _require_loads(lambda values=values: maxima_of(_to_carry(values)), n,
-                       f"with {many(n, 'value')}, the maxima", "keep_maxima finds them, a thread for each "
-                       "value: the function only makes room and launches")
+                       f"with {many(n, 'value')}, the maxima", "let keep_maxima find the maxima, with a thread for each "
+                       "value: the host function only allocates, copies and launches")
     values, others = random.uniform(-90.0, -10.0, (2, 1000))
     _require_of_others(lambda: maxima_of(values.copy()), values, others,
                        [run.max() for run in np.split(others, range(BLOCK, 1000, BLOCK))],
-                       "keep_maxima finds them: pass it the values that came in")
+                       "let keep_maxima find the maxima: pass it the input values")
 
 
 class _OnTheWay(np.ndarray):
@@ -118,8 +118,8 @@ class _OnTheWay(np.ndarray):
         return self.__iter__()
 
 
-_IN_KERNELS = ("the host makes room, copies and launches; what is worked out of the values belongs "
-               "into kernels")
+_IN_KERNELS = ("the host only allocates, copies and launches; compute everything else "
+               "in kernels")
 
 
 def _to_carry(values: np.ndarray) -> np.ndarray:
@@ -135,7 +135,7 @@ def _require_loads(run: Callable[[], object], loads: int, what: str, look: str) 
         return  # CuPy's operations on whole arrays: they are listed, and their loads are not counted
     require(
         counters.global_loads + counters.global_atomics >= loads,
-        f"{what} are right, but kernels did not make them: they load {counters.global_loads:,} "
+        f"{what} are right, but kernels did not compute them: they load {counters.global_loads:,} "
         "numbers",
         look=look,
     )
@@ -160,8 +160,8 @@ def _require_of_others(call: Callable[[], object], values: np.ndarray, others: n
     hints=(
         "The idea: a thread that has the lock must release it on every path through the code. "
         "Alternatively, a thread that does not need the lock does not take it.",
-        "The shape: ask `values[i] >= cut` *before* the `while`; or, in place of the `return`, "
-        "put what needs the lock into an `if`, so that the last two lines run in any case.",
+        "The shape: test `values[i] >= cut` *before* the `while`. Or, in place of the `return`, "
+        "put the lines that need the lock into an `if`, so that the last two lines always run.",
     ),
 )
 def hang(kernel):
@@ -169,12 +169,12 @@ def hang(kernel):
     require_kernel(kernel)
     # One value, so the lock is taken once; whoever has it waits for nobody.
     counters = counted(kernel, 1, 32, np.ones(1), 0.0, np.zeros(1), np.zeros(1, np.int32))
-    look = ("take the lock with cuda.atomic.cas, give it back with cuda.atomic.exch, a "
-            "cuda.threadfence() after the one and before the other")
+    look = ("acquire the lock with cuda.atomic.cas, release it with cuda.atomic.exch, and put a "
+            "cuda.threadfence() after the first and before the second")
     locked = _waits_for_the_lock(kernel)
     # Before the trials: their checkers see a race where a fence is missing, and advise an atomic.
     require(not locked or counters.fences >= 2,
-            "the lock is there, but one of its two fences is not", look=look)
+            "the lock is there, but one of its two fences is missing", look=look)
     random = np.random.default_rng(3)
     for n, threads in ((33, 32), (1, 64), (0, 32), (70, 24)):  # lanes that spin make a launch long
         for cut in (-math.inf, 50.0, 200.0):
@@ -196,11 +196,11 @@ def hang(kernel):
     # Above all values, so that nobody need wait: what is counted is who looks at them.
     counters_of_all = counted(kernel, 2, 32, np.ones(64), 2.0, np.zeros(1), np.zeros(1, np.int32))
     require(counters_of_all.threads_at_work >= 32,
-            f"right, but {counters_of_all.threads_at_work} of 64 threads look at the 64 values",
+            f"the answer is right, but only {counters_of_all.threads_at_work} of 64 threads look at the 64 values",
             look="let each thread look at its own value, as before")
     require(counters.global_stores >= 1,
             "the answer is right, but the lock guards nothing: best[0] is changed by an atomic",
-            look=("compare with best[0] and write it after you take the lock and before you "
+            look=("compare with best[0] and write it after you acquire the lock and before you "
                 "release it"))
 
 
@@ -244,9 +244,9 @@ def slow(kernel):
     fewest = rows * columns * 8 // 32
     require(
         counters.global_load_sectors <= 1.1 * fewest,
-        f"right, but still slow: {many(rows, 'row')} of {many(columns, 'value')} lie in {many(fewest, 'sector')}, "
+        f"the sums are right, but the kernel is still slow: {many(rows, 'row')} of {many(columns, 'value')} fill {many(fewest, 'sector')}, "
         f"and the warps fetch {counters.global_load_sectors:,}",
-        look="which columns do the 32 lanes of a warp read at one moment?",
+        look="which columns do the 32 lanes of a warp read at the same moment?",
     )
     require_parallel(kernel, rows, 32, np.ones((rows, columns)), np.zeros(rows),
                      items=rows * columns, look=("give each of the 32 lanes of a row's block its share of the columns"))
@@ -257,7 +257,7 @@ def slow(kernel):
     hints=(
         "The idea: nothing within a launch waits for all blocks, but the end of a launch does, "
         "because kernels that are launched one after the other run one after the other.",
-        "The shape: one kernel that adds (guard, `cuda.atomic.add`), one that divides (guard, "
+        "The shape: write one kernel that adds (guard, `cuda.atomic.add`), one that divides (guard, "
         "`values[i] /= total[0]`), and a function that launches both.",
     ),
 )
@@ -282,7 +282,7 @@ def most_days(shares):
         # Each value once for the total, once to be divided.
         _require_loads(lambda values=values: shares(_to_carry(values)), 2 * n,
                        f"with {many(n, 'value')}, the shares",
-                       "the adding and the dividing belong on the device, a thread for each value")
+                       "add and divide on the device, with a thread for each value")
     values, others = random.uniform(1, 100, (2, 1000))
 
     def of_one():  # a total may have come to the host, which reads that of its own values
@@ -290,14 +290,14 @@ def most_days(shares):
         return found / found.sum()
 
     _require_of_others(of_one, values, others, others / others.sum(),
-                       "the adding and the dividing belong on the device")
+                       "add and divide on the device")
 
 
 @exercise(
     "two-streams",
     hints=(
-        "The idea: each division waits for the *other* stream's total; its own comes before it "
-        "anyway. Queue both additions, and record an event behind each, before anybody waits.",
+        "The idea: each division waits for the *other* stream's total, because its own stream's total comes first "
+        "anyway. Queue both additions, and record an event after each, before any stream waits.",
         "The shape: a loop that queues `copy_in`, `launch(add_half, …)` and `added[k].record("
         "streams[k])`; then a loop that begins with `added[1 - k].wait(streams[k])`, and queues "
         "the division and `copy_out`.",
@@ -337,7 +337,7 @@ def two_streams(program):
                 require(
                     not np.allclose(result, half / old),
                     "the halves were changed after the work was queued and before it ran, and "
-                    f"half {k} is divided by the old total, {old:g}: the host added it up",
+                    f"half {k} is divided by the old total, {old:g}, so the host added it up",
                     look=("let add_half add up the values on the device; the host only queues the work"),
                 )
                 told = " → ".join(task.label for task in order)
@@ -346,6 +346,6 @@ def two_streams(program):
                         look=("which totals does this division need, and what ensures that both are "
                 "complete?"))
         units = gpu.timetable()
-        require(units <= 6, f"right in every order, but done after {units} units; 6 are enough",
+        require(units <= 6, f"the results are right in every order, but they are done only after {units} units; 6 are enough",
                 look=("which task waits for one that it does not need? gpu.synchronize() holds up "
                 "everything; an event holds up only the work after its wait"))

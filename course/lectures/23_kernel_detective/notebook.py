@@ -1,9 +1,9 @@
 # %% [markdown] id="the-question-asked"
-# ## Six reports
+# ## Six bug reports
 #
-# A colleague has written six GPU programs, and somebody has reported each of them. Some give a wrong number, one
-# crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what is wrong.
-# Run the cell, which does what the first two reports describe. Its energies, in GeV, are random draws from a gamma
+# A colleague has written six GPU programs, and there is a bug report about each of them. Some give a wrong number, one
+# crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what causes the
+# problem. Run the cell, which reproduces the first report. Its energies, in GeV, are random draws from a gamma
 # distribution with a fixed seed.
 
 # %% id="the-question"
@@ -49,11 +49,11 @@ for n in (1024, 1000):
     print(f"{n} values: {d_sums.copy_to_host().sum():.6g} GeV; NumPy: {energies[:n].sum():.6g} GeV")
 
 # %% [markdown] id="method"
-# **How do you find out which line of a kernel is wrong?** Staring at it rarely helps, because its author has already
-# done that. A detective repeats the same four steps, as you will six times:
+# **How do you find out which line of a kernel is wrong?** Staring at the code rarely helps, because its author has
+# already done that. A detective repeats the same four steps, as you will six times:
 #
 # 1. **Reproduce** the fault, with as little data as you can.
-# 2. **Let a tool name a line**, and guess beforehand which tool will name one.
+# 2. **Let a tool name a line**, and guess beforehand what it will name.
 # 3. **Explain** the whole symptom from what that line does.
 # 4. **Fix one thing**, and test again what worked before.
 
@@ -61,7 +61,7 @@ for n in (1024, 1000):
 # ## Case 1: the sum of 1,000
 #
 # The tree in `block_sums` is the one from "Trees and barriers", which is right for 1,024 values, but not for 1,000.
-# *Predict:* what does the checker name?
+# *Predict:* what does the checker report?
 
 # %% id="sum-guess"
 predict("sum",
@@ -75,16 +75,16 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="sum-why" tags=["why"]
-# It names elements of `tile` that were never written. The last 24 threads have no value, so they skip the line that
-# fills the tile, and yet they take part in the tree. The number is wrong because shared memory doesn't start at zero,
-# and 1,024 values work because they are exactly eight blocks.
+# It reports elements of `tile` that were never written. The last 24 threads have no value, so they skip the line that
+# fills the tile, but they still take part in the tree. The sum is wrong because shared memory doesn't start at zero.
+# 1,024 values work because they fill eight blocks exactly.
 
 # %% [markdown] id="sum-task"
 # ### Exercise: close case 1
 #
-# Write `mended_sums`, which is right for every length, and for blocks without a single value. In each case you fix a
-# *copy*, so paste the kernel into the exercise's cell, use the name given there, and change what must change. The check
-# runs it under all the tools.
+# Write `mended_sums`, which is right for every length, and also for blocks without a single value. In each case you fix
+# a *copy*: paste the kernel into the exercise's cell, give it the name in the exercise, and change what is wrong. The
+# check runs your copy under all the tools.
 
 # %% id="sum-exercise" tags=["exercise"]
 mended_sums = block_sums  # a mended copy in its place: @cuda.jit, def mended_sums(values, sums): …
@@ -111,25 +111,26 @@ def mended_sums(values, sums):
 check("wrong-sum", mended_sums)
 
 # %% [markdown] id="tools"
-# The virtual GPU fills shared memory with absurd values so that you notice. A real GPU leaves what the previous block
-# left there, and then the sum is wrong by a *little*. These are the tools for all six cases.
+# The virtual GPU fills shared memory with absurd values so that you notice the fault. On a real GPU, shared memory
+# contains the values of the previous block, and then the sum is wrong by only a *little*. The next table lists the
+# tools for all six cases.
 #
 # | the symptom | the tool | what it tells you |
 # |---|---|---|
 # | a wrong number, a crash | `with virtualgpu.check() as report:` | races, bad addresses, memory that was never written, barriers that threads miss |
-# | right on most days | `with virtualgpu.schedule(seed):` | the result of the same launch in another order that a GPU may choose |
+# | right on most days | `with virtualgpu.schedule(seed):` | the result of the same launch in a different order that a GPU may choose |
 # | it never returns | the stop button, a time limit | the line on which a thread waits |
 # | slow | `gpucourse.report`, `with virtualgpu.profile()` | counts of sectors, instructions and barriers, line by line |
-# | wrong between launches | `PaperGPU` and its orders | what was queued, and what nothing orders |
+# | wrong between launches | `PaperGPU` and its orders | what was queued, and which tasks have no defined order |
 #
-# All of these tools work without a GPU. With one, NVIDIA's `compute-sanitizer` and Nsight do the same jobs, as the end
-# of this lesson shows.
+# All of these tools work without a GPU. If you have one, NVIDIA's `compute-sanitizer` and Nsight do the same jobs, as
+# the end of this lesson shows.
 
 # %% [markdown] id="crash-predict" tags=["predict"]
 # ## Case 2: the crash at 129
 #
 # The program finds the largest energy in each run of 128. The report says that it "works for 128, 256 and 128,000
-# values, crashes at 129", although the kernel has its guard. *Predict:* which line is to blame?
+# values, crashes at 129", although the kernel has a guard. *Predict:* which line causes the crash?
 
 # %% id="crash-guess"
 predict("crash",
@@ -158,15 +159,15 @@ with virtualgpu.check():  # on the virtual GPU, on a machine with a real one too
     print("129:", run_maxima(energies[:129]))
 
 # %% [markdown] id="crash-why" tags=["why"]
-# The message names a line of the *kernel*, because the bad address is there, `maxima[1] of 1`, from thread 0 of
-# block 1. Two blocks are right for 129 values, but one element of `maxima` is not enough. The host rounds the number
-# of blocks up and the number of elements down. **The named line is where the fault shows, which is not always where it was
-# made**, so trace each number back to its origin.
+# It is a line of the host, although the message names a line of the *kernel*. The bad address is used there: thread 0
+# of block 1 accesses `maxima[1] of 1`. Two blocks are right for 129 values, but one element of `maxima` is not enough.
+# The host rounds the number of blocks up, but the number of elements down. **The named line is where the fault shows,
+# which is not always where it was made**, so trace each number back to its origin.
 
 # %% [markdown] id="crash-task"
 # ### Exercise: close case 2
 #
-# Write `mended_maxima`. It must accept any number of values, including none, although a launch needs at least one
+# Write `mended_maxima`. It must accept any number of values, including none. Note that a launch needs at least one
 # block.
 
 # %% id="crash-exercise" tags=["exercise"]
@@ -189,16 +190,16 @@ check("crash", mended_maxima)
 # ## Case 3: it never returns
 #
 # The program finds the largest energy that is above a cut, with a *lock*. The thread that changes `lock[0]` from 0 to 1
-# holds it, and the others try again. An atomic maximum would do, and would be faster, but the lock here is an example
+# holds the lock, and the others try again. An atomic maximum would be enough here, and faster. The lock is an example
 # of work that no single atomic can do. The report says "used to work; hangs since we cut at 5 GeV".
 #
-# *Predict:* which line does the report show a thread waiting on?
+# *Predict:* on which line does the report show a waiting thread?
 
 # %% id="hang-guess"
 predict("hang",
         "on the while: it waits for the lock",
         "on the return: it can't leave",
-        "on the exch: it can't give the lock back")
+        "on the exch: it can't release the lock")
 
 # %% id="hang" raises="EndlessError"
 @cuda.jit
@@ -223,10 +224,10 @@ for cut in (0.0, 5.0):
     print(f"cut at {cut} GeV: {d_best[0]:.2f} GeV")
 
 # %% [markdown] id="hang-why" tags=["why"]
-# It is the `while`, although there is nothing wrong with that line, because the thread waits for another one. **A hang
-# report tells you which thread is waiting, so ask what it is waiting for.** The last line releases the lock, and a
-# thread whose energy is below the cut never gets there, because it returns with the lock still held. Without a cut no
-# thread takes that path, so it used to work.
+# It is the `while`, although there is nothing wrong with that line. The thread on it waits for another thread. **A hang
+# report tells you which thread is waiting, so ask what it is waiting for.** The last line releases the lock. A thread
+# whose energy is below the cut never gets there, because it returns while it holds the lock. Without a cut no thread
+# takes that path, so the program used to work.
 #
 # A real GPU would hang in the same way. A driver may kill the launch after some seconds, but it won't name a line.
 
@@ -255,11 +256,10 @@ def mended_best(values, cut, best, lock):
 check("hang", mended_best)
 
 # %% [markdown] id="slow-predict" tags=["predict"]
-# ## Case 4: right, and slow
+# ## Case 4: right but slow
 #
 # A table has 256 rows of 480 energies. Each thread adds up one row, from its first value to its last, as you would
-# share out work among people, and the sums are right for every size. *Predict:* what does the report card complain
-# about?
+# share out work among people. The sums are right for every size. *Predict:* what does the report card complain about?
 
 # %% id="slow-guess"
 predict("slow",
@@ -286,18 +286,19 @@ gpucourse.memory(row_sums, 2, THREADS, table, np.zeros(256), array="table", step
                  title="a row for each thread")
 
 # %% [markdown] id="slow-why" tags=["why"]
-# The report complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a CPU's
-# cache. But a warp reads *together*, so at any moment its 32 lanes are in 32 different rows, 480 elements apart, and
-# each lane fetches a sector of 32 bytes for the 8 bytes that it uses. That is four times the traffic, for a kernel that
-# does little else.
+# The report complains about the order of the reads. One *thread* reads neighbours, one after the other, which suits a
+# CPU's cache. But a warp reads *together*. At any moment its 32 lanes are in 32 different rows, 480 elements apart, and
+# each lane fetches a sector of 32 bytes but uses only 8 of them. That is four times the necessary traffic, for a kernel
+# that does little else.
 
 # %% [markdown] id="slow-task"
 # ### Exercise: close case 4
 #
-# Write `mended_rows`, which computes the same sums with a block of 32 threads for each row. Its 32 lanes read adjacent elements, so each lane
-# has a part of the sum. Then they combine their parts, by shuffles or in shared memory.
+# Write `mended_rows`, which computes the same sums with a block of 32 threads for each row. Let the 32 lanes read
+# adjacent elements, so that each lane computes a part of the sum. Then combine the parts, with shuffles or in shared
+# memory.
 #
-# The check allows at most a tenth more than the fewest possible sectors, and wants all 32 lanes to take part.
+# The check allows at most a tenth more than the fewest possible sectors, and requires that all 32 lanes take part.
 
 # %% id="slow-exercise" tags=["exercise"]
 mended_rows = row_sums  # a mended copy in its place; launched as [rows, 32]
@@ -322,9 +323,9 @@ gpucourse.memory(mended_rows, 256, 32, table, np.zeros(256), array="table", step
 # %% [markdown] id="days-predict" tags=["predict"]
 # ## Case 5: right on most days
 #
-# The program computes every energy as a share of the total. All threads add to the total, all wait, and all divide. The
-# report says that "the shares add up to 1, except when the GPU is busy". *Predict:* how many blocks may a launch have
-# and still be right in every order?
+# The program computes every energy as a share of the total. All threads add to the total, then all wait, and then all
+# divide. The report says that "the shares add up to 1, except when the GPU is busy". *Predict:* how many blocks may a
+# launch have and still be right in every order?
 
 # %% id="days-guess"
 predict("days", "any number", "as many as run at the same time", "one")
@@ -355,17 +356,16 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="days-why" tags=["why"]
-# It may have only one block, because `cuda.syncthreads()` waits for the threads of *one block*, and the comment beside
-# it is the bug. When eight blocks happen to run in step, the total is complete all the same, and every test passes. The
-# two lines of the finding belong to two different blocks, and the advice is to wait for another launch. **A wrong
-# answer that comes and goes means a missing order. Don't repeat the test until it passes, but ask the checker, which
-# needs no bad luck.**
+# It may have only one block, because `cuda.syncthreads()` waits only for the threads of *one block*. The comment beside
+# it is wrong. If eight blocks happen to run in step, the total is complete anyway, and every test passes. The finding
+# names two lines, which two different blocks executed, and advises a second launch. **If a wrong answer comes and goes,
+# an order is missing. Don't repeat the test until it passes. Use the checker, which finds the fault in any run.**
 
 # %% [markdown] id="days-task"
 # ### Exercise: close case 5
 #
-# Write `mended_shares(values)`, a host function that takes a NumPy array of any length except 0 and returns the shares as
-# a NumPy array. The device must do the adding and the dividing, so write the kernels that this needs.
+# Write `mended_shares(values)`, a host function that takes a NumPy array of any length except 0 and returns the shares
+# as a NumPy array. The device must do the additions and the divisions, so write the kernels for them.
 
 # %% id="days-exercise" tags=["exercise"]
 def shares(values):
@@ -406,10 +406,10 @@ check("most-days", mended_shares)
 # ## Case 6: two streams
 #
 # The program computes the same shares for two halves of the data, in two streams, so that one half can be copied while
-# the other is computed. Each kernel is a separate launch, so case 5 seems closed. `PaperGPU`, from "Streams", records
-# what is queued, and `run(seed)` executes it in an order that CUDA permits.
+# the other is computed. Each kernel is a separate launch, so the mistake of case 5 seems impossible. `PaperGPU`, from
+# "Streams", records what is queued, and `run(seed)` executes it in an order that CUDA permits.
 #
-# *Predict:* in which stream can a division come too soon?
+# *Predict:* in which stream can a division run too early?
 
 # %% id="streams-guess"
 predict("streams", "in the first only", "in the second only", "in either")
@@ -449,17 +449,17 @@ def try_orders(program, orders=100):
 print(try_orders(hasty))
 
 # %% [markdown] id="streams-why" tags=["why"]
-# It can come too soon in either stream. Each division needs *both* totals, but only the total of its own stream is
-# certain to come before it. The other one may not be ready yet. The end of a launch orders what comes after it in **its
-# own stream**, but only an event orders two streams.
+# It can run too early in either stream. Each division needs *both* totals, but only the total of its own stream is
+# certain to be ready. The other one may not be. The end of a launch orders what comes after it in **its own stream**,
+# but only an event orders two streams.
 
 # %% [markdown] id="streams-task"
 # ### Exercise: close case 6
 #
-# Write `in_two_streams(gpu, halves, results)`, which is right in every order and done after 6 units, where one stream
-# for everything takes 8. Make an event with `event = gpu.event()`, and use `event.record(stream)` and
-# `event.wait(stream)`. An event must be recorded before a stream can wait for it, so think about the order in which you
-# *queue*.
+# Write `in_two_streams(gpu, halves, results)`, which must be right in every order and done after 6 units of time. With
+# one stream for everything it would take 8. Make an event with `event = gpu.event()`, and use `event.record(stream)`
+# and `event.wait(stream)`. An event must be recorded before a stream can wait for it, so think about the order in which
+# you *queue*.
 
 # %% id="streams-exercise" tags=["exercise"]
 def in_two_streams(gpu, halves, results):
@@ -488,19 +488,19 @@ draw(gpu, "Your two streams")
 check("two-streams", in_two_streams)
 
 # %% [markdown] id="nsight-text"
-# ## Where the counts stop and Nsight begins
+# ## When you need Nsight
 #
-# In case 4, counts named the line. They are exact, the same each time, and need no GPU. But they contain no *time*, so
-# they can't tell you which of twenty launches is the slow one, and what its warps wait for. On a GPU you use NVIDIA's
-# two profilers, in this order.
+# In case 4, counts led to the line. They are exact, the same in each run, and need no GPU. But they contain no *time*,
+# so they can't tell you which of twenty launches is slow, or what its warps wait for. On a GPU you use NVIDIA's two
+# profilers, in this order.
 #
 # - **Nsight Systems** (`nsys`) draws the timeline of a *program*, with its copies, launches and gaps. Look here first,
 #   because the problem may not be a kernel at all.
 # - **Nsight Compute** (`ncu`) analyses *one kernel* with hundreds of metrics. It runs each launch several times, so name the kernel that you want.
 #
-# Both take a script, not a notebook. If you name the script's parts with **NVTX ranges**, they appear on the timeline.
-# `cupyx.profiler.time_range` is one way to do this, as a `with` or a decorator, which does nothing where there is no
-# profiler.
+# Both run a script, not a notebook. If you give names to parts of the script with **NVTX ranges**, the names appear on
+# the timeline. One way is `cupyx.profiler.time_range`, as a context manager or a decorator. Without a profiler it does
+# nothing.
 
 # %% id="nsight-program"
 import shutil
@@ -549,14 +549,15 @@ for command in (
         print(subprocess.run(words, capture_output=True, text=True, timeout=300).stdout[-4000:])
 
 # %% [markdown] id="nsight-read"
-# With a GPU you've just read your own two reports. Without one, this is what to look for. `nsys` prints four tables.
-# `nvtx_sum` has the NVTX ranges, of which the first "add up the rows" is the longest, because it compiles.
-# `cuda_api_sum` has the driver calls, `cuda_gpu_kern_sum` the kernels, where `row_sums` appears three times, and
+# If you have a GPU, you've just seen the output of both. Without one, here is what to look for. `nsys` prints four
+# tables. `nvtx_sum` lists the NVTX ranges. The first "add up the rows" is the longest, because it compiles.
+# `cuda_api_sum` lists the driver calls, `cuda_gpu_kern_sum` the kernels, with `row_sums` three times, and
 # `cuda_gpu_mem_time_sum` the copies. We show no times here, because we have no recorded run of these commands.
 
 # %% [markdown] id="nsight-predict" tags=["predict"]
-# `ncu` prints one line for each metric. Its counts of the memory system should agree with the virtual GPU's. *Predict:* in `row_sums` each lane reads its own
-# row. How many sectors does a request of a warp touch, and how many would it touch if the lanes read adjacent elements?
+# `ncu` prints one line for each metric. Its counts of memory traffic should agree with those of the virtual GPU. In
+# `row_sums` each lane reads its own row. *Predict:* how many sectors does a request of a warp touch, and how many would
+# it touch if the lanes read adjacent elements?
 
 # %% id="nsight-guess"
 predict("nsight", "32, then 8", "32, then 1", "8, then 4")
@@ -590,8 +591,8 @@ for counter in ("global_load_requests", "global_load_sectors", "global_store_sec
 print("sectors for each request:", *(f"{one.global_load_sectors / one.global_load_requests:.1f}" for one in columns))
 
 # %% [markdown] id="nsight-why" tags=["why"]
-# It touches 32, and would touch 8, because the 32 lanes of a warp need 32 × 8 bytes. Adjacent elements fill 8 sectors
-# of 32 bytes, but lanes in different rows each need their own sector.
+# It touches 32, and would touch 8. The 32 lanes of a warp read 32 × 8 bytes. If the elements are adjacent, they fill 8
+# sectors of 32 bytes. If the lanes read different rows, each needs its own sector.
 
 # %% [markdown] id="nsight-names"
 # | here | in `ncu` |
@@ -603,9 +604,9 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | `shared_load_conflicts`, `…_store_…` | <code>l1tex__data_bank_conflicts<wbr>_pipe_lsu_mem_shared_op_ld.sum</code>, `…_st.sum` |
 # | `divergent_branches` | `smsp__sass_branch_targets_threads_divergent.sum` (of machine code) |
 # | `warp_instructions`, `thread_instructions` | `smsp__inst_executed.sum`, `smsp__thread_inst_executed.sum` (of machine code) |
-# | `lanes_lost` | unknown; <code>smsp__thread_inst_executed<wbr>_per_inst_executed.ratio</code> has the lanes at work, 32 at best |
-# | `global_load_ideal_sectors` | unknown; <code>smsp__sass_average_data_bytes<wbr>_per_sector_mem_global_op_ld.pct</code> has the share that is used |
-# | `atomic_passes`, `atomic_hottest`, `barriers`, `busiest_accesses` | unknown |
+# | `lanes_lost` | no counterpart; <code>smsp__thread_inst_executed<wbr>_per_inst_executed.ratio</code> has the lanes at work, 32 at best |
+# | `global_load_ideal_sectors` | no counterpart; <code>smsp__sass_average_data_bytes<wbr>_per_sector_mem_global_op_ld.pct</code> has the share that is used |
+# | `atomic_passes`, `atomic_hottest`, `barriers`, `busiest_accesses` | no counterpart |
 # | *not counted here:* time | `gpu__time_duration.sum` |
 # | *not counted here:* how busy the memory is | <code>dram__throughput<wbr>.avg.pct_of_peak_sustained_elapsed</code> |
 # | *not counted here:* what the caches saved | `l1tex__t_sector_hit_rate.pct`, `lts__t_sector_hit_rate.pct` |
@@ -614,34 +615,34 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 #
 # So use counts while you write, at home and in tests, because they say *why* a kernel is slow. Then use the profilers
 # on the GPU, because they say *whether it matters*. `ncu --query-metrics` lists the metrics of your version. On some
-# machines its counters are kept for administrators, and then it says `ERR_NVGPUCTRPERM`.
+# machines only administrators may read these counters, and then `ncu` reports `ERR_NVGPUCTRPERM`.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - Reproduce the fault with little data, let a tool name a line, explain the whole symptom, fix one thing, and test again what worked before.
 # - The named line is where the fault shows. Trace the number back to its origin, or ask what the thread waits for.
-# - A fault that comes and goes is a missing order, which `check()` finds even on a day when the answer is right.
+# - If a fault comes and goes, an order is missing. `check()` finds it even in a run whose answer is right.
 # - A barrier orders the threads of a block, the end of a launch orders its stream, and an event orders two streams. A
 #   cooperative launch also has a barrier for its whole grid.
-# - Slowness also has a line, so count sectors before you guess. To learn whether it matters, use `nsys` first and then
-#   `ncu`.
+# - A line is also responsible when a kernel is slow, so count sectors before you guess. To learn whether it matters,
+#   use `nsys` first and then `ncu`.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
 #
 # - [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html): runs `memcheck`,
-#   `racecheck`, `initcheck` and `synccheck` on a real GPU. It names case 2 as you have seen. None of its tools finds
-#   case 1, because `initcheck` only looks at global memory. `racecheck` only looks at shared memory, so it doesn't see
+#   `racecheck`, `initcheck` and `synccheck` on a real GPU. It reports case 2 as you have seen. None of its tools finds
+#   case 1, because `initcheck` looks only at global memory. `racecheck` looks only at shared memory, so it doesn't find
 #   case 5.
 # - [Nsight Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html) and
 #   [Nsight Compute's profiling guide](https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html), which explains how its metrics are named.
-# - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA, on how lines get
-#   into a message.
+# - [Debugging](https://nvidia.github.io/numba-cuda/user/debugging-with-lineinfo.html) in Numba-CUDA, on how to get line
+#   numbers into messages.
 # - The [memory model](https://docs.nvidia.com/cuda/parallel-thread-execution/index.html#memory-consistency-model) of
 #   PTX, which defines exactly what "nothing orders the two" means.
 #
-# The next case is your own, so put `with virtualgpu.check() as report:` around a launch that you trust.
+# Next, look at your own code: put `with virtualgpu.check() as report:` around a launch that you trust.
 
 # %% [markdown] id="room-plan" tags=["room"]
 # ## For the room: 60 minutes
@@ -651,23 +652,22 @@ print("sectors for each request:", *(f"{one.global_load_sectors / one.global_loa
 # | 0-6 | the six reports, the method; ask which of them people have had |
 # | 6-14 | case 1 |
 # | 14-21 | case 2 |
-# | 21-29 | case 3; two people and one key on a string |
+# | 21-29 | case 3; two people play threads, and a key on a string is the lock |
 # | 29-38 | case 4 |
-# | 38-46 | case 5; ask for the comment that would have been true |
+# | 38-46 | case 5; ask for a comment that would be true |
 # | 46-54 | case 6 |
 # | 54-60 | the profilers; with a GPU at hand, run the two commands on the projector |
 #
-# The cases are independent, so for half an hour take 1, 3 and 5. They are more fun in pairs, where one person guesses
-# the line and the other runs the tool.
+# The cases are independent, so if you have half an hour, choose 1, 3 and 5. They are more fun in pairs, in which one
+# person guesses the line and the other runs the tool.
 #
-# *Ten minutes late:* leave out case 2, which takes a minute to fix at home. *Ten minutes early:* have people write a seventh
-# report for their neighbour, about one of their own kernels with one thing broken.
+# *Ten minutes late:* leave out case 2, which takes a minute to fix at home. *Ten minutes early:* people break one thing
+# in one of their own kernels, and write a seventh bug report about it for their neighbour.
 #
-# *Where people get stuck.* In case 2 they change the kernel, and then 129 values give one maximum. In case 3 they put an `exch`
-# before the `return`, which is right too, but forget the fence in front of it. In case 6 they wait for both events in
-# one stream only.
+# *Where people get stuck.* In case 2 they change the kernel, and then 129 values give only one maximum. In case 3 they
+# put an `exch` before the `return`, which is also right, but forget the fence before it. In case 6 they wait for both
+# events in one stream only.
 #
-# *Frequent questions.* "Why not just print?" You can print, because `print` works in kernels, but it shows what
-# happened in one particular order, and a race may vanish when you print. "Does the checker find everything?" It
-# doesn't, because it sees only the launches that you make, with the data that you give it. A kernel that is wrong for
-# 129 elements may be right for 128.
+# *Frequent questions.* "Why not just print?" `print` works in kernels, but it shows what happened in one particular
+# order, and a race may disappear when you print. "Does the checker find everything?" No, because it sees only the
+# launches that you make, with the data that you pass. A kernel that is wrong for 129 elements may be right for 128.

@@ -116,13 +116,13 @@ def up(n):
 wrong("crash", "illegal address", "as reported")(maxima(lambda n: n // THREADS, up))
 wrong("crash", "which of the two divisions rounds down", "both round down")(
     maxima(lambda n: n // THREADS, lambda n: n // THREADS))
-wrong("crash", "with 128 values, the answer has 2 for a length; .* are 1", "one place more")(
+wrong("crash", "with 128 values, the answer has the length 2; .* is 1", "one place more")(
     maxima(lambda n: n // THREADS + 1, lambda n: n // THREADS + 1))
 wrong("crash", "every dimension must be at least 1", "launches no block")(maxima(up, up))
 wrong("crash", "all negative, maximum 0 is 0", "starts at zero")(maxima(up, up, 0.0))
 
 
-@wrong("crash", "not an array with a place for each run")
+@wrong("crash", "not an array with an element for each run")
 def gives_nothing_back(values):
     maxima(up, up)(values)
 
@@ -173,8 +173,8 @@ def keeping(release=True, fences=(True, True), at_least=True):
 
 
 wrong("hang", "no thread can go on", "as reported")(keeping(release=False))
-wrong("hang", "one of its two fences is not", "no fences")(keeping(fences=(False, False)))
-wrong("hang", "one of its two fences is not", "no last fence")(keeping(fences=(True, False)))
+wrong("hang", "one of its two fences is missing", "no fences")(keeping(fences=(False, False)))
+wrong("hang", "one of its two fences is missing", "no last fence")(keeping(fences=(True, False)))
 wrong("hang", "leave out the values below the cut", "keeps what is below")(keeping(at_least=False))
 
 
@@ -218,7 +218,7 @@ wrong("slow", "which columns do the 32 lanes", "a piece for each lane")(
     swap(", table.shape[1], 32", " * piece, min((lane + 1) * piece, table.shape[1])"))
 
 
-@wrong("slow", "the work is not shared|but still slow")
+@wrong("slow", "the work is not shared|but the kernel is still slow")
 @cuda.jit
 def lane_zero_reads_all(table, sums):
     row = cuda.blockIdx.x

@@ -17,10 +17,10 @@ from gpucourse.wording import is_not
 @exercise(
     "walk",
     hints=(
-        "The idea: a dictionary from variables to arrays. The inputs and the constants are in it "
+        "The idea: keep a dictionary from variables to arrays. The inputs and the constants are in it "
         "at the start; each equation reads its operands from it and adds its results.",
         "The shape: `values = dict(zip(jaxpr.invars, arguments))`, the same for `constvars` and "
-        "`closed.consts`; a function `read(atom)` that gives `atom.val` for a Literal and "
+        "`closed.consts`; write a function `read(atom)` that returns `atom.val` for a Literal and "
         "`values[atom]` otherwise; then a loop over `jaxpr.eqns`, and `read` for each of "
         "`jaxpr.outvars`.",
     ),
@@ -33,19 +33,19 @@ def walk(interpret):
     table = np.array([3.0, 1.0, 2.0], np.float32)
     random = np.random.default_rng(231)
     programs = {
-        "x * y + x": (lambda x, y: x * y + x, "operands and results"),
-        "x - y": (lambda x, y: x - y, "operands in the order in which the equation has them"),
-        "2 / x": (lambda x, y: 2 / x, "a Literal is no variable: its value is `.val`"),
+        "x * y + x": (lambda x, y: x * y + x, "which operands does each equation read, and where do its results go?"),
+        "x - y": (lambda x, y: x - y, "pass the operands in the order in which the equation lists them"),
+        "2 / x": (lambda x, y: 2 / x, "a Literal is not a variable: its value is `.val`"),
         "x + table": (lambda x, y: x + table, "what are `constvars` and `closed.consts` for?"),
         "x and x + y": (lambda x, y: (x, x + y), "an output may be an input"),
         "x and 7.0": (lambda x, y: (x, 7.0), "an output may be a Literal"),
         "two that are sorted together": (
             lambda x, y: jax.lax.sort((x, y), num_keys=1),
-            "an equation with two results has two `outvars`: `run` gives a list",
+            "an equation with two results has two `outvars`, and `run` returns a list",
         ),
         "jax.jit of a function, twice": (
             lambda x, y: jax.jit(jnp.hypot)(x, y) * jax.jit(jnp.hypot)(y, x),
-            "`run` does what the inner jaxpr says: nothing special for you",
+            "`run` also runs an inner jaxpr, so you need no special case",
         ),
     }
     for name, (function, look) in programs.items():
@@ -57,7 +57,7 @@ def walk(interpret):
 
         try:
             with without(interpret, *_interpreters(), when=whole,
-                         message="JAX's own interpreter walks through the jaxpr, not yours",
+                         message="JAX's own interpreter runs the jaxpr, not yours",
                          look="loop over `closed.jaxpr.eqns` and call `run` for each equation"):
                 got = interpret(closed, x, y)
         except KeyError as error:
@@ -128,8 +128,8 @@ def power(power):
         enough = max(abs(y).bit_length() - 1, 0) + max(abs(y).bit_count() - 1, 0)
         require(
             products <= max(enough, 0),
-            f"{case} has {products} products where {enough} do",
-            look="square repeatedly: make x, x², x⁴ …, each from the one before, with `name`",
+            f"{case} has {products} products; {enough} are enough",
+            look="square repeatedly: compute x, x², x⁴ …, each from the one before, with `name`",
         )
         require(divisions <= (y < 0), f"{case} has {divisions} divisions",
                 look="use one division, and only for exponents below 0")
@@ -236,7 +236,7 @@ def broadcast(broadcast_index):
             require(
                 False,
                 f"from shape {shape} to {result}, dimensions {dimensions}, element {at} is element "
-                f"{got[at]} of the operand (as it lies in memory), not {right[at]}",
+                f"{got[at]} of the operand (in memory order), not {right[at]}",
                 look=("axis k of the operand is axis `dimensions[k]` of the result, and an axis of "
                 "length 1 has only element 0"),
             )
@@ -261,16 +261,16 @@ def nested(build):
     shifted = jax.jit(lambda x, y: (x - 2 * y, x + table))
     programs = {
         "a function that is called once": (plain, "which operand is which?"),
-        "one with two results, and an array of its own": (
+        "one with two results, which uses an array from outside": (
             shifted,
-            "`closed.consts` go with the inner jaxpr: does `write` get all of it?",
+            "`closed.consts` belong to the inner jaxpr: do you pass the closed jaxpr to `write`?",
         ),
         "one that is called twice": (
             lambda x, y: plain(x, y) * plain(y, 3 * x),
-            "the second call has other operands, so its variables stand for something else",
+            "the second call has other operands, so its variables have other values",
         ),
-        "one within another": (lambda x, y: deeper(x, y) - plain(x, y), "a scope for each"),
-        "jax.nn.relu": (lambda x, y: jax.nn.relu(x) + y, "a call in a call"),
+        "one within another": (lambda x, y: deeper(x, y) - plain(x, y), "each call needs its own scope"),
+        "jax.nn.relu": (lambda x, y: jax.nn.relu(x) + y, "here a call contains another call"),
     }
     random = np.random.default_rng(234)
     for name, (function, look) in programs.items():
@@ -297,7 +297,7 @@ def nested(build):
         for got, right in zip(ran[len(given) :], jax.tree.leaves(function(x, y)), strict=False):
             require(
                 np.allclose(got, right, rtol=1e-5),
-                f"for {name}, the kernel gives {got}, not {np.asarray(right)}",
+                f"for {name}, the kernel computes {got}, not {np.asarray(right)}",
                 look=look,
             )
     others = {
@@ -318,14 +318,14 @@ def nested(build):
         except NotImplementedError:
             continue
         except Exception as error:
-            require(False, f"a {name} is taken for a call: {type(error).__name__}: {error}", look=look)
-        require(False, f"a {name} is built as if it were a call", look=look)
+            require(False, f"`build` treats a {name} as a call: {type(error).__name__}: {error}", look=look)
+        require(False, f"`build` treats a {name} as a call", look=look)
 
 
 @exercise(
     "key",
     hints=(
-        "The idea: a jaxpr shows what JAX itself knows about an input: `a:f32[3]` is a type and a shape. "
+        "The idea: a jaxpr shows what JAX itself knows about an input. For example, `a:f32[3]` is a type and a shape. "
         "The tree says which input is which.",
         "The shape: `(tree, tuple((leaf.…, leaf.…, leaf.…) for leaf in leaves))`.",
     ),
@@ -344,7 +344,7 @@ def key(key_of):
         try:
             hash(made)
         except TypeError as error:
-            require(False, f"the key cannot be looked up: {error}", look=("use tuples instead of lists in the key"))
+            require(False, f"the key is not hashable: {error}", look=("use tuples instead of lists in the key"))
         return made
 
     three, four = np.ones(3, np.float32), np.ones(4, np.float32)
@@ -357,40 +357,40 @@ def key(key_of):
     for what, (before, after) in same.items():
         require(
             of(*before) == of(*after),
-            f"{what}: the key is another one, and `my_jit` compiles again",
+            f"{what}: the key differs, so `my_jit` compiles again",
             look=("the key must not depend on the values, nor on which array it is: what does "
                 "the kernel's source depend on?"),
         )
     square = np.ones((2, 6), np.float32)
     different = {
-        "3 and 4 elements": ((three,), (four,), "the shape"),
-        "(2, 6) and (3, 4), as many elements": (
-            (square,), (square.reshape(3, 4),), "the shape, not the size"),
+        "3 and 4 elements": ((three,), (four,), "the key needs the shape"),
+        "(2, 6) and (3, 4), with the same number of elements": (
+            (square,), (square.reshape(3, 4),), "the key needs the shape, not the size"),
         "(3, 4) and (4, 3)": (
-            (square.reshape(3, 4),), (square.reshape(4, 3),), "the shape, with its order"),
-        "float32 and int32": ((three,), (three.astype(np.int32),), "the type"),
+            (square.reshape(3, 4),), (square.reshape(4, 3),), "the key needs the shape, with the order of its axes"),
+        "float32 and int32": ((three,), (three.astype(np.int32),), "the key needs the type"),
         "float32 and float16": (
-            (three,), (three.astype(np.float16),), "the type: not its kind, nor its size alone"),
+            (three,), (three.astype(np.float16),), "the key needs the full type, not only its kind or its size"),
         "three arguments, of which the second is longer": (
-            (three, three, three), (three, four, three), "every leaf"),
+            (three, three, three), (three, four, three), "the key needs every leaf"),
         "arguments exchanged, (3, 4) and (4, 3)": (
-            (three, four), (four, three), "which leaf has which shape: order counts"),
-        "{'a': x} and {'b': x}": (({"a": three},), ({"b": three},), "the tree's structure"),
-        "(x, x) and ((x, x),)": ((three, three), ((three, three),), "the tree's structure"),
+            (three, four), (four, three), "the key needs to say which leaf has which shape"),
+        "{'a': x} and {'b': x}": (({"a": three},), ({"b": three},), "the key needs the tree's structure"),
+        "(x, x) and ((x, x),)": ((three, three), ((three, three),), "the key needs the tree's structure"),
         "2.0 and np.float32(2)": (
             (three, 2.0), (three, np.float32(2)), "a Python number is weakly typed: `.weak_type`"),
         "2.0 before np.float32(2), and after it": (
-            (2.0, np.float32(2)), (np.float32(2), 2.0), "which leaf is weakly typed: order counts"),
+            (2.0, np.float32(2)), (np.float32(2), 2.0), "the key needs to say which leaf is weakly typed"),
     }
     for what, (before, after, look) in different.items():
         require(
             of(*before) != of(*after),
-            f"{what}: one and the same key, and the second runs a kernel made for the first",
+            f"{what}: both have the same key, so the second runs a kernel made for the first",
             look=look,
         )
     keys = [of(*before) for before in itertools.chain(
         (pair[0] for pair in same.values()), (pair[0] for pair in different.values()))]
-    require(len(set(keys)) > 5, "the keys are nearly all alike", look=("put the tree, the shapes and the types into the key"))
+    require(len(set(keys)) > 5, "nearly all keys are the same", look=("put the tree, the shapes and the types into the key"))
 
 
 def _briefly(value: object) -> str:

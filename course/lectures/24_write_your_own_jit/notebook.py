@@ -1,10 +1,10 @@
 # %% [markdown] id="the-question-asked"
-# ## What stands between your Python and a kernel?
+# ## How does your Python become a kernel?
 #
-# A float dives to 2,000 m and measures salinity, temperature and pressure on its way. The density of the water follows
-# by a formula with 41 coefficients, the *equation of state* of sea water of 1980, whose successor TEOS-10, of 2010, is
-# longer. Here it is in `jax.numpy`, with 4,096 simulated measurements, which are smooth curves with some noise. Run
-# both cells.
+# A diving float measures salinity, temperature and pressure on its way down to 2,000 m. The density of the water
+# follows from a formula with 41 coefficients, the *equation of state* of sea water of 1980. (Its successor of 2010,
+# TEOS-10, is longer.) The first cell defines the formula in `jax.numpy`, and the second applies it to 4,096 simulated
+# measurements, which are smooth curves with some noise. Run both cells.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -63,15 +63,15 @@ equations = jax.make_jaxpr(density)(dive).eqns
 print(f"{by_jax[0]:.2f} kg/m³ at the surface, {by_jax[-1]:.2f} at 2,000 m; {len(equations)} operations")
 
 # %% [markdown] id="the-question-stands"
-# NumPy would run 82 loops, one for each operation, and write 82 arrays, but `jax.jit` compiles them to **one** loop.
-# **What does `jax.jit` do between your function and that loop, and could you write it?**
+# NumPy would run 82 loops, one for each operation, and write 82 arrays, but `jax.jit` compiles the operations into
+# **one** loop. **What does `jax.jit` do between your function and that loop, and could you write it?**
 
 # %% [markdown] id="jaxpr-predict" tags=["predict"]
 # ## 1. A program as a list
 #
-# JAX calls your function with stand-ins and records each operation in a list, the jaxpr. Here is a shorter formula,
-# the temperature at which sea water freezes. *Predict:* how many equations will it have, and in how many of them is
-# `salinity` an operand?
+# JAX calls your function with stand-ins and records each operation in a list, the jaxpr. The next cell traces a shorter
+# formula, the temperature at which sea water freezes. *Predict:* how many equations will its jaxpr have, and in how
+# many of them is `salinity` an operand?
 
 # %% id="jaxpr-guess"
 predict("jaxpr",
@@ -130,18 +130,19 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
                 "levels; many chains run side by side and join at the bottom.")
 
 # %% [markdown] id="jaxpr-why" tags=["why"]
-# It has eight equations, and salinity is an operand of three. A jaxpr is nothing more than **equations in an order
-# in which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in
-# `params`, and new variables in `outvars`. An operand is a variable or a `Literal`, a number with its value
-# in `.val`. So a program that reads a jaxpr keeps a dictionary from variables to what they represent. If they represent
-# arrays, the program is an interpreter.
+# It has eight equations, and salinity is an operand of three. A jaxpr is nothing more than **equations in an order in
+# which they can be computed**. Each has a *primitive* (`mul`), *operands* in `invars`, *parameters* in `params`, and
+# new variables in `outvars`. An operand is a variable or a `Literal`, which is a number with its value in `.val`. So a
+# program that reads a jaxpr keeps a dictionary from variables to what they represent. If they represent arrays, the
+# program is an interpreter.
 
 # %% [markdown] id="walk-task"
 # ### Exercise: an interpreter
 #
-# Write `interpret(closed, *arguments)`, which returns the list of the results. A closed jaxpr has `closed.jaxpr` with
-# `invars`, `outvars`, `eqns` and `constvars`, whose values are in `closed.consts`. `run` computes one equation for you,
-# and an output can also be a literal. If you are stuck, call `hint("walk")`.
+# Write `interpret(closed, *arguments)`, which returns the list of the results. A closed jaxpr has two parts:
+# `closed.jaxpr`, with `invars`, `outvars`, `eqns` and `constvars`, and `closed.consts`, with the values of the
+# `constvars`. `run` computes one equation for you. An output can also be a literal. If you are stuck, call
+# `hint("walk")`.
 
 # %% id="walk-exercise" tags=["exercise"]
 def run(equation, operands):
@@ -172,25 +173,25 @@ def interpret(closed, *arguments):
 check("walk", interpret)
 
 # %% [markdown] id="the-parts"
-# With that, you know how the compiler walks through a program. This lecture's compiler has six small parts, in about
-# 125 lines of Python, and makes a CUDA C++ kernel, which `cupy.RawKernel` compiles and launches.
+# Now you know how a compiler goes through a program. The compiler of this lecture has six small parts, in about 125
+# lines of Python. It writes a CUDA C++ kernel, which `cupy.RawKernel` compiles and launches.
 #
 # | part | from | to |
 # |---|---|---|
-# | tracing | your function | a *jaxpr*: JAX does it for us |
+# | tracing | your function | a *jaxpr*, made by JAX |
 # | templates | one operation | a line of C++ |
-# | the walk | a jaxpr | lines, each value named |
+# | the walk | a jaxpr | lines, with a name for each value |
 # | views | slices, broadcasts | arithmetic on the index |
 # | kernel | lines | CUDA C++, compiled and launched |
-# | `my_jit` | a call | a look into the cache, and trees of arrays |
+# | `my_jit` | a call | a lookup in the cache, and trees of arrays |
 
 # %% [markdown] id="templates-text"
 # ## 2. The same walk, with text
 #
-# Now let the variables represent *text*. An array is a function of its **index**, which you give `i`, and which names
-# the variable of the kernel that has element `i`. Each primitive becomes a template, which writes `0.5f` because `0.5`
-# alone would be a `double`, and the whole line with it. `max` is our own, because C's `fmax` drops a NaN that
-# `jnp.maximum` keeps.
+# Now let the variables represent *text*. An array becomes a function of an **index**. Given the index `i`, it returns
+# the name of the kernel's variable that holds element `i`. Each primitive has a template for a line of C++. Numbers are
+# written like `0.5f`, because `0.5` would be a `double`, and then the whole line would be computed in `double`. We
+# write our own `max`, because C's `fmax` ignores a NaN that `jnp.maximum` keeps.
 
 # %% id="templates"
 TYPES = {"float32": "float", "int32": "int", "bool": "bool"}
@@ -235,8 +236,8 @@ class Kernel:
 
 # %% [markdown] id="walk-text"
 # The walk is your interpreter again, line by line, with `translate` in place of `run`. `flat` turns an index with
-# several axes into one number, as arrays are in memory. Arrays that your function has closed over arrive as `consts`,
-# and become arguments of the kernel.
+# several axes into one number, according to the order in memory. If your function uses arrays from outside, they arrive
+# as `consts` and become arguments of the kernel.
 
 # %% id="write"
 def steps(shape):
@@ -295,9 +296,9 @@ def translate(kernel, equation, operands):
 
 
 # %% [markdown] id="build-predict" tags=["predict"]
-# The last part puts a frame around the lines, with one thread for each element. *Predict,* for `freezing` on 4,096
-# measurements, how many kernels there are, how many lines begin with `const float`, and how often a thread loads the
-# salinity, which three equations use.
+# The last part, `build`, puts a kernel around the lines, with one thread for each element. *Predict* for `freezing`
+# with 4,096 measurements: how many kernels are there, how many lines begin with `const float`, and how often does a
+# thread load the salinity, which three equations use?
 
 # %% id="build-guess"
 predict("build",
@@ -346,12 +347,13 @@ print(built.source)
 print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressure"]), rtol=1e-5))
 
 # %% [markdown] id="build-why" tags=["why"]
-# There are one kernel, eight lines of arithmetic and two loads. Salinity is `x0[i]` wherever it appears, the same text,
-# and so the same variable, `v0`. Nothing between the operations is ever written to memory. That is **fusion**, and it
-# needed no extra work, because an array that is only a function of its index needs no memory.
+# There are one kernel, eight lines of arithmetic and two loads. Salinity is `x0[i]` wherever it appears. That is always
+# the same text, so it is always the same variable, `v0`. No result between the operations is ever written to memory.
+# This is **fusion**, and it needed no extra work, because an array that is only a function of its index needs no
+# memory.
 
 # %% [markdown] id="no-template-predict" tags=["predict"]
-# A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* when do we get an error?
+# A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* at which point do we get an error?
 
 # %% id="no-template-guess"
 predict("no-template",
@@ -364,18 +366,19 @@ cube = jax.make_jaxpr(lambda x: x**3)(dive["salinity"])
 build(cube)
 
 # %% [markdown] id="no-template-why" tags=["why"]
-# We get it while the kernel is built, as ``no template for `integer_pow` ``, with the equation. You can fix a compiler
-# that **refuses by name**, but one that guesses is worse than none. Some primitives need more than a template, for
-# example `cumsum`, whose elements depend on all before them, `scan` and `sort`, so our compiler will always refuse
-# them.
+# We get it while the kernel is built. It says ``no template for `integer_pow` ``, and shows the equation. If a compiler
+# **names what it can't do**, you can fix that, but if it guesses, you can't trust it at all. Some primitives need more
+# than a template, for example `scan`, `sort`, or `cumsum`, whose elements depend on all previous ones. So our compiler
+# will always reject these.
 
 # %% [markdown] id="power-task"
 # ### Exercise: `integer_pow`
 #
-# A template may be a function, which gets `name`, the operands' names, and the equation's parameters, and returns the
-# text. Ours calls `pow`, which takes any exponent, and some sixty instructions. Write `power(name, x, y)` for whole
-# `y`, also 0 and below, with products and at most one division, and with few of them, so that `x**16` needs four
-# products, not fifteen. `name(text)` stores a text in a variable of the kernel, which you can use twice.
+# A template may be a function. It gets `name`, the names of the operands, and the parameters of the equation, and
+# returns the text. The given one calls `pow`, which takes any exponent, but needs some sixty instructions. Write
+# `power(name, x, y)` for integers `y`, including 0 and negative ones, with products and at most one division. Use few
+# products: `x**16` needs four, not fifteen. `name(text)` stores a text in a variable of the kernel, which you can use
+# twice.
 
 # %% id="power-exercise" tags=["exercise"]
 def power(name, x, y):
@@ -404,17 +407,17 @@ check("power", power)
 # %% [markdown] id="views-text"
 # ## 3. Other shapes: arithmetic on the index
 #
-# A slice starts elsewhere, a transpose exchanges axes, a broadcast repeats elements. None of them computes anything,
-# because element `i` of the result *is* some element of the operand. So a view is a function from an index of the
-# result to one of the operand, and costs no memory.
+# A slice starts at another element, a transpose exchanges axes, and a broadcast repeats elements. None of them computes
+# anything, because element `i` of the result *is* some element of the operand. So a view is a function from an index of
+# the result to an index of the operand, and needs no memory.
 
 # %% [markdown] id="broadcast-task"
 # ### Exercise: a broadcast as an index function
 #
 # `broadcast_in_dim` makes a larger array, in which axis `k` of the operand becomes axis `dimensions[k]` of the result.
-# `index` has a text for each axis of the result. Return a tuple with one for each axis of the operand, which has the
-# shape `shape`. An axis of length 1 may have become longer, and there every element is element `"0"`. As it is, the
-# function takes element 0 of everything.
+# `index` has one text for each axis of the result. Return a tuple with one text for each axis of the operand, whose
+# shape is `shape`. An axis of length 1 may have become longer, and then its index is always `"0"`. As it stands, the
+# function returns `"0"` for every axis.
 
 # %% id="broadcast-exercise" tags=["exercise"]
 def broadcast_index(index, shape, dimensions):
@@ -437,9 +440,8 @@ VIEWS["slice"] = lambda index, shape, params: tuple(
 check("broadcast", broadcast_index)
 
 # %% [markdown] id="loads-predict" tags=["predict"]
-# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes, which hold eight neighbours of
-# `float32`. *Predict* for each of the three, how many loads a thread makes, and whether a warp's load touches 1, 4 or
-# 32 sectors.
+# A warp of 32 threads loads together, and memory moves in sectors of 32 bytes, which hold eight adjacent `float32`.
+# *Predict* for each of the three functions in the next cell: how many sectors does a load of a warp touch?
 
 # %% id="loads-guess"
 predict("loads",
@@ -477,21 +479,21 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
                  np.int32(square.size), array="argument 0", steps=4, title="x + x.T reads x")
 
 # %% [markdown] id="loads-why" tags=["why"]
-# Neighbours that are shifted by one occupy up to five sectors, 4.5 on average over both loads. A row takes four, and
-# for the column all 32 threads load the same element, which is one sector. The transpose takes 32, because neighbouring
-# threads read elements 256 bytes apart. So fusing a view saves *memory*, but it doesn't improve the *access pattern*.
-# XLA faces the same choice, and so some of its kernels go through shared memory.
+# If the elements are shifted by one, a load touches up to five sectors, and 4.5 on average over both loads. A row takes
+# four. For the column all 32 threads load the same element, which is in one sector. The transpose takes 32, because
+# neighbouring threads read elements 256 bytes apart. So if you fuse a view, you save *memory*, but the *access pattern*
+# stays the same. XLA has the same problem, and so some of its kernels use shared memory.
 
 # %% [markdown] id="nested-predict" tags=["predict"]
 # ## 4. Functions in functions
 #
-# A function under `jit` that calls another one under `jit` gives a jaxpr *in* a jaxpr, that is, an equation whose
-# parameter is a program. *Predict:* `smooth` is called twice below. Is it traced twice, and are its variables those of
-# the first call, or new ones?
+# If a function under `jit` calls another one under `jit`, the result is a jaxpr *in* a jaxpr: an equation that has a
+# program as a parameter. In the next cell, `smooth` is called twice. *Predict:* is it traced twice, and does the second
+# call have the same variables as the first, or new ones?
 
 # %% id="nested-guess"
 predict("nested",
-        "traced twice, with variables of their own",
+        "traced twice, with different variables",
         "traced once, with the same variables both times",
         "traced once, with new variables for each call")
 
@@ -511,17 +513,16 @@ print(twice)
 print("one and the same jaxpr:", first.params["jaxpr"] is second.params["jaxpr"])
 
 # %% [markdown] id="nested-why" tags=["why"]
-# There is one trace, one jaxpr, and *the same variables*. A compiler that keeps one dictionary for the whole program, or
-# remembers what a variable has become, gives the second call the first one's numbers. A nested program
-# needs its own scope, at each call.
+# There is one trace, one jaxpr, and *the same variables*. Suppose that a compiler keeps one dictionary for the whole
+# program, or remembers what it made of a variable. Then the second call would get the numbers of the first one. So each
+# call of a nested program needs its own scope.
 
 # %% [markdown] id="nested-task"
 # ### Exercise: a nested jaxpr
 #
 # Write `inlined(kernel, closed, operands)`, which returns the list of the results of one call of `closed`, a closed
-# jaxpr, with these operands. The call should just become more lines of the same kernel. Think about which function
-# makes lines from a jaxpr, with its own dictionary, and about numbers and arrays that the inner function has closed
-# over.
+# jaxpr, with these operands. The call should just become more lines of the same kernel. Which function makes lines from
+# a jaxpr, with a separate dictionary? Think also about numbers and arrays that the inner function uses from outside.
 
 # %% id="nested-exercise" tags=["exercise"]
 def inlined(kernel, closed, operands):
@@ -538,18 +539,18 @@ CALLS |= {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
 check("nested", build)
 
 # %% [markdown] id="select-predict" tags=["predict"]
-# `scan` has a `jaxpr` among its parameters too. That's why `CALLS` names primitives, and does not take all
-# that have one.
+# The primitive `scan` also has a parameter `jaxpr`. For this reason `CALLS` lists primitives by name, and doesn't
+# include every primitive that has a `jaxpr`.
 #
-# With calls comes `jnp.where`, whose jaxpr has `select_n which, a, b`, and we take it for C's `which ? a : b`.
-# `jax.lax.select` is the same without a call. *Predict:* does anything complain?
+# Now that we have calls, we can compile `jnp.where`. Its jaxpr has `select_n which, a, b`, and we guess that this means
+# `which ? a : b` in C. `jax.lax.select` is the same without a call. *Predict:* do we get an error?
 
 # %% id="select-guess"
 predict("select-wrong",
-        "yes: build refuses what it cannot be sure of",
-        "the values differ from NumPy's in some places",
-        "nothing complains, and every value is wrong",
-        "nothing does, for nothing is wrong")
+        "yes: build rejects what it cannot be sure of",
+        "no error, but some values differ from NumPy's",
+        "no error, but every value is wrong",
+        "no error, and every value is right")
 
 # %% id="select-wrong"
 TEMPLATES["select_n"] = "{0} ? {1} : {2}"
@@ -562,9 +563,10 @@ print(chosen)
 print("ours:", ours[[0, -1]].round(1), " NumPy:", theirs[[0, -1]].round(1))
 
 # %% [markdown] id="select-why" tags=["why"]
-# Nothing complains, and every single number is wrong. `select_n(which, a, b, …)` picks the operand *number* `which`, so
-# False picks the first. Look at the jaxpr, where JAX has exchanged the two. It is documented at `jax.lax.select_n`, but
-# nobody looks up a name that seems clear. **Compare each new template with JAX** on values that distinguish the cases.
+# There is no error, but every single number is wrong. `select_n(which, a, b, …)` picks the operand *number* `which`, so
+# False picks the first. In the printed jaxpr you can see that JAX has exchanged the two. `jax.lax.select_n` is
+# documented, but nobody looks up a name that seems clear. **Compare each new template with JAX** on values that
+# distinguish the cases.
 
 # %% id="select-right"
 TEMPLATES["select_n"] = "{0} ? {2} : {1}"
@@ -575,17 +577,19 @@ print("as NumPy:", np.array_equal(ours, theirs))
 # %% [markdown] id="jit-text"
 # ## 5. `my_jit`: compile once, for all sorts of arguments
 #
-# Now only the entry point is missing. Arguments come as trees of dictionaries, tuples or your own classes. JAX flattens
-# them with `jax.tree.flatten` into a list of **leaves** and the tree's structure, and rebuilds results with
-# `unflatten`. Tracing and building take a tenth of a second or more, so we keep what was built under a **key**.
+# Only the entry point is still missing. Arguments may be trees of dictionaries, tuples or your own classes. JAX
+# flattens them with `jax.tree.flatten` into a list of **leaves** and the structure of the tree, and rebuilds results
+# with `unflatten`. Tracing and building take a tenth of a second or more, so we store each kernel under a **key** and
+# reuse it.
 
 # %% [markdown] id="key-task"
 # ### Exercise: the key
 #
-# Write `key_of(tree, leaves)`, which returns what the kernel depends on, and nothing else. `leaves` are JAX arrays, and
-# the key must be hashable. If it contains too much, `my_jit` compiles again and again, as it does now. If it contains
-# too little, it runs a kernel made for other arguments. One part of the key is easily forgotten, because `x * 2.0` and
-# `x * jnp.float32(2)` differ where `x` is `float16`. A Python number is *weakly typed*, and its array has `.weak_type`.
+# Write `key_of(tree, leaves)`, which returns everything that the kernel depends on, and nothing else. `leaves` are JAX
+# arrays, and the key must be hashable. If it contains too much, `my_jit` compiles again and again, as it does now. If
+# it contains too little, `my_jit` runs a kernel that was made for other arguments. One part of the key is easily
+# forgotten: if `x` is `float16`, `x * 2.0` and `x * jnp.float32(2)` have different types. A Python number is *weakly
+# typed*, and the array that JAX makes of it has `.weak_type`.
 
 # %% id="key-exercise" tags=["exercise"]
 def key_of(tree, leaves):
@@ -624,7 +628,8 @@ def my_jit(function):
 
 
 # %% [markdown] id="traces-predict" tags=["predict"]
-# *Predict:* which of the five calls trace, if the key is right, and does the last one, after `SALT` has changed?
+# *Predict:* if the key is right, which of the five calls in the next cell trace? And does the last call trace, after
+# `SALT` has changed?
 
 # %% id="traces-guess"
 predict("traces",
@@ -666,16 +671,16 @@ print("traced now:     ", jax.make_jaxpr(lambda salinity: salinity / SALT)(dive[
 print("the kernel kept:", next(line.strip() for line in built.source.splitlines() if " / " in line))
 
 # %% [markdown] id="traces-why" tags=["why"]
-# If your key is right, there are three traces, because new shapes and new structures trace, and values do not. And a
-# changed global reaches no kernel that is kept, because in the jaxpr it is a *literal*, and so in the kernel. There is
-# no name `SALT` left to look up. This is the stale global of `jax.jit` from "Compiling Python", seen from inside. If a
-# value has to change, make it an argument.
+# If your key is right, there are three traces, because new shapes and new structures make JAX trace, and new values do
+# not. A changed global does not reach a kernel that was stored, because in the jaxpr, and so in the kernel, it is a
+# *literal*. There is no name `SALT` left to look up. This explains the stale global of `jax.jit` in "Compiling Python".
+# If a value has to change, make it an argument.
 
 # %% [markdown] id="density-predict" tags=["predict"]
 # ## 6. Sea water, and its derivative
 #
-# *Predict:* how many kernels is `density` with its 82 equations? And does its derivative with respect to temperature,
-# for each measurement by `vmap(grad(…))`, take more kernels, or more lines?
+# *Predict:* how many kernels does `density` need for its 82 equations? And if we take its derivatives for each
+# measurement, with `vmap(grad(…))`, do they need more kernels, or more lines?
 
 # %% id="density-guess"
 predict("density",
@@ -714,17 +719,17 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why" tags=["why"]
-# Each of the two is one kernel, and the derivative has more lines, but no more memory traffic than its three results
-# need. `grad` and `vmap` do their work while JAX traces, so our compiler never sees them, but only equations. The
-# picture also shows why ice forms on top, because the line for fresh water crosses zero at 4 °C, below which colder
-# water is lighter.
+# Each of the two is one kernel. The derivatives have more lines, but cause no more memory traffic than their three
+# results need. `grad` and `vmap` do their work while JAX traces, so our compiler sees only equations. The picture also
+# shows why ice forms on top of fresh water. The line for fresh water crosses zero at 4 °C, and below that, colder water
+# is lighter.
 
 # %% [markdown] id="plans-predict" tags=["predict"]
-# ## 7. Two plans
+# ## 7. One kernel or 82
 #
-# What if each equation were a separate kernel, as with `jax.disable_jit()`, or with CuPy? We can build that plan from
-# the same parts. A load by a warp is a **request**. *Predict* how many launches and requests each plan has for
-# `density` of 4,096 measurements, which are 128 warps.
+# What if each equation were a separate kernel, as with `jax.disable_jit()` or CuPy? We can build such a program from
+# the same parts. A load by a warp is called a **request**. `density` of 4,096 measurements takes 128 warps. *Predict:*
+# how do the launches and the loads of the two versions compare?
 
 # %% id="plans-guess"
 predict("plans",
@@ -775,8 +780,9 @@ for axes, what in zip(panels, plans["one kernel"], strict=True):
 Picture(figure, f"Three pairs of bars, a kernel for each equation against one kernel: {'; '.join(said)}.")
 
 # %% [markdown] id="plans-why" tags=["why"]
-# 384 requests are 3 arrays × 128 warps, so each number is loaded once, by adjacent threads, which is the minimum. XLA
-# writes its plan in **HLO**, and below the end of our kernel you see where its program begins.
+# The 384 requests of the one kernel are 3 arrays × 128 warps. So each number is loaded once, by adjacent threads, which
+# is the minimum. XLA represents its program in **HLO**. The next cell shows the end of our kernel, and below it XLA's
+# program.
 
 # %% id="hlo"
 hlo = jax.jit(density).lower(dive).compile().as_text()
@@ -790,44 +796,44 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
       ", ".join(f"{k} {name}" for name, k in inside.most_common()))
 
 # %% [markdown] id="hlo-why"
-# XLA has the same plan, one `fusion` of `kind=kLoop`, a loop over elements, with our lines inside, and a `broadcast`
-# for each constant. The names differ from version to version and from machine to machine. But XLA does more than our
-# compiler, because it accepts several shapes in a program, fuses reductions with the work before them, takes products
-# from libraries, plans memory and uses it again, and leaves arrays on the device between calls, where ours carries them
-# there and back at each call.
+# XLA does the same: its program is one `fusion` of `kind=kLoop`, which is a loop over elements, with our lines inside,
+# and a `broadcast` for each constant. The names differ between versions and between machines. But XLA does more than
+# our compiler. It accepts several shapes in a program, fuses reductions with the operations before them, calls
+# libraries for matrix products, and reuses memory. It also leaves arrays on the device between calls, whereas ours
+# copies them to the device and back in each call.
 #
-# The design has its own history. A table with one small translator for each primitive, and a driver that walks the
-# equations and keeps the scope, are the design of [JaCe](https://github.com/GridTools/jace), which translates jaxprs
-# for [DaCe](https://spcldace.readthedocs.io), a compiler that optimises the flow of data and also targets FPGAs and
-# clusters. We took the design and left out DaCe. For the equation of state of the pyhpc benchmarks, a formula of this
-# kind, its version 2.0.0b1 needed 200 to 260 s to fuse and compile, and the result was 2.2 to 2.4 times slower than
-# `jax.jit`'s code, by the figures in jaxpile's README. Where a person transforms a large program by hand, DaCe does
-# much that ours does not.
+# The design comes from [JaCe](https://github.com/GridTools/jace), which has a table with one small translator for each
+# primitive, and a driver that goes through the equations and keeps the scope. JaCe translates jaxprs for
+# [DaCe](https://spcldace.readthedocs.io), a compiler that optimises data flow and also targets FPGAs and clusters. We
+# took the design and left out DaCe. For the equation of state of the pyhpc benchmarks, which is a similar formula,
+# version 2.0.0b1 of DaCe needed 200 to 260 s to fuse and compile, and its code was 2.2 to 2.4 times slower than that of
+# `jax.jit`, according to jaxpile's README. If a person transforms a large program by hand, DaCe can do many things that
+# ours cannot.
 #
-# The full version of this compiler is **jaxpile**, in this course's repository. `packages/jaxpile` has the same parts,
-# for more than 150 primitives, and also compiles for the CPU with LLVM. It comes with the course's extra `jit`, and
-# with `make setup`.
+# The full version of our compiler is **jaxpile**, in this course's repository. `packages/jaxpile` has the same parts,
+# for more than 150 primitives, and also compiles for the CPU with LLVM. The course's extra `jit` installs it, and so
+# does `make setup`.
 #
-# | here | in jaxpile | what is more there |
+# | here | in jaxpile | what jaxpile adds |
 # |---|---|---|
-# | `write`, `translate` | `driver.py`, `registry.py` | translators of your own, refusals with your line |
+# | `write`, `translate` | `driver.py`, `registry.py` | your own translators, errors that name your line |
 # | `Kernel`, `VIEWS` | `expressions.py`, `values.py`, `primitives/views.py` | expressions instead of text |
 # | one shape of results | `fusion.py`, `program.py` | several loops, merged; reductions, scans, scatters |
-# | `build`, `launch` | `cuda/` | a second printer, `llvm/`, and a third, `python_text.py` |
+# | `build`, `launch` | `cuda/` | two more printers, `llvm/` and `python_text.py` |
 # | `my_jit`, `key_of` | `jitted.py`, `stages.py` | static arguments, keywords, a bounded cache |
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - A jaxpr is a list of equations. One walk with a dictionary interprets or compiles it, depending on
-#   what the variables represent.
-# - If an array is a function of its index, fusing means putting text into text. This gives one kernel that loads each
-#   input once. Slices, transposes and broadcasts cost no memory, but they keep their access pattern.
-# - A nested jaxpr has the same variables in all of its calls, so it needs its own scope at each.
-# - `jit` is a cache, whose key is the tree, shapes, types and weak types that the kernel was built for. Values and
-#   globals are not part of it.
-# - A compiler must refuse by name a primitive that it doesn't know. Only a comparison of numbers finds one that it has
-#   got wrong.
+# - A jaxpr is a list of equations. A loop over them, with a dictionary of variables, interprets or compiles the
+#   program, depending on what the variables represent.
+# - If an array is a function of its index, fusing means inserting text into text. This gives one kernel that loads each
+#   input once. Slices, transposes and broadcasts need no memory, but their access pattern stays the same.
+# - A nested jaxpr has the same variables in all of its calls, so each call needs its own scope.
+# - `jit` is a cache. Its key consists of the tree, shapes, types and weak types for which the kernel was built. Values
+#   and globals are not part of the key.
+# - If a compiler doesn't know a primitive, it must raise an error that names it. If it translates one wrongly, only a
+#   comparison of numbers reveals that.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -848,28 +854,28 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 #
 # | minutes | what |
 # |---|---|
-# | 0-5 | the question; ask who knows what `jax.jit` does, and write down what they say |
-# | 5-18 | section 1; `walk`, in pairs: it is the key to all that follows |
+# | 0-5 | the question; ask what `jax.jit` does, and write the answers on the board |
+# | 5-18 | section 1; `walk`, in pairs, because everything else builds on it |
 # | 18-34 | section 2; read the printed kernel aloud, line by line; `power` |
-# | 34-45 | section 3; `broadcast`; guesses of sectors on the board |
+# | 34-45 | section 3; `broadcast`; collect guesses of the sectors on the board |
 # | 45-53 | section 4; `nested` |
 # | 53-61 | section 5; `key` |
-# | 61-70 | sections 6 and 7; back to the question on the board |
+# | 61-70 | sections 6 and 7; return to the answers on the board |
 #
-# *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell.
-# `walk` and `key` must not be cut.
+# *Ten minutes late:* leave out `power` after its first hint, and show section 7 without its first cell. Don't leave out
+# `walk` or `key`.
 #
 # *Where people get stuck.* In `walk` they forget literals among the *outputs*, and primitives with several results,
 # although `run` always gives a list. In `power` they forget exponent 0, and `x**1`. In `broadcast`, they map the
-# result's axes and forget axes of length 1. In `nested` they look for more to do, but it is one line, and the point is
-# why one line is enough. In `key` they forget weak types.
+# result's axes and forget axes of length 1. In `nested` they expect more work, but it is one line. Discuss why one line
+# is enough. In `key` they forget weak types.
 #
 # *Frequent questions.* "Why is the kernel a function of the index, and not of the array?" With an index, nothing needs
-# to be stored. Ask what `x[1:] - x[:-1]` would store otherwise. "Why does each line have a name?" Without names, the
-# text of a value that is used twice would appear twice, and four times at the next level. Ten times `x = x * x` would
-# be 1,023 products. "Does XLA generate CUDA C++?" No, it generates LLVM IR or Triton's language. "Why float32?" It is
-# JAX's default. To support another type, begin at `TYPES`.
+# to be stored. Ask what the program would have to store for `x[1:] - x[:-1]` otherwise. "Why does each line have a
+# name?" Without names, the text of a value that is used twice would appear twice, and four times at the next level.
+# After ten lines `x = x * x`, there would be 1,023 products. "Does XLA generate CUDA C++?" No, it generates LLVM IR or
+# Triton's language. "Why float32?" It is JAX's default. To support another type, start with `TYPES`.
 #
-# *What goes wrong.* Running the first cells of section 2 again empties the three tables, so run what fills them, in
-# sections 2 to 4, again as well. The cell that counts traces would print other numbers the second time, so it defines
-# its function again.
+# *What goes wrong.* If you run the first cells of section 2 again, they empty the three tables, so also run the cells
+# in sections 2 to 4 that fill them. The cell that counts traces defines its function anew, because otherwise it would
+# print different numbers the second time.

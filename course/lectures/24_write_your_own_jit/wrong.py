@@ -86,7 +86,7 @@ def as_it_stands(name, x, y):
     return f"pow({x}, {y})"
 
 
-@wrong("power", "7 products where 3 do|4 products where 3 do.*square repeatedly")
+@wrong("power", "7 products; 3 are enough|4 products; 3 are enough.*square repeatedly")
 def one_after_the_other(name, x, y):
     product = " * ".join([x] * abs(y)) or "1"
     return product if y >= 0 else f"1 / ({product})"
@@ -241,7 +241,7 @@ def turns_inner_operands_around(names, kernel, closed, operands):
     return names["write"](kernel, closed, operands[::-1])
 
 
-@_nested("an array of its own, the inner dictionary lacks a constant.*`closed.consts` go with")
+@_nested("an array from outside, the inner dictionary lacks a constant.*`closed.consts` belong to")
 def drops_the_constants(names, kernel, closed, operands):
     values = dict(zip(closed.jaxpr.invars, operands, strict=True))
 
@@ -256,7 +256,7 @@ def drops_the_constants(names, kernel, closed, operands):
     return [read(atom) for atom in closed.jaxpr.outvars]
 
 
-@_nested("an array of its own, zip.*one for each of the equation's `outvars`")
+@_nested("an array from outside, zip.*one for each of the equation's `outvars`")
 def first_result_only(names, kernel, closed, operands):
     return names["write"](kernel, closed, operands)[:1]
 
@@ -288,7 +288,7 @@ def _key(says: str):
     return lambda key_of: wrong("key", says)(key_of)
 
 
-@_key("the same arguments: the key is another one")
+@_key("the same arguments: the key differs")
 def never_the_same(tree, leaves):
     return object()
 
@@ -318,7 +318,7 @@ def no_weak_types(tree, leaves):
     return tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-@_key("exchanged.*order counts")
+@_key("exchanged.*which leaf has which shape")
 def a_set(tree, leaves):
     return tree, frozenset((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves)
 
@@ -344,37 +344,37 @@ def how_many_weak(tree, leaves):
         leaf.weak_type for leaf in leaves)
 
 
-@_key("cannot be looked up.*tuples")
+@_key("is not hashable.*tuples")
 def lists(tree, leaves):
     return tree, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
-@_key("other values: the key is another one")
+@_key("other values: the key differs")
 def values_too(tree, leaves):
     return tree, tuple((leaf.shape, leaf.dtype, leaf.weak_type, float(leaf.sum()))
                        for leaf in leaves)
 
 
-@_key("the same arguments: the key is another one")
+@_key("the same arguments: the key differs")
 def by_identity(tree, leaves):
     return tree, tuple(map(id, leaves))
 
 
-@_key("the same arguments: the key is another one|cannot be looked up")
+@_key("the same arguments: the key differs|is not hashable")
 def the_leaves_themselves(tree, leaves):
     return tree, tuple(leaves)
 
 
-@wrong("walk", "JAX's own interpreter walks")
+@wrong("walk", "JAX's own interpreter runs")
 def by_eval_jaxpr(closed, *arguments):
     return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *arguments)
 
 
-@wrong("walk", "JAX's own interpreter walks")
+@wrong("walk", "JAX's own interpreter runs")
 def by_jaxpr_as_fun(closed, *arguments):
     return list(jaxpr_as_fun(closed)(*arguments))
 
 
-@wrong("walk", "JAX's own interpreter walks")
+@wrong("walk", "JAX's own interpreter runs")
 def by_eval_jaxpr_of_a_copy(closed, *arguments):
     return jax.core.eval_jaxpr(closed.jaxpr.replace(), closed.consts, *arguments)

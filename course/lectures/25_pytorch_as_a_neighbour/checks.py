@@ -17,7 +17,7 @@ from gpucourse.wording import is_not, many
 
 #: How much less exact a slope may be than its type, relative to the sizes that meet in it.
 BOUND = {np.float32: 1e-5, np.float64: 1e-12}
-TWO_STRIPS = "which two strips has the hit, by floor, and which of them exist?"
+TWO_STRIPS = "which two strips does the hit change, by floor, and which of them exist?"
 _numbers = itertools.count()
 
 
@@ -25,9 +25,9 @@ _numbers = itertools.count()
     "collect",
     hints=(
         "The idea: find `left` and `share` as `deposit_kernel` does. Then read `g` at both strips, where "
-        "they exist, and write the two derivatives of your hit, which no other thread writes.",
+        "they exist, and write the two derivatives of the thread's own hit, which no other thread writes.",
         "The shape: `g_left = g[left] if 0 <= left < g.size else 0.0`, the same for `left + 1`, "
-        "and two formulas, all of it behind `if i < x.size:`.",
+        "and the two formulas, all inside `if i < x.size:`.",
     ),
 )
 def collect(kernel):
@@ -46,7 +46,7 @@ def collect(kernel):
     require_parallel(kernel, 8, 128, x, charge, g, np.zeros(n), np.zeros(n), items=n,
                      look="use a thread for each hit")
     atomics = counted(kernel, 8, 128, x, charge, g, np.zeros(n), np.zeros(n)).global_atomics
-    require(atomics == 0, f"right, but with {many(atomics, 'atomic')}",
+    require(atomics == 0, f"the derivatives are right, but the kernel uses {many(atomics, 'atomic')}",
             look="no other thread writes a hit's derivatives, so a plain assignment is enough")
 
 
@@ -91,14 +91,14 @@ class Context:
         """Keep arrays for the backward pass: PyTorch takes nothing else here."""
         for one in arrays:
             require(one is None or hasattr(one, "shape"),
-                    f"save_for_backward gets {one!r}, and keeps arrays alone",
-                    look="keep a number as an attribute, if you need it: ctx.n = n")
+                    f"save_for_backward gets {one!r}, but it can store only arrays",
+                    look="store a number as an attribute, if you need it: ctx.n = n")
         self.saved_tensors = arrays
 
 
 EACH = ("return `by_x, by_charge, None`: a derivative for each input, and None for "
        "n, which is a number")
-OF_COLLECT = ("call `collect(x, charge, g)` with the saved inputs and the g that came in: "
+OF_COLLECT = ("call `collect(x, charge, g)` with the saved inputs and the g that backward receives: "
              "it returns both derivatives")
 
 
@@ -106,8 +106,8 @@ OF_COLLECT = ("call `collect(x, charge, g)` with the saved inputs and the g that
     "rule",
     hints=(
         "The idea: `collect` needs the hits, their charges and `g`. PyTorch passes `g`; the others "
-        "have to be kept in the forward pass.",
-        "The shape: `ctx.save_for_backward(…)` with both arrays; then `x, charge = ctx.saved_tensors` and "
+        "have to be saved in the forward pass.",
+        "The shape: call `ctx.save_for_backward(…)` with both arrays; then `x, charge = ctx.saved_tensors` and "
         "`by_x, by_charge = collect(x, charge, g)`.",
     ),
 )
@@ -131,8 +131,8 @@ def rule(setup_context, backward):
     _require_slopes(_back(backward, ctx, ones, case, torch), x, charge, ones, case)
     _require_kernel(setup_context, backward, torch)
     if torch is None:
-        print("PyTorch is not installed here: your rule was called as PyTorch calls it, with "
-              "NumPy's arrays; opcheck and gradcheck were not asked.")
+        print("PyTorch is not installed here. The check called your rule as PyTorch would, with "
+              "NumPy arrays, and did not run opcheck and gradcheck.")
     else:
         _ask_pytorch(setup_context, backward, torch)
 
@@ -166,9 +166,9 @@ def _back(backward: Callable, ctx: Context, g: np.ndarray, case: str, torch: Any
     """The two slopes that the rule gives, as NumPy's arrays."""
     slopes = backward(ctx, _given(g, torch))
     count = len(slopes) if isinstance(slopes, tuple) else 1
-    require(count == 3, f"{case}, backward gives {many(count, 'derivative')} for 3 inputs", look=EACH)
+    require(count == 3, f"{case}, backward returns {many(count, 'derivative')} for 3 inputs", look=EACH)
     by_x, by_charge, by_n = slopes
-    require(by_n is None, f"{case}, backward gives a derivative for n", look=EACH)
+    require(by_n is None, f"{case}, backward returns a derivative for n", look=EACH)
     for name, slope in (("x", by_x), ("charge", by_charge)):
         require(slope is not None, f"{case}, the derivative with respect to {name} is None", look=OF_COLLECT)
     return np.asarray(by_x), np.asarray(by_charge)
@@ -182,7 +182,7 @@ def _require_kernel(setup_context: Callable, backward: Callable, torch: Any) -> 
     with virtualgpu.profile() as profile:
         _back(backward, _kept(setup_context, x, charge, 30, torch), g, "counted", torch)
     require(len(profile.launches) == 1,
-            f"right, but the backward pass makes {many(len(profile.launches), 'launch', 'launches')}, not 1",
+            f"the derivatives are right, but the backward pass makes {many(len(profile.launches), 'launch', 'launches')}, not 1",
             look=look)
     slopes = with_other_values(
         lambda: _back(backward, _kept(setup_context, x, charge, 30, torch), g, "", torch),
@@ -210,15 +210,15 @@ def _ask_pytorch(setup_context: Callable, backward: Callable, torch: Any) -> Non
     operator.register_autograd(backward, setup_context=setup_context)
     x = torch.tensor([0.3, 1.6, 4.2, -0.4], dtype=torch.float64, requires_grad=True)
     charge = torch.tensor([1.0, 0.5, 2.0, 1.5], dtype=torch.float64, requires_grad=True)
-    operators = "run the cell that makes operators of deposit and collect; `backward` calls `collect`"
+    operators = "run the cell that turns deposit and collect into operators, and let `backward` call `collect`"
     try:
         torch.library.opcheck(operator, (x, charge, 5))
     except Exception as error:  # of many types
-        require(False, f"opcheck refuses the rule: {_first_line(error)}", look=operators)
+        require(False, f"opcheck rejects the rule: {_first_line(error)}", look=operators)
     try:
         torch.autograd.gradcheck(operator, (x, charge, 5))
     except torch.autograd.gradcheck.GradcheckError as error:
-        require(False, f"gradcheck refuses the rule: {_first_line(error)}", look=OF_COLLECT)
+        require(False, f"gradcheck rejects the rule: {_first_line(error)}", look=OF_COLLECT)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,8 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Where were the hits?
 #
-# A particle crosses a silicon detector between two strips, and the strips share its charge according to the distance. Eight hits make the signal below, which is simulated so that
-# we know where they were. To find them, we guess, and then move the guesses until the signal fits. Run the cell.
+# A particle crosses a silicon detector between two strips, and the strips share its charge according to its distance
+# from each of them. The signal below comes from eight hits. It is simulated, so we know where they were. To find the
+# hits, we start from a guess, and move the positions until the signal fits. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -50,24 +51,26 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 Picture(figure, f"The charge in {STRIPS} strips: eight pairs of bars as measured, and a line for the guess, which is near but fits none of them.")
 
 # %% [markdown] id="the-question-stands"
-# PyTorch could move them, because it has optimisers that follow a gradient, and whole networks. But it cannot see into your kernel. **What does a
-# kernel need to become part of PyTorch?**
+# PyTorch could move the positions, because it has optimisers that follow a gradient. But it cannot see into your
+# kernel. **What does a kernel need to become part of PyTorch?**
 #
-# PyTorch isn't in the course's environment, because it is larger than all the rest. `pip install torch` installs it,
-# and [its own page](https://pytorch.org/get-started/locally/) tells you how to get the smaller version for CPUs. Cells
-# that need it begin with `%%needs torch` and tell you when it is missing. You can do all exercises without it.
+# PyTorch isn't in the course's environment, because it is larger than everything else in it. `pip install torch`
+# installs it, and [its own page](https://pytorch.org/get-started/locally/) tells you how to get the smaller version for
+# CPUs. Cells that need it begin with `%%needs torch` and tell you if it is missing. You can do all exercises without
+# it.
 
 # %% [markdown] id="collect-task"
 # ## 1. The backward pass is a kernel
 #
-# The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k, and together they
-# are the misfit's **gradient**. We need its derivatives with respect to the hits. A hit changed two strips, because it
-# added `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little, that
-# fraction of the charge moves from left to right.
+# The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k, and all of these
+# together are the **gradient** of the misfit. We need the derivatives with respect to the hits. Each hit changes two
+# strips: it adds `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little,
+# that fraction of the charge moves from left to right.
 #
 # ### Exercise: collect
 #
-# Write `collect_kernel`, where `by_charge[i]` is g_left·(1 - share) + g_right·share, and `by_x[i]` is charge·(g_right - g_left). The `g` of a strip that doesn't exist is 0.
+# Write `collect_kernel`, which computes two derivatives for each hit. `by_charge[i]` is g_left·(1 - share) +
+# g_right·share, and `by_x[i]` is charge·(g_right - g_left). If a strip doesn't exist, its `g` is 0.
 
 # %% id="collect-exercise" tags=["exercise"]
 @cuda.jit
@@ -112,10 +115,10 @@ Picture(figure, f"How far each of the eight hits is from its true place, against
                 f"at first, up to {abs(x - true).max():.3f} after 60 steps.")
 
 # %% [markdown] id="by-hand-why"
-# Two kernels and one line of Python find the hits. If yours stay where they are, look at `collect` again. A guess
-# between the *wrong* strips may get stuck at a strip, because the gradient comes from only two strips. In the forward
-# pass, threads meet in the strips, so they add with atomics, which makes it a *scatter*. In the backward pass each
-# thread reads its two strips and writes its own results, which makes it a *gather*, and needs no atomic at all. In
+# Two kernels and a line of Python find the hits. If your hits stay where they are, look at `collect` again. If a guess
+# is between the *wrong* strips, it may get stuck at a strip, because its gradient comes from only two strips. In the
+# forward pass, several threads may add to the same strip, so they use atomics. This is a *scatter*. In the backward
+# pass each thread reads its two strips and writes only its own results, so it needs no atomic. This is a *gather*. In
 # general, the backward pass of a scatter is a gather, and that of a gather is a scatter.
 
 # %% id="counts"
@@ -124,9 +127,9 @@ gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.
 # %% [markdown] id="borrowed-predict" tags=["predict"]
 # ## 2. Whose memory is it?
 #
-# Array libraries share memory through [DLPack](05_cupy.ipynb#7-one-array-many-libraries), where `from_dlpack(x)` calls `x.__dlpack__()` to learn the address,
-# the device, the shape, the strides and the type. NumPy can take a JAX array this way, and JAX arrays never change.
-# *Predict:* what happens to `taken[0] = 7`?
+# Array libraries share memory through [DLPack](05_cupy.ipynb#7-one-array-many-libraries). `from_dlpack(x)` calls
+# `x.__dlpack__()` to get the address, the device, the shape, the strides and the type. NumPy can use a JAX array in
+# this way, but JAX arrays must not change. *Predict:* what does `taken[0] = 7` do?
 
 # %% id="borrowed-guess"
 predict("borrowed", "JAX's array changes: it's one memory", "a copy changes, and JAX's array stays", "an error: NumPy was told that it's read-only")
@@ -138,11 +141,11 @@ print("one memory:", taken.ctypes.data == of_jax.unsafe_buffer_pointer())
 taken[0] = 7
 
 # %% [markdown] id="borrowed-why" tags=["why"]
-# It is an error, because the memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects
-# that. The view keeps its owner alive for as long as the view exists.
+# It raises an error. The memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects that.
+# The view keeps the JAX array alive for as long as the view exists.
 
 # %% [markdown] id="jax-changed-text"
-# PyTorch also takes the JAX array, but has no read-only tensors.
+# PyTorch can use the JAX array as well, but it has no read-only tensors.
 
 # %% id="jax-changed"
 # %%needs torch
@@ -152,10 +155,10 @@ torch.from_dlpack(of_jax)[0] = 7
 print("JAX's array, which can't change, is now", of_jax)
 
 # %% [markdown] id="reach-text"
-# The array has changed, so whatever JAX has compiled or saved with the old value is now wrong. Here you would make a
-# copy, with `torch.from_dlpack(x).clone()`. Between a tensor and NumPy, the rules are NumPy's own. A view reaches the
-# same memory by other strides, and a change of type or of order makes new memory. The picture shows which addresses
-# each array reaches.
+# The JAX array has changed, so everything that JAX has compiled or saved with the old value is now wrong. To be safe,
+# make a copy, with `torch.from_dlpack(x).clone()`. Between a tensor and a NumPy array, the rules are the same as within
+# NumPy. A view uses the same memory with other strides, and a change of type or of order makes new memory. The next
+# picture shows which addresses each array uses.
 
 # %% id="reach"
 table = np.arange(12.0).reshape(3, 4)
@@ -187,11 +190,11 @@ reach({"torch.from_numpy(table)": t, "torch.as_tensor(table)": torch.as_tensor(t
        "t.T.contiguous()": t.T.contiguous(), "t.T.reshape(12)": t.T.reshape(12), "t.to(torch.float64)": t.to(torch.float64), "t.float()": t.float()})
 
 # %% [markdown] id="hidden-copies"
-# | | no copy | a copy that the line does not show |
+# | | no copy | a copy that you don't see in the code |
 # |---|---|---|
-# | NumPy → PyTorch | `torch.from_numpy(a)`, `torch.as_tensor(a)`, `torch.from_dlpack(a)` | `torch.tensor(a)`; `as_tensor` with another `dtype` or device |
-# | PyTorch → NumPy | `t.numpy()` of a CPU tensor | none: `t.cpu().numpy()` shows it, for a tensor on the GPU |
-# | within PyTorch | `t.T`, `t[:, 1]`, `t.detach()`, `.to()`, `.contiguous()` where nothing changes | `.reshape()` and `.contiguous()` of a transposed tensor, `.to()` another type |
+# | NumPy → PyTorch | `torch.from_numpy(a)`, `torch.as_tensor(a)`, `torch.from_dlpack(a)` | `torch.tensor(a)`; `as_tensor` with a different `dtype` or device |
+# | PyTorch → NumPy | `t.numpy()` of a CPU tensor | none: for a tensor on the GPU you write `t.cpu().numpy()` |
+# | within PyTorch | `t.T`, `t[:, 1]`, `t.detach()`, and `.to()` and `.contiguous()` if nothing changes | `.reshape()` and `.contiguous()` of a transposed tensor, `.to()` with another type |
 # | on a GPU | Numba's kernels, CuPy and PyTorch read each other's `__cuda_array_interface__` | a NumPy array passed to a Numba kernel: there *and back*, for each launch |
 #
 # A tensor on the CPU has no `__cuda_array_interface__`. Here the GPU is virtual and PyTorch has no device, so tensors stay on the CPU, and our functions copy them to the kernel and back.
@@ -199,8 +202,8 @@ reach({"torch.from_numpy(table)": t, "torch.as_tensor(table)": torch.as_tensor(t
 # %% [markdown] id="plain-predict" tags=["predict"]
 # ## 3. From a function to an operator
 #
-# Now PyTorch will move the hits. *Predict:* what do we get if we call our function on a tensor's memory and ask for the
-# gradient?
+# Now PyTorch will move the hits. *Predict:* what do we get if we call our function with a tensor's memory and ask for
+# the gradient?
 
 # %% id="plain-guess"
 predict("plain", "the right gradient: PyTorch follows the memory", "a gradient of 0: to PyTorch it's a constant", "an error: the result has no history")
@@ -219,15 +222,15 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown] id="plain-why" tags=["why"]
-# It is an error, `element 0 of tensors does not require grad and does not have a grad_fn`, because PyTorch records what
-# you do *with tensors*. A kernel that writes into their memory does nothing that PyTorch could record, and `.detach()`,
-# which `.numpy()` requires, says exactly that.
+# It is an error, `element 0 of tensors does not require grad and does not have a grad_fn`. PyTorch records what you do
+# *with tensors*, but it can't record what a kernel writes into their memory. Also, `.numpy()` requires `.detach()`,
+# which explicitly removes the tensor from the record.
 
 # %% [markdown] id="operator-text"
-# `torch.library.custom_op` turns a function into an **operator**, which has a name with a namespace, and types of
-# arguments and results that PyTorch reads from the annotations. An operator makes two promises. Its results are new
-# memory, not views of the arguments, and it changes none of its arguments except for those in `mutates_args`.
-# `register_fake` adds the shape and type that the result *would* have, for tensors that have no numbers yet.
+# `torch.library.custom_op` turns a function into an **operator**. An operator has a name with a namespace, and PyTorch
+# reads the types of its arguments and results from the annotations. It makes two promises. Its results are new memory,
+# not views of the arguments, and it changes none of its arguments except for those in `mutates_args`. `register_fake`
+# adds a function for the shape and type that the result *would* have, for tensors that contain no numbers yet.
 
 # %% id="operators"
 # %%needs torch
@@ -257,11 +260,12 @@ print("deposit as before:", torch.equal(deposit(position, charges, STRIPS), plai
 # %% [markdown] id="rule-task"
 # ### Exercise: a rule for the operator
 #
-# A rule is two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the forward pass, where
-# `ctx.save_for_backward(…)` keeps arrays. `backward(ctx, g)` finds them as `ctx.saved_tensors`, receives the derivative
-# with respect to each strip, and returns the derivatives with respect to *each* input, with `None` for `n`, which is
-# not an array. Complete both functions, with both results from `collect(x, charge, g)`. Without PyTorch, the check
-# calls your rule as PyTorch would, with NumPy arrays. With PyTorch, it also runs `opcheck` and `gradcheck`.
+# The derivative of an operator is defined by two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the
+# forward pass, where `ctx.save_for_backward(…)` stores arrays. `backward(ctx, g)` reads them from `ctx.saved_tensors`.
+# It receives the derivative with respect to each strip, and returns the derivatives with respect to *each* input, with
+# `None` for `n`, which is not an array. Complete both functions. `collect(x, charge, g)` computes both derivatives.
+# Without PyTorch, the check calls your functions as PyTorch would, with NumPy arrays. With PyTorch, it also runs
+# `opcheck` and `gradcheck`.
 
 # %% id="rule-exercise" tags=["exercise"]
 def setup_context(ctx, inputs, output):
@@ -284,11 +288,11 @@ def backward(ctx, g):
 check("rule", setup_context, backward)
 
 # %% [markdown] id="opcheck-predict" tags=["predict"]
-# `torch.library.opcheck` tests whether an operator does what its schema says, whether the fake agrees, and whether it
-# compiles. *Predict:* which test notices that this rule has the wrong sign?
+# `torch.library.opcheck` tests whether an operator does what its schema says, whether the fake function agrees with it,
+# and whether it compiles. *Predict:* which test notices that the rule in the next cell has the wrong sign?
 
 # %% id="opcheck-guess"
-predict("opcheck", "opcheck", "register_autograd", "gradcheck alone")
+predict("opcheck", "opcheck", "register_autograd", "only gradcheck")
 
 # %% id="opcheck"
 # %%needs torch
@@ -301,7 +305,8 @@ deposit.register_autograd(backward, setup_context=setup_context)  # the right on
 print("gradcheck:", torch.autograd.gradcheck(deposit, arguments, raise_exception=False))
 
 # %% [markdown] id="opcheck-why" tags=["why"]
-# Only `gradcheck` does, because it compares the rule with differences of the operator's values, in `float64`. `opcheck` reports SUCCESS four times, because it never asks whether a rule is *right*.
+# Only `gradcheck` notices it, because it compares the rule with differences of the operator's values, in `float64`.
+# `opcheck` reports SUCCESS four times, because it doesn't test whether a rule is *right*.
 
 # %% id="fit"
 # %%needs torch
@@ -322,10 +327,11 @@ print(f"furthest off: position {abs(fitted.detach().numpy() - true).max():.3f}, 
 Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to {misfits[-1]:.1g}.")
 
 # %% [markdown] id="fit-why"
-# There are sixteen unknowns, an optimiser that somebody else wrote, and your two kernels. Nothing in PyTorch knows what a strip is.
+# So an optimiser from PyTorch and your two kernels can fit sixteen unknowns, although nothing in PyTorch knows what a
+# strip is.
 #
-# On a GPU you would register a second kernel for tensors that are there, and nothing would be copied. We have not run
-# this, because none of our machines with a GPU had PyTorch.
+# On a GPU you would register a second kernel for tensors on the GPU, and nothing would be copied. We have not run this,
+# because none of our machines with a GPU had PyTorch.
 #
 # ```python
 # @deposit.register_kernel("cuda")
@@ -338,10 +344,10 @@ Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to
 # %% [markdown] id="breaks-predict" tags=["predict"]
 # ## 4. What `torch.compile` does with it
 #
-# `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast.
-# When it meets something that it cannot read, it ends the graph, lets Python run that part, and begins another graph,
-# which is called a **graph break**. Below, our kernel is in the middle of a function, once as a plain function that
-# PyTorch is told not to look into, and once as the operator. *Predict:* how many graphs does each of them give?
+# `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast. If
+# it cannot read something, it ends the graph, lets Python run that part, and begins another graph. This is called a
+# **graph break**. Below, our kernel is in the middle of a function, once as a plain function that PyTorch doesn't look
+# into, and once as the operator. *Predict:* how many graphs does each version give?
 
 # %% id="breaks-guess"
 predict("breaks", "two, and one", "one, and one: it's the same kernel", "two each: a kernel is never read")
@@ -378,15 +384,15 @@ except RuntimeError as error:  # torch._dynamo.exc.Unsupported
     print("with fullgraph=True:", type(error).__name__, str(error).splitlines()[0])
 
 # %% [markdown] id="breaks-why" tags=["why"]
-# The plain function gives two graphs and the operator gives one. The operator is a single node among others. PyTorch
-# cannot look inside, but it knows the result's shape from the fake. With `fullgraph=True` a break is an error, which is
-# what you want while you look for the reason.
+# The plain function gives two graphs and the operator gives one, in which the operator is a single node. PyTorch cannot
+# look inside it, but it knows the result's shape from the fake function. With `fullgraph=True` a break is an error,
+# which helps you while you look for its cause.
 
 # %% [markdown] id="fused-text"
-# Graphs matter because each operation reads its arguments from memory and writes its result there. PyTorch's own
-# backend, *inductor*, fuses neighbouring operations in a graph into one kernel. It cannot fuse across a break, or into
-# an operator. The cell counts the kernels that it makes. On a CPU it needs a C++ compiler, and the first run takes a
-# minute.
+# Graphs matter because, without fusion, each operation reads its arguments from memory and writes its result there.
+# PyTorch's own backend, *inductor*, fuses neighbouring operations in a graph into one kernel. It cannot fuse across a
+# break, or into an operator. The next cell counts the kernels that inductor makes. On a CPU it needs a C++ compiler,
+# and the first run takes a minute.
 
 # %% id="fused"
 # %%needs torch
@@ -404,38 +410,41 @@ else:
     print("There is no C++ compiler here (g++ or clang++), so inductor can't run")
 
 # %% [markdown] id="fused-why"
-# Besides ours there are six operations and two kernels, because the three operations before the operator become one
-# kernel, and the three after it become the other. So your own operator *costs* a pass through memory before it and
+# Apart from our operator, there are six operations and two kernels. The three operations before the operator become one
+# kernel, and the three after it become the other. So an operator has a *cost*: one pass through memory before it and
 # another after it.
 #
-# The backward pass is compiled too, with tensors that have no numbers. A `backward` that calls `collect_arrays` instead of `collect` works and passes `gradcheck`, but fails under `torch.compile`, and `opcheck` finds that. This is why the kernel of the backward pass is an operator as well.
+# PyTorch compiles the backward pass as well, with tensors that contain no numbers. If `backward` calls `collect_arrays`
+# instead of `collect`, it works and passes `gradcheck`, but fails under `torch.compile`, and `opcheck` finds that. For
+# this reason the kernel of the backward pass is also an operator.
 
 # %% [markdown] id="when-text"
 # ## 5. When should you write your own kernel?
 #
 # | what you need | use | because |
 # |---|---|---|
-# | a formula for each element, in PyTorch | `torch.compile` | it fuses, differentiates, and reads like the formula |
+# | a formula for each element, in PyTorch | `torch.compile` | it fuses and differentiates, and the code looks like the formula |
 # | sums, scans, sorts, selections with your own operator | [`cuda.compute`](https://nvidia.github.io/cccl/python/compute) | tuned device-wide algorithms, from Python functions; takes CuPy arrays and PyTorch tensors |
 # | a reduction or a scan *inside* your kernel | [`cuda.coop`](https://nvidia.github.io/cccl/python/coop) | CUB's algorithms for a block and a warp; experimental, and moving to Numba's successor |
 # | products, convolutions, attention | PyTorch | it calls cuBLAS and cuDNN |
 # | tiles, fused with the operations around them | [Triton](https://triton-lang.org), by [`torch.library.triton_op`](https://docs.pytorch.org/docs/stable/library.html) | `torch.compile` sees into it, unlike `custom_op` |
 # | elements that take different paths; scatters; trees; random walks | your kernel, as an operator | no library has it, and array operations would need many passes |
 #
-# So a kernel is the last resort, which pays only if it saves passes through memory that nothing else would save, and
-# you should count those first. In PyTorch our scatter is also two `index_add_` calls and some operations, which is fine
-# for eight hits.
+# So write a kernel only if nothing else works. It pays only if it saves passes through memory that nothing else would
+# save, and you should count those first. In PyTorch you could also write our scatter with two `index_add_` calls and
+# some operations, which is fine for eight hits.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
 # - The backward pass of a kernel is a kernel. A scatter becomes a gather, and a gather a scatter.
-# - DLPack and `__cuda_array_interface__` share memory, they don't copy numbers. NumPy respects read-only memory, but
-#   PyTorch doesn't know about it. A change of type or order is a copy.
-# - `custom_op` turns a function into an operator, `register_fake` gives its result's shape, and `register_autograd` its backward pass.
+# - DLPack and `__cuda_array_interface__` share memory and don't copy it. NumPy respects read-only memory, but PyTorch
+#   does not. A change of type or order makes a copy.
+# - `custom_op` turns a function into an operator, `register_fake` defines the shape of its result, and
+#   `register_autograd` defines its backward pass.
 # - Run both `opcheck`, which tests whether an operator keeps its promises, and `gradcheck`, which tests whether the
 #   gradient is right.
-# - A plain function breaks a graph, and an operator doesn't, but nothing is fused into it.
+# - A plain function breaks a graph. An operator doesn't, but no other operation is fused with it.
 
 # %% [markdown] id="read-on"
 # ## Where to read on
@@ -457,18 +466,19 @@ else:
 # | 11-18 | section 2; collect guesses before the JAX array changes |
 # | 18-29 | section 3; `rule` in pairs |
 # | 29-33 | section 4 |
-# | 33-35 | the table of section 5: does anybody have a kernel that it makes unnecessary? |
+# | 33-35 | the table of section 5; does it make anybody's kernel unnecessary? |
 #
 # *Ten minutes late:* leave out the pictures of section 2, and `fused`. *Ten minutes early:* make `charge` a parameter
-# that all hits share, and ask what happens to its derivative, and where the sum belongs.
+# that all hits share. Ask what its derivative is then, and where to compute the sum.
 #
-# *Before the lesson.* Install PyTorch where you want to show it, or run section 3 on a machine that has it. Without PyTorch, its cells print one sentence.
+# *Before the lesson.* Install PyTorch where you want to show it, or run section 3 on a machine that has it. Without
+# PyTorch, the cells that need it print one sentence.
 #
-# *Where people get stuck.* In `collect` they read `g[left]` with a left of -1, which is the last strip to Python and
-# Numba. In `rule` they forget the third `None`, or assume that `g` is 1.
+# *Where people get stuck.* In `collect` they read `g[left]` with `left` equal to -1, which is the last strip in Python
+# and Numba. In `rule` they forget the third `None`, or assume that `g` is 1.
 #
 # *Frequent questions.* "Why not `torch.autograd.Function`?" It works without `torch.compile`, but PyTorch's own
 # documentation prefers `register_autograd`, because some compositions of `Function` with `torch.compile` have been
-# silently wrong. "Does a rule for the second derivative follow?" It does not, because `collect` would need its own
-# rule. "Can I pass a CPU tensor to a Numba kernel?" Yes. Pass the array that its method `.numpy()` returns, and the
-# data are copied to the device and back.
+# silently wrong. "Do I also get second derivatives?" No, because `collect` would need its own rule. "Can I pass a CPU
+# tensor to a Numba kernel?" Yes. Pass the array that its method `.numpy()` returns, and the data are copied to the
+# device and back.

@@ -36,7 +36,7 @@ collect("was never written", "by charge is forgotten")(
 collect("the work is not shared", "one thread does it all")(
     swap("    i = cuda.grid(1)\n    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left",
          "    for i in range(x.size if cuda.grid(1) == 0 else 0):\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left"))
-collect("right, but with .* atomics", "by a maximum")(
+collect("the derivatives are right, but the kernel uses .* atomics", "by a maximum")(
     swap("by_x[i] = charge[i] * (g_right - g_left)", "cuda.atomic.max(by_x, i, charge[i] * (g_right - g_left))"))
 collect("was never written", "blocks of 64")(
     swap("    i = cuda.grid(1)\n    if i < x.size:\n        left = int(x[i] // 1)\n        share = x[i] - left\n        g_left",
@@ -55,22 +55,22 @@ def on_the_host(x, charge, g, by_x, by_charge):
 
 rule = partial(wrong, "rule")
 
-rule("backward gives 2 derivatives for 3 inputs.*None for n", "n has none")(
+rule("backward returns 2 derivatives for 3 inputs.*None for n", "n has none")(
     swap("return by_x, by_charge, None", "return by_x, by_charge"))
 rule("by_x comes first", "the other way round")(
     swap("return by_x, by_charge, None", "return by_charge, by_x, None"))
-rule("backward gives a derivative for n", "a slope for n")(
+rule("backward returns a derivative for n", "a slope for n")(
     swap("return by_x, by_charge, None", "return by_x, by_charge, 0.0"))
 rule("the derivative with respect to charge is None", "by x alone")(
     swap("return by_x, by_charge, None", "return by_x, None, None"))
-rule("the g that came in", "g is taken for 1")(
+rule("the g that backward receives", "g is taken for 1")(
     swap("collect(x, charge, g)", "collect(x, charge, g * 0 + 1)"))
-rule("the g that came in", "g without its sign")(swap("collect(x, charge, g)", "collect(x, charge, abs(g))"))
+rule("the g that backward receives", "g without its sign")(swap("collect(x, charge, g)", "collect(x, charge, abs(g))"))
 rule("the saved inputs", "kept the wrong way round")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(charge, x)"))
 rule("the derivative with respect to x is|not enough values|ValueError", "keeps nothing")(
     swap("    ctx.save_for_backward(x, charge)\n", ""))
-rule("save_for_backward gets .*arrays alone", "keeps n among the arrays")(
+rule("save_for_backward gets .*only arrays", "keeps n among the arrays")(
     swap("ctx.save_for_backward(x, charge)", "ctx.save_for_backward(x, charge, _n)"),
     swap("x, charge = ctx.saved_tensors", "x, charge, _ = ctx.saved_tensors"))
 rule("the saved inputs", "charges of 1")(swap("collect(x, charge, g)", "collect(x, charge * 0 + 1, g)"))

@@ -4,8 +4,8 @@ from gpucourse.exercises.checks import hints
 
 BIN_INDEX = hints(
     "bin-index",
-    "The idea: decide first *where* a value lies, with comparisons alone: below `low`, or at least "
-    "`low` and below `high`, or neither. Only a value known to lie between the two is turned into "
+    "The idea: first use only comparisons to decide *where* a value is: below `low`, or at least "
+    "`low` and below `high`, or neither. Only a value that is between the two is converted to "
     "an integer. Test for what you want to keep (`value < high`) and not for what you want to "
     "exclude (`value >= high`), because every comparison with NaN is false.",
     "The shape: two `if`s that `return`, and a last `return` for everything that is left:\n"
@@ -28,7 +28,7 @@ FILL_PRIVATE = hints(
 
 MERGE_ROWS = hints(
     "merge-rows",
-    "The idea: keep a variable `active`, the same in all threads: how many sums are left. Each "
+    "The idea: keep a variable `active`, the number of sums that are left, which is the same in all threads. Each "
     "round adds the upper ones onto the lower ones and makes `active` smaller, until it is 1. To "
     "be right for every number, round the half *up*: of 7 sums, 4, 5 and 6 go onto 0, 1 and 2, "
     "and 3 stays where it is.",
@@ -47,15 +47,15 @@ MERGE_ROWS = hints(
 
 FILL_ATOMIC = hints(
     "fill-atomic",
-    "The idea: a grid-stride loop. Each thread starts at its own number and goes on in steps of "
-    "the number of threads in the whole grid, as long as there are values.",
+    "The idea: write a grid-stride loop. Each thread starts at its own number and continues in steps of "
+    "the number of threads in the grid, as long as there are values.",
     "The shape: `for i in range(cuda.grid(1), …, cuda.gridsize(1)):` and in it one "
     "`cuda.atomic.add(…, …, 1)`. The number of bins is two less than the number of slots.",
 )
 
 FILL_SHARED = hints(
     "fill-shared",
-    "The idea: two barriers. Before counting, every slot must be zero, including those that another "
+    "The idea: you need two barriers. Before counting, every slot must be zero, including those that another "
     "thread sets to zero. Before merging, every thread must have finished counting. "
     "Between blocks there is no barrier, so merging needs atomic additions.",
     "The shape: three loops with a `cuda.syncthreads()` after the first and after the second. The "
@@ -81,7 +81,7 @@ HISTOGRAM = hints(
 PREDICT_TURNS = hints(
     "predict-passes",
     "The idea: cut the values into pieces of 32, one for each warp. The number of passes of a warp "
-    "is the largest number of its lanes that want one slot: the tallest slot of a histogram of "
+    "is the largest number of its lanes that need the same slot, which is the largest count in a histogram of "
     "these 32 values alone.",
     "The shape: `for start in range(0, values.size, 32):` and in it the largest entry of "
     "`reference(values[start : start + 32], …)`. A slice that reaches past the end is cut short "
@@ -90,7 +90,7 @@ PREDICT_TURNS = hints(
 
 FILL_WEIGHTED = hints(
     "fill-weighted",
-    "The idea: `fill_shared` with two histograms in shared memory. Everything happens twice: "
+    "The idea: take `fill_shared`, with two histograms in shared memory. Do everything twice: "
     "setting to zero, adding `weights[i]` and adding its square, merging.",
     "The shape: `mine = cuda.shared.array((2, MAX_SLOTS), float64)`, "
     "`cuda.atomic.add(mine, (0, slot), weights[i])`, the number of slots is `sums.shape[1]`.",
@@ -100,10 +100,10 @@ FILL_WEIGHTED = hints(
 
 GOLF_KERNELS = hints(
     "golf-kernels",
-    "The idea, for 2 points: `fill_shared`, but instead of adding its histogram to `counts` a "
+    "The idea, for 2 points: take `fill_shared`, but instead of adding its histogram to `counts`, a "
     "block stores it in its own row of an array. A second kernel sums the rows. Neighbouring "
     "threads should take neighbouring slots, so that a warp reads whole sectors.",
-    "The idea, for all 4: several histograms in each block. Which one a thread counts in depends "
+    "The idea, for all 4: use several histograms in each block. Which of them a thread uses depends "
     "on its number, so that the lanes of a warp are spread over all of them.",
     "The shape: `mine = cuda.shared.array(COUNTERS, int32)`, "
     "`cuda.atomic.add(mine, slot * COPIES + cuda.threadIdx.x % COPIES, 1)`, and at the end "
@@ -112,7 +112,7 @@ GOLF_KERNELS = hints(
 
 HISTOGRAM_GOLF = hints(
     "histogram-golf",
-    "The idea: two launches. The first has 16 blocks, each of which leaves a row; the second has "
+    "The idea: make two launches. The first has 16 blocks, each of which stores a row; the second has "
     "a thread for each slot. Nothing needs to begin at zero, because everything is written.",
     "The shape:\n"
     "`rows = cuda.device_array((16, bins + 2), np.int32)`\n"

@@ -4,15 +4,15 @@
 # In 50,000 simulated collisions, some events hold a pair of muons with opposite charges. Particles that decayed into such
 # pairs show up as peaks in a histogram of the pairs' masses.
 #
-# On one core, each mass takes one line, `counts[slot] += 1`, but when thousands of threads run it at once, counts are
-# lost. You will write kernels that lose none. **Steps 1 to 5 are the project** (two hours, 20 points), and steps 6 to
-# 10 go further (16 points).
+# On one core, each mass takes one line, `counts[slot] += 1`. But if thousands of threads run this line at once, counts
+# are lost. You will write kernels that lose none. **Steps 1 to 5 are the project** (two hours, 20 points), and steps 6
+# to 10 go further (16 points).
 #
 # | step | you write | idea |
 # |---|---|---|
 # | 1 | `bin_index` | the slot of a mass |
 # | 2 | `fill_private` | a histogram for every thread |
-# | 3 | `merge_rows` | these histograms, added in a tree |
+# | 3 | `merge_rows` | the sum of these histograms, in a tree |
 # | 4 | `fill_atomic` | one histogram, with atomic additions |
 # | 5 | `fill_shared` | a histogram for every block |
 
@@ -97,14 +97,14 @@ print(f"{total.copy_to_host()[0]:,} of {masses.size:,}")
 
 # %% id="reference" role="setup"
 def reference(values, low, high, bins):
-    """The histogram of `values` that this project asks for: int32, shape (bins + 2,)."""
+    """Return the histogram of `values` as specified above: int32, shape (bins + 2,)."""
     edges = np.linspace(low, high, bins + 1)
     slots = np.searchsorted(edges, values, side="right")  # NaN sorts behind everything
     return np.bincount(slots, minlength=bins + 2).astype(np.int32)
 
 
 def values_in(slots, low, high, bins, rng):
-    """One value for each entry of `slots`, somewhere in that slot and well away from its edges."""
+    """Return one value for each entry of `slots`, inside that slot and well away from its edges."""
     width = (high - low) / bins
     return low + (slots - 1 + rng.uniform(0.01, 0.99, np.shape(slots))) * width
 
@@ -164,7 +164,7 @@ for value in (low - 3, low - 1, low + 1):
 # %% id="bin-index" role="solution"
 @cuda.jit(device=True)
 def bin_index(value, low, high, bins):
-    """The slot of `value`: 0 for underflow, 1 to bins, bins + 1 for overflow and NaN."""
+    """Return the slot of `value`: 0 for underflow, 1 to bins, bins + 1 for overflow and NaN."""
     ### BEGIN SOLUTION
     if value < low:
         return 0
@@ -308,7 +308,7 @@ expect_parallel(launched, values.size + rows.size, threads=R, alone=(alone, few.
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-3"
-# ## 3. Adding up the rows in a tree
+# ## 3. Add up the rows in a tree
 #
 # Now add the rows to get one histogram: `counts[slot]` is the sum of column `slot`. The launch has one block for each
 # column, so `cuda.blockIdx.x` is the slot. Inside a block of T threads:
@@ -648,8 +648,8 @@ for name in ("fill_atomic", "fill_shared"):
 # second does not.
 
 # %% [markdown] id="further" tags=["further"]
-# The project ends here: you have filled a histogram in four ways. The steps from here on go **further**, and each has
-# points of its own. Do them now, or go on with the next lesson and come back later.
+# The project ends here: you have filled a histogram in four ways. The following steps go **further**, and each gives
+# points. Do them now, or continue with the next lesson and come back later.
 
 # %% [markdown] id="step-6"
 # ## 6. For everyday use
@@ -670,7 +670,7 @@ for name in ("fill_atomic", "fill_shared"):
 
 # %% id="histogram" role="solution"
 def histogram(values, low, high, bins):
-    """The histogram of a NumPy array, filled on the GPU: int32, shape (bins + 2,)."""
+    """Return the histogram of a NumPy array, filled on the GPU: int32, shape (bins + 2,)."""
     ### BEGIN SOLUTION
     # New zeros for each call: the kernels add to what they find.
     counts = cuda.to_device(np.zeros(bins + 2, np.int32))
@@ -758,7 +758,7 @@ else:
     print(f"{counts[0]:,} below, {counts[-1]:,} above, {counts.sum():,} of {masses.size:,} in all")
 
 # %% [markdown] id="step-7"
-# ## 7. Who waits for whom?
+# ## 7. How many passes?
 #
 # Atomic additions to one slot take turns. Look at one warp at its `cuda.atomic.add`, where each of the 32 lanes has its own
 # slot. If the slots are all different, one *pass* is enough. If at most five lanes need the same slot, it takes
@@ -773,7 +773,7 @@ else:
 
 # %% id="predict-passes" role="solution"
 def predict_passes(values, low, high, bins):
-    """How many passes the warps of fill_atomic take for `values`, all warps together."""
+    """Return the number of passes that all warps of fill_atomic together take for `values`."""
     ### BEGIN SOLUTION
     passes = 0
     for start in range(0, values.size, 32):
@@ -807,9 +807,8 @@ for n in (0, 1, 31, 33, 129, 1009):
 # %% [markdown] id="dial" tags=["predict"]
 # ### Predict, then change the number of bins
 #
-# Below, the number of bins between 0 and 120 GeV falls from 1,000 to 1, once for the masses and
-# once for as many values spread evenly. Lines show your prediction, and dots show what was counted while
-# your kernels ran. Before you run the cell:
+# Below, the number of bins between 0 and 120 GeV falls from 1,000 to 1, once for the masses and once for as many values
+# spread evenly. Lines show your prediction, and dots show the counts while your kernels ran. Before you run the cell:
 #
 # - Where does the curve for even values end, at 1 bin, into which all values fall?
 # - With many bins, which of the two data sets needs more passes?
@@ -827,7 +826,7 @@ settings = [1, 2, 5, 10, 30, 100, 300, 1000]
 
 
 def counters(kernel, values, bins):
-    """What virtualgpu counts while `kernel` fills `bins` bins from 0 to 120 GeV."""
+    """Return the counts of virtualgpu while `kernel` fills `bins` bins from 0 to 120 GeV."""
     counts = cuda.to_device(np.zeros(bins + 2, np.int32))
     with virtualgpu.profile() as profile:
         kernel[16, 128](values, 0.0, 120.0, counts)
@@ -845,7 +844,7 @@ else:
 
 # %% id="draw-passes"
 def draw_passes(axes, name, values, color):
-    """Dots: what was counted. Line: what predict_passes says, once it is written."""
+    """Draw dots for the counted passes, and a line for predict_passes, once it is written."""
     warps = math.ceil(values.size / 32)
     counted = [c.atomic_passes / warps for c in measured[name, fill_atomic]]
     axes.plot(settings, counted, "o", color=color, label=f"{name}, counted")
@@ -857,7 +856,7 @@ def draw_passes(axes, name, values, color):
 
 
 def draw_hottest(axes, kernel, color):
-    """The updates of the address that got most of them, for the masses."""
+    """Draw the updates of the address that received most of them, for the masses."""
     hottest = [c.atomic_hottest for c in measured["masses", kernel]]
     if all(hottest):
         axes.plot(settings, hottest, "o-", color=color, label=kernel.__name__)
@@ -891,9 +890,9 @@ if measured:
 # slots. However, these passes run in the block's own shared memory, at the same time as those of other blocks. The
 # busiest address gets a sixteenth of the updates, because there are 16 blocks.
 #
-# A dot may lie a few passes away from its line, because the compiler unrolls the loop, and the lanes of a warp get out of
-# step if they need different numbers of rounds. The rule of passes is also a model: real GPUs
-# combine some updates of a warp, and let many warps queue at once.
+# A dot may be a few passes away from its line, because the compiler unrolls the loop, and the lanes of a warp get out
+# of step if they need different numbers of iterations. The passes are also only a model, because real GPUs combine some
+# updates of a warp, and let many warps queue at once.
 
 # %% [markdown] id="turn-text"
 # Change the number of bins yourself. The picture shows the histogram that your `fill_atomic` counted, with the busiest bin in
@@ -905,7 +904,7 @@ from gpucourse.views.picture import Picture, canvas
 
 
 def hottest(bins):
-    """The histogram of the masses in so many bins, and how hot its hottest is."""
+    """Draw the histogram of the masses with so many bins, and the share of its hottest bin."""
     counts = cuda.to_device(np.zeros(bins + 2, np.int32))
     fill_atomic[16, 128](device_masses, 0.0, 120.0, counts)
     inside, edges = counts.copy_to_host()[1:-1], np.linspace(0.0, 120.0, bins + 1)
@@ -1119,7 +1118,7 @@ def add_rows(rows, counts):
 
 # %% id="histogram-golf" role="solution"
 def histogram_golf(values, low, high, bins):
-    """The histogram of a NumPy array with at most 256 slots: int32, shape (bins + 2,)."""
+    """Return the histogram of a NumPy array with at most 256 slots: int32, shape (bins + 2,)."""
     ### BEGIN SOLUTION
     rows = cuda.device_array((16, bins + 2), np.int32)
     counts = cuda.device_array(bins + 2, np.int32)
@@ -1171,13 +1170,14 @@ golf
 # one for a few lanes of each block, or one for each thread. The best choice depends on the number of slots and on how busy
 # they get.
 #
-# These are counts, which are the same on every machine, but the clock of an NVIDIA H200 disagreed. The model answer
-# took 1.20 times as long as the single histogram for each block of section 5, both with values in peaks and with values
-# spread evenly. Of even values, only a few lanes of a warp meet in a slot, and yet the ratio is the same. So on that
-# GPU the extra work of the copies decided, and not the queue.
+# These are counts, which are the same on every machine. But the times on an NVIDIA H200 gave a different result. The
+# model answer took 1.20 times as long as section 5, which has a single histogram for each block, both with values in
+# peaks and with values spread evenly. If the values are spread evenly, only a few lanes of a warp meet in a slot, but
+# the ratio is the same. So on that GPU the extra work for the copies made the difference, not the queue.
 #
-# What does your GPU say? Below, the first kernel of `histogram_golf` runs beside `cupy.histogram`, which looks
-# for each value among the edges. For even bins, CUB has a faster function, which is among the recorded times.
+# If you have a GPU, measure it yourself. The next cell times the first kernel of `histogram_golf` and `cupy.histogram`,
+# which searches the edges for each value. For bins of equal width, CUB has a faster function, which is among the
+# recorded times.
 #
 # *Recorded rows: `histogram.peaks/golf`, `histogram.even/golf`, `histogram.peaks/cub`.*
 
@@ -1212,8 +1212,8 @@ recorded_times("histogram.peaks")
 #
 # A person reads this answer (3 points). Ten sentences are enough.
 #
-# 1. A colleague tests her histogram kernel by comparing `counts.sum()` with the number of events, and they
-#    always agree. Name two mistakes that this test cannot find, and one that it finds only on some days.
+# 1. A colleague tests her histogram kernel by comparing `counts.sum()` with the number of events, and they always
+#    agree. Name two mistakes that this test cannot find, and one that it finds only in some runs.
 # 2. You have to fill (a) 20 bins and (b) 50,000 bins from a hundred million values, most of which fall
 #    into five bins. Which method of this project would you use for each, and what would you count
 #    to be sure?

@@ -4,20 +4,20 @@ from gpucourse.exercises.checks import hints
 
 NEIGHBOUR_Z = hints(
     "neighbour-z",
-    "The idea: two slices of the array, of the same shape, so that the numbers to compare lie at "
-    "the same place in both. The slice u leaves out the last thread and the first `lag` draws.",
+    "The idea: take two slices of the array, of the same shape, so that the numbers to compare are at "
+    "the same index in both. The slice u leaves out the last thread and the first `lag` draws.",
     "The shape: `u = streams[:-1, lag:] - 0.5` and `v = streams[1:, : …] - 0.5`; then 12 times the "
-    "sum of the products, divided by the root of their number.",
+    "sum of the products, divided by the square root of their number.",
     "The slice v leaves out the last `lag` draws. `streams[1:, :-lag]` would be empty for lag 0, "
     "so write the end as `streams.shape[1] - lag`.",
 )
 
 DIAGNOSE = hints(
     "diagnose",
-    "The idea: ask in this order. Are neighbours the same at lag 0? At any lag from 1 to 32? If "
+    "The idea: test in this order. Are neighbours the same at lag 0? At any lag from 1 to 32? If "
     "not: do the first numbers of all threads have a mean of 1/2? Numbers that are the *same* give "
-    "z ≈ √n, the largest z there is; chance gives less than 6.",
-    "The shape: `z = [neighbour_z(streams, lag) for lag in range(33)]`, to be compared with half "
+    "z ≈ √n, the largest possible z; by chance, z is less than 6.",
+    "The shape: compute `z = [neighbour_z(streams, lag) for lag in range(33)]`, and compare it with half "
     "of √n, where n = (threads − 1)(draws − lag).",
     "The mean of T numbers has the variance 1/(12 T), so "
     "`(streams[:, 0].mean() - 0.5) * math.sqrt(12 * T)` is a z-score.",
@@ -31,13 +31,13 @@ SEED_STATES = hints(
     "`if t < states.size:`\n"
     '`    states[t]["s0"] = splitmix64(uint64(seed) + …)`\n'
     '`    states[t]["s1"] = splitmix64(…)`',
-    "2 t + 1 in 64 unsigned bits: `uint64(2) * uint64(t) + uint64(1)`.",
+    "For 2 t + 1 in 64 unsigned bits, write `uint64(2) * uint64(t) + uint64(1)`.",
 )
 
 COUNT_HITS = hints(
     "count-hits",
-    "The idea: one thread, one stream. Inside the guard `t < states.size` a loop over `points`; "
-    "each iteration draws an x and then a y, asks `inside(x, y)`, and counts in a variable.",
+    "The idea: each thread has one stream. Inside the guard `t < states.size`, loop over `points`; "
+    "each iteration draws an x and then a y, calls `inside(x, y)`, and counts in a variable.",
     "The shape:\n"
     "`count = 0`\n"
     "`for _ in range(points):`\n"
@@ -50,8 +50,8 @@ COUNT_HITS = hints(
 
 ADD_HITS = hints(
     "add-hits",
-    "The idea: as in `merge_rows` of project 1, but the sums are those of the block's threads over "
-    "a grid-stride loop, and the last step is an atomic addition, because every block makes one.",
+    "The idea: proceed as in `merge_rows` of project 1, but the sums are those of the block's threads over "
+    "a grid-stride loop, and the last step is an atomic addition, because every block adds to the total.",
     "The shape:\n"
     "`partial = cuda.shared.array(MAX_THREADS, int64)`\n"
     "`own = int64(0)`\n"
@@ -63,9 +63,9 @@ ADD_HITS = hints(
 
 SAMPLE_DISC = hints(
     "sample-disc",
-    "The idea: three arrays on the device: states (`cuda.device_array(threads, "
-    "xoroshiro128p_dtype)`), hits (int32) and a total (int64) that begins at zero. Three launches, "
-    "and one number copied back.",
+    "The idea: you need three arrays on the device: states (`cuda.device_array(threads, "
+    "xoroshiro128p_dtype)`), hits (int32) and a total (int64) that begins at zero. Make three launches "
+    "and copy one number back.",
     "The shape:\n"
     "`grid = math.ceil(threads / block)`\n"
     "`seed_states[grid, block](seed, states)`\n"
@@ -84,7 +84,7 @@ ESTIMATE = hints(
 
 PHILOX = hints(
     "philox",
-    "The idea: a loop of ten rounds. Make both products in `uint64`; the upper half is "
+    "The idea: write a loop of ten rounds. Compute both products in `uint64`; the upper half is "
     "`uint32(p >> uint64(32))`, the lower `uint32(p)`. All new words come from the old ones, so "
     "assign all four in one statement.",
     "The shape:\n"
@@ -99,18 +99,18 @@ PHILOX = hints(
 
 COUNT_POINTS = hints(
     "count-points",
-    "The idea: a grid-stride loop over the numbers of the points, not over 0 to n: the loop "
+    "The idea: write a grid-stride loop over the numbers of the points, not over 0 to n, because the loop "
     "variable itself goes into the counter.",
     "The shape: `for i in range(first + cuda.grid(1), first + n, cuda.gridsize(1)):` and in it "
     "`words = philox(uint32(i), uint32(i >> 32), uint32(0), uint32(0), uint32(seed), …)`",
-    "The coordinates: `x0 + (x1 - x0) * (words[0] * 2.0**-32)`. After the loop one "
+    "The coordinates: `x0 + (x1 - x0) * (words[0] * 2.0**-32)`. After the loop, call once "
     "`cuda.atomic.add(total, 0, count)`.",
 )
 
 JAX_HITS = hints(
     "jax-hits",
-    "The idea: two levels of splitting. `jax_hits` makes a key for each stream; `hits_of_stream` "
-    "makes of its key one for x and one for y. No key is used twice.",
+    "The idea: split keys at two levels. `jax_hits` makes a key for each stream; `hits_of_stream` "
+    "splits its key into one for x and one for y. No key is used twice.",
     "The shape: `keys = jax.random.split(jax.random.key(seed), streams)`, then "
     "`jax.vmap(lambda key: hits_of_stream(key, points))(keys)`.",
     "One stream: `jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)`, the same for y, "
@@ -119,7 +119,7 @@ JAX_HITS = hints(
 
 IN_MANDELBROT = hints(
     "in-mandelbrot",
-    "The idea: four floats, two for the tortoise and two for the hare. A step needs the old x for "
+    "The idea: you need four floats, two for the tortoise and two for the hare. A step needs the old x for "
     "the new y, so assign both in one statement.",
     "The shape:\n"
     "`for _ in range(limit):`\n"
@@ -132,7 +132,7 @@ IN_MANDELBROT = hints(
 
 MANDELBROT_HITS = hints(
     "mandelbrot-hits",
-    "The idea: write `count_points` again with another box and another test.",
+    "The idea: write `count_points` again, with a different box and a different test.",
     "The shape: `cx = -2.0 + 2.5 * (words[0] * 2.0**-32)`, `cy = 1.25 * …`, and count where "
     "`in_mandelbrot(cx, cy, limit)` is not 0.",
 )
@@ -141,7 +141,7 @@ MANDELBROT_FAST = hints(
     "mandelbrot-fast",
     "The idea, for 2 points: keep `mandelbrot_hits` and try the two formulas first. Iterate only the "
     "points that they do not decide.",
-    "The idea, for 4 points: give each thread a flag, `busy`: it has a point that is not decided "
+    "The idea, for 4 points: give each thread a flag `busy`, which says that it has a point that is not decided "
     "yet. The outer loop runs while it is busy or points are left. It contains two loops: one "
     "fetches points until one needs iterating, and one makes at most 32 iterations.",
     "The shape:\n"
@@ -152,6 +152,6 @@ MANDELBROT_FAST = hints(
     "`    together = 0`\n"
     "`    while busy and together < 32:`\n"
     "`        …  # one iteration; decided? busy = False`",
-    "The state of a point (cx, cy, both runners, its iterations) has to outlive the inner loop, so it "
-    "is set to 0.0 before the outer one, and each fetched point sets the runners back to 0.0.",
+    "The state of a point (cx, cy, both runners, its iterations) has to survive the inner loop, so it "
+    "is set to 0.0 before the outer loop, and when a thread fetches a point, it sets the runners to 0.0 again.",
 )

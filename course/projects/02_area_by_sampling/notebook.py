@@ -1,15 +1,15 @@
 # %% [markdown] id="question"
-# ## How large is it?
+# ## How large is a shape?
 #
-# Throw points at random into a box and count how many land inside a shape. The fraction inside, times the area of the
-# box, estimates the area of the shape, and statistics tell how far off it may be. You will do this for a disc, and for
-# the Mandelbrot set, whose area has no known formula.
+# Throw points at random into a box and count how many land inside a shape. The fraction inside, multiplied by the area
+# of the box, estimates the area of the shape, and statistics tell you how accurate the estimate is. You will do this
+# for a disc, and for the Mandelbrot set, whose area has no known formula.
 #
 # Millions of independent points suit a GPU well, but their *random numbers* are a problem. If the numbers of thousands
 # of threads are related, the answer is wrong and nothing shows it.
 #
-# **Steps 1 to 7 are the project**, with four hours and 39 points. Steps 8 to 10 go further, with 11 points for the same
-# in JAX, and for a faster kernel.
+# **Steps 1 to 7 are the project**. They take four hours and give 39 points. Steps 8 to 10 go further. They give 11
+# points, for the same in JAX, and for a faster kernel.
 #
 # | step | you write | idea |
 # |---|---|---|
@@ -90,19 +90,19 @@ print(f"a seed for each thread: π ± {spread(1000, same=False):.4f}")
 print(f"one seed for all:       π ± {spread(1000, same=True):.4f}")
 
 # %% [markdown] id="same-seed-why" tags=["why"]
-# It is as good as one from 1,000 points, because all threads draw the same ones. The last answer is dangerous, because
-# the estimate *is* right on average, but an error computed from a million points is thirty times too small. Only the
-# scatter reveals the mistake.
+# It is as good as an estimate from 1,000 points, because all threads draw the same points. The last answer is
+# dangerous. The estimate *is* right on average, but an error computed from a million points is thirty times too small.
+# Only the scatter of several estimates reveals the mistake.
 
 # %% [markdown] id="same-seed-then"
-# ## 1. An autopsy of streams
+# ## 1. Diagnose streams
 #
-# A *stream* is the sequence of numbers that one thread draws. It is a row of the array `streams`, of shape (threads,
-# draws). Here are four kinds, in a random order.
+# A *stream* is the sequence of numbers that one thread draws. It is a row of the array `streams`, which has the shape
+# (threads, draws). Here are four kinds of streams, in a random order.
 #
 # - In **same**, every thread began with the same seed.
-# - In **weak**, thread t began with the seed t, in a generator that does not mix seeds.
-# - In **overlap**, all threads draw from one long sequence, and each begins a few numbers after the thread before it.
+# - In **weak**, thread t began with the seed t, and the generator does not mix seeds.
+# - In **overlap**, all threads draw from one long sequence, and each begins a few numbers after the previous thread.
 # - In **good**, all numbers are independent.
 
 # %% id="specimens" role="setup"
@@ -141,9 +141,9 @@ show_figure("Four images, one for each patient: 40 threads from top to bottom, 4
 # same number, it is about √n.
 #
 # `neighbour_z(streams, lag)` compares each thread, from its draw number `lag` on, with the next thread. It takes u =
-# `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist, and returns the z-score of
-# all these pairs together, as a float. A `lag` of 0 is also allowed. Write it for the host, with NumPy and without a
-# loop over numbers.
+# `streams[t, i + lag]` and v = `streams[t + 1, i]`, for every t and i for which both exist, and returns one z-score for
+# all these pairs together, as a float. A `lag` of 0 is also allowed. Write it with NumPy for the host, without a loop
+# over numbers.
 #
 # Hints: `hint("neighbour-z")`.
 
@@ -199,14 +199,15 @@ except NotImplementedError:
     print("The picture comes when neighbour_z is written.")
 
 # %% [markdown] id="step-1b"
-# `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. It is tested on fresh specimens of
-# `specimen(…)` above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32, and on other weak generators
-# of the same form. The weak one above is the linear congruential x → 1664525 x + 1013904223 (mod 2³²), whose number is
-# x / 2³². To recognise such a generator, look at the *first* numbers of all threads, and ask what their mean should be.
+# `diagnose(streams)` returns `"same"`, `"weak"`, `"overlap"` or `"good"`. The tests use fresh specimens from
+# `specimen(…)` above, with 100 to 400 threads, 100 to 400 draws and shifts from 1 to 32, and also other weak generators
+# of the same form. The weak generator above is the linear congruential x → 1664525 x + 1013904223 (mod 2³²), and its
+# number is x / 2³². To recognise such a generator, look at the *first* numbers of all threads, and ask what their mean
+# should be.
 #
-# The limit of about ±1 holds only for independent pairs. In a bad specimen the same products occur again and again, so z leaves
-# ±6 at lags where nothing repeats, as the picture above shows. So z > 6 tells you that something is wrong, but only
-# z ≈ √n tells you that *these* numbers are the same.
+# The limit of about ±1 holds only for independent pairs. In a bad specimen the same products occur again and again, so
+# z leaves ±6 even at lags where nothing repeats, as the picture above shows. So z > 6 tells you that something is
+# wrong. Only z ≈ √n tells you that *these* numbers are the same.
 #
 # Hints: `hint("diagnose")`.
 
@@ -270,32 +271,32 @@ twice = [np.unique(rng.integers(0, 2**32, 65_536)).size < 65_536 for _ in range(
 print(f"in {np.mean(twice):.0%} of 500 launches some seed occurs twice")
 
 # %% [markdown] id="birthday-why" tags=["why"]
-# It happens with a probability of about 39%. There are 65,536² / 2 pairs of threads that could draw the same seed, half as many
-# as there are seeds. The probability that no pair does is exp(−1/2). So T threads need far more than T² seeds, which is why
+# It is about 39%. There are 65,536² / 2 pairs of threads that could draw the same seed, which is half the number of
+# seeds. The probability that no pair does is exp(−1/2). So T threads need far more than T² seeds, and for this reason
 # the states below have 128 bits.
 
 # %% [markdown] id="step-2"
 # ## 2. A state for each thread, made in parallel
 #
-# `numba.cuda.random` has xoroshiro128+, a generator with a state of two 64-bit numbers, `s0` and
-# `s1`, and a period of 2¹²⁸ − 1. Each thread gets its own state, one element of an array of records.
-# There are two ways to keep the streams apart:
+# `numba.cuda.random` contains xoroshiro128+, a generator with a state of two 64-bit numbers, `s0` and `s1`, and a
+# period of 2¹²⁸ − 1. Each thread has its own state, which is one element of an array of records. There are two ways to
+# keep the streams apart:
 #
-# - `create_xoroshiro128p_states(n, seed)` starts thread t exactly 2⁶⁴ t numbers further in one sequence.
-#   This guarantees that no streams overlap, but it computes the states one after the other, on the host.
-# - Give each thread a random place in the sequence. All threads can do this at the same time. T threads that draw L numbers
-#   each overlap with a probability of about T² L / 2¹²⁸, which for a million threads with a billion numbers each is
-#   3 × 10⁻¹⁸.
+# - `create_xoroshiro128p_states(n, seed)` starts thread t exactly 2⁶⁴ t numbers further in one sequence. This
+#   guarantees that no streams overlap, but it computes the states one after the other, on the host.
+# - Start each thread at a random position in the sequence. All threads can do this at the same time. If T threads draw
+#   L numbers each, some overlap with a probability of about T² L / 2¹²⁸. For a million threads with a billion numbers
+#   each, this is 3 × 10⁻¹⁸.
 #
-# For the second way, the places must look random although the seeds are 0, 1, 2, … This needs a
-# *mixing function*, such as `splitmix64` below. If you flip any bit of its argument, about half
-# of the 64 bits of the result flip.
+# For the second way, the positions must look random although the seeds are 0, 1, 2, … So you need a *mixing function*,
+# such as `splitmix64` below. If you flip any bit of its argument, about half of the 64 bits of the result flip.
 #
 # `seed_states(seed, states)` sets, for each t less than `states.size`, with integers of 64 bits that
 # may overflow:
 #
-# - `states[t]["s0"]` to `splitmix64(seed + (2 t + 1) GOLDEN)`,
-# - `states[t]["s1"]` to `splitmix64(seed + (2 t + 2) GOLDEN)`.
+# This is SplitMix64 (Steele, Lea and Flood, 2014). Its outputs go to the threads in pairs, as the authors of
+# xoroshiro128+ recommend. Take care with the types: in a kernel `int64` times `uint64` is `int64`, and `>>` fills a
+# negative number with ones. So convert everything, to `uint64(seed)`, `uint64(t)` and `uint64(2)`.
 #
 # This is SplitMix64 (Steele, Lea and Flood, 2014), whose outputs go to the threads in pairs, as the authors of
 # xoroshiro128+ advise. Types are the trap here, because in a kernel `int64` times `uint64` is `int64`, and `>>` fills a
@@ -311,7 +312,7 @@ GOLDEN = uint64(0x9E3779B97F4A7C15)
 
 @cuda.jit(device=True)
 def splitmix64(number):
-    """Mix the bits of a uint64; every different number gives a different one."""
+    """Mix the bits of a uint64; different arguments always give different results."""
     z = (number ^ (number >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> uint64(27))) * uint64(0x94D049BB133111EB)
     return z ^ (z >> uint64(31))
@@ -319,7 +320,7 @@ def splitmix64(number):
 # %% id="seed-states" role="solution"
 @cuda.jit
 def seed_states(seed, states):
-    """Set each states[t] to a pair of SplitMix64's outputs; `states` is an array of records."""
+    """Set each states[t] to a pair of outputs of SplitMix64; `states` is an array of records."""
     ### BEGIN SOLUTION
     t = cuda.grid(1)
     if t < states.size:
@@ -363,44 +364,44 @@ for threads, grid, block in ((1, 1, 1), (33, 1, 64), (129, 5, 32), (several, 10,
 # ## 3. Points in a box
 #
 # In `count_hits(states, points, x0, x1, y0, y1, hits)`, thread t draws `points` points in the box x0 ≤ x < x1, y0 ≤ y <
-# y1, for each t less than `states.size`. It sets `hits[t]` to the number of points that are `inside` the disc, and uses
-# no state other than `states[t]`.
+# y1, for each t less than `states.size`. It sets `hits[t]` to the number of these points that are `inside` the disc. It
+# uses no state other than `states[t]`.
 #
-# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, of which a point needs
-#   two, and stores the new state in `states[t]`.
-# - The box is not always centred on 0, so find out how to get from [0, 1) to [x0, x1).
-# - **The new state must be in `states[t]` when the kernel ends**, because the next launch continues from
-#   there. If it began where this one began, it would draw the same points.
+# - `xoroshiro128p_uniform_float64(states, t)` returns the next number in [0, 1) of stream t, and stores the new state
+#   in `states[t]`. A point needs two numbers.
+# - The box is not always centred on 0, so convert a number in [0, 1) to one in [x0, x1).
+# - **The new state must be in `states[t]` when the kernel ends**, because the next launch continues from there. If it
+#   began with the old state, it would draw the same points.
 # - The busiest thread's instructions are counted, at most 150 for each point of its share. (In the notebook 2,500 are
-#   allowed, because a kernel with `opt=False` takes so many. The grader compiles without it.)
+#   allowed, because a kernel with `opt=False` needs that many. The grader compiles without that option.)
 #
-# **When is a random answer wrong?** An estimate is never exactly right, so the tests compute by how many standard errors it is
-# off, which is its z-score. They accept |z| < 6. A right answer exceeds this by bad luck about once in 500 million times, and a
-# right submission fails less often than once in a million.
+# **When is a random answer wrong?** An estimate is never exactly right, so the tests compute how many standard errors
+# it is off, which is its z-score. They accept |z| < 6. By bad luck, a right answer exceeds this about once in 500
+# million times, and a right submission fails less often than once in a million.
 #
 # Hints: `hint("count-hits")`.
 
 # %% id="disc" role="setup"
 @cuda.jit(device=True)
 def inside(x, y):
-    """Whether a point lies in the unit disc."""
+    """Return True if a point is in the unit disc."""
     return x * x + y * y < 1.0
 
 
 def disc_fraction(x0, x1, y0, y1):
-    """The fraction of a box that the unit disc covers, to about 1e-7."""
+    """Return the fraction of a box that the unit disc covers, to about 1e-7."""
     x = x0 + (x1 - x0) * (np.arange(200_000) + 0.5) / 200_000
     half = np.sqrt(np.maximum(0.0, 1.0 - x * x))
     return float(np.mean(np.maximum(0.0, np.minimum(y1, half) - np.maximum(y0, -half))) / (y1 - y0))
 
 
 def random_states(threads, rng):
-    """States for xoroshiro128+, an array of records: a random place for each thread."""
+    """Return states for xoroshiro128+, an array of records, with a random position for each thread."""
     return rng.integers(1, 2**64, (threads, 2), np.uint64).view(xoroshiro128p_dtype).reshape(-1)
 
 
 def next_number(states):
-    """Return what xoroshiro128p_uniform_float64 gives of each state, and move the states on by one."""
+    """Return the next xoroshiro128p_uniform_float64 of each state, and advance the states by one."""
     s0, s1 = states["s0"].copy(), states["s1"] ^ states["s0"]
     number = ((states["s0"] + states["s1"]) >> np.uint64(11)) * 2.0**-53
     states["s0"] = (s0 << np.uint64(55) | s0 >> np.uint64(9)) ^ s1 ^ s1 << np.uint64(14)
@@ -523,21 +524,21 @@ print(np.ones(17_000_000, np.float32).cumsum()[-1])
 #
 # 1. Each thread of the grid adds up some of the hits, with a grid-stride loop.
 # 2. The sums of a block are added in a tree, in shared memory.
-# 3. One thread of the block adds the block's sum to `total[0]`. The addition is atomic because other blocks add to it at the same
-#    time. `total[0]` may already hold hits of earlier launches.
+# 3. One thread of the block adds the block's sum to `total[0]`. The addition must be atomic, because other blocks may
+#    add at the same time. `total[0]` may already contain hits of earlier launches.
 #
-# Choose types that can hold the result. A thousand threads with a billion hits each make 10¹² hits. int32 ends at
-# 2,147,483,647 and continues at the negative end, and float32 stops growing at 16,777,216, both without an error
-# message. A block has any number of threads from 1 to `MAX_THREADS`.
+# Choose types that are large enough for the result. A thousand threads with a billion hits each have 10¹² hits. int32
+# ends at 2,147,483,647 and then wraps around to negative numbers, and float32 stops growing at 16,777,216, both without
+# an error message. A block may have any number of threads from 1 to `MAX_THREADS`.
 #
 # The work of the busiest thread is counted, and a queue at one address does not count as a tree.
 #
 # <details>
 # <summary>How a queue is told from a tree</summary>
 #
-# One address, in shared memory too, may take 4 atomic additions for each hit of a thread's share. If you use shuffles, a warp may
-# make 14 of them for each hit of a thread, and 14 more. A tree of 64-bit numbers takes 10 shuffles. If 31 lanes hand
-# their sums to one lane, that takes 62.
+# One address may receive 4 atomic additions for each hit of a thread's share, also in shared memory. If you use
+# shuffles, a warp may make 14 of them for each hit of a thread, and 14 more. A tree of 64-bit numbers takes 10
+# shuffles. If 31 lanes hand their sums to one lane, that takes 62.
 #
 # </details>
 #
@@ -611,16 +612,17 @@ expect(int(total[0]) == 2**53 + 1 + int(hits.sum(dtype=np.int64)),
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-5"
-# ## 5. π, and by how much it may be off
+# ## 5. π and its error
 #
-# `sample_disc(seed, threads, points)` runs on the host and launches the kernels. It makes new
-# states with `seed_states`, counts hits with `count_hits` in the box from −1 to 1 in both directions, and adds them
-# with `add_hits`. It returns the number of hits as an int, copied back from the device. The same seed gives the same points,
-# and other seeds give other points.
+# `sample_disc(seed, threads, points)` runs on the host and launches the kernels. It makes new states with
+# `seed_states`, counts hits with `count_hits` in the box from −1 to 1 in both directions, and adds them with
+# `add_hits`. It copies the number of hits back from the device and returns it as an int. The same seed must give the
+# same points, and a different seed must give different points.
 #
-# Kernels must draw the points, in blocks of at least 32 threads. To check this, the grader replaces the seed on its way to the
-# device, or the states if the host made them, and expects the hits that `count_hits` finds with the new ones. The work of the
-# kernels is counted in instructions. A thread may run twice as many as a thread of your `count_hits`, and 500 more.
+# The kernels must draw the points, in blocks of at least 32 threads. To check this, the grader replaces the seed on its
+# way to the device, or the states if the host made them. Then it expects the hits that `count_hits` finds with the new
+# ones. It also counts the instructions of the kernels. A thread may run twice as many as a thread of your `count_hits`,
+# plus 500.
 #
 # `estimate(hits, n, box_area)` returns the area of the shape and its standard error, as two floats. Each of the n
 # points hits with a probability p, estimated as hits / n, so the number of hits has the variance n p (1 − p). From this
@@ -733,9 +735,9 @@ for hits, n, box in ((0, 10, 1.0), (10, 10, 2.5), (3 * 10**11, 10**12, 6.25), (1
 # %% [markdown] id="predict-slope" tags=["predict"]
 # ### Predict, then measure
 #
-# The next cell estimates π from 1,000 points, from 4,000, from 16,000 and so on, each 30 times with other seeds. It
-# draws how far off the estimates are, as the root of their mean square. How many times more points does one more
-# decimal digit take?
+# The next cell estimates π from 1,000 points, from 4,000, from 16,000 and so on, each 30 times with different seeds. It
+# plots how far off the estimates are, as the root of their mean square. How many times as many points do you need for
+# one more decimal digit?
 
 # %% id="convergence-guess"
 predict("convergence", "10 times as many", "20 times", "100 times as many")
@@ -763,33 +765,33 @@ else:
                 f"by your estimate {claimed[0]:.2g} to {claimed[-1]:.2g}.")
 
 # %% [markdown] id="convergence-why" tags=["why"]
-# It takes 100 times as many, because the error falls with the square root of the number of points. So an estimate that
-# is ten times better is a hundred times the work. Thirty repetitions give each dot an uncertainty of 13%, and the slope
-# of −0.5 an uncertainty of a few hundredths. The line is what `estimate` claims, from single runs. That the dots lie on
-# it is a test that no single run can replace: **if streams repeat each other, the dots leave the line.**
+# You need 100 times as many, because the error falls with the square root of the number of points. So an estimate that
+# is ten times better takes a hundred times the work. With thirty repetitions, each dot has an uncertainty of 13%, and
+# the slope of −0.5 an uncertainty of a few hundredths. The line shows the error that `estimate` claims for single runs.
+# The dots test this claim, which no single run can do: **if streams repeat each other, the dots leave the line.**
 
 # %% [markdown] id="convergence-then"
-# ## 6. No state at all
+# ## 6. A generator without a state
 #
-# The program has to keep each thread's state and write it back, and the result depends on the launch, because other
-# threads draw other points. A *counter-based* generator has no state, because it is a function. Number i is
-# `f(i, seed)`, mixed so well that consecutive i give unrelated results. Any thread can make any number at any time. On
-# GPUs, PyTorch uses the generator that you will write here, cuRAND offers it, and JAX uses a similar one.
+# So far, the program has to keep the state of each thread and write it back. The result also depends on the launch,
+# because other threads draw other points. A *counter-based* generator has no state. It is a function: number i is
+# `f(i, seed)`, mixed so well that consecutive i give unrelated results. So any thread can compute any number at any
+# time. On GPUs, PyTorch uses the generator that you will write here, cuRAND offers it, and JAX uses a similar one.
 #
-# Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011)
-# turns a counter of four 32-bit words (c0, c1, c2, c3) into four random words, under a key of two
-# words (k0, k1). It has ten rounds. In each round
+# Philox4x32-10 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011) turns a counter of
+# four 32-bit words (c0, c1, c2, c3) into four random words, with a key of two words (k0, k1). It has ten rounds. In
+# each round
 #
-# - multiply: p0 = 0xD2511F53 · c0 and p1 = 0xCD9E8D57 · c2. These products have 64 bits, of which *hi* and *lo*
-#   are the upper and lower 32.
-# - set the new words, all from the old ones: c0 = hi(p1) ^ c1 ^ k0, c1 = lo(p1), c2 = hi(p0) ^ c3 ^ k1, c3 = lo(p0).
+# - multiply: p0 = 0xD2511F53 · c0 and p1 = 0xCD9E8D57 · c2. These products have 64 bits, of which *hi* and *lo* are the
+#   upper and lower 32.
+# - compute the new words, all from the old ones: c0 = hi(p1) ^ c1 ^ k0, c1 = lo(p1), c2 = hi(p0) ^ c3 ^ k1, c3 =
+#   lo(p0).
 # - before the *next* round, add 0x9E3779B9 to k0 and 0xBB67AE85 to k1, keeping 32 bits.
 #
-# `philox(c0, c1, c2, c3, k0, k1)` is a device function and returns the four words. In kernels, a product
-# or sum of two uint32 has 64 bits, and `uint32(…)` keeps the lower 32. A plain `0xD2511F53` is an
-# int64, and a product with it may be negative. As in step 2, `>>` would then fill it with ones, so
-# make it a `uint64`. `philox_blocks` below is given. The authors published answers for three counters, which are the visible
-# test.
+# `philox(c0, c1, c2, c3, k0, k1)` is a device function that returns the four words. In kernels, a product or sum of two
+# uint32 has 64 bits, and `uint32(…)` keeps the lower 32. A plain `0xD2511F53` is an int64, and a product with it may be
+# negative. As in step 2, `>>` would then fill it with ones, so convert it to `uint64`. `philox_blocks` below is given.
+# The authors published the results for three counters, and the visible test uses them.
 #
 # Hints: `hint("philox")`.
 
@@ -864,13 +866,13 @@ expect_equal(words, reference_philox(counters, keys), "wrong for other counters 
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-6b"
-# Now count with it. `count_points(seed, first, n, x0, x1, y0, y1, total)` adds to `total[0]` (int64) how
-# many of the points number `first`, `first` + 1, …, `first` + n − 1 are inside the disc. Point number i
-# is made like this, whichever thread makes it:
+# Now count with it. `count_points(seed, first, n, x0, x1, y0, y1, total)` adds to `total[0]` (int64) how many of the
+# points number `first`, `first` + 1, …, `first` + n − 1 are inside the disc. Point number i is computed as follows,
+# whichever thread computes it:
 #
-# - Its counter is (low 32 bits of i, high 32 bits of i, 0, 0), and its key is (low 32 bits of `seed`, high 32
-#   bits of `seed`).
-# - The first word w gives x = x0 + (x1 − x0) · w · 2⁻³², and the second word gives y in the same way.
+# - Its counter is (low 32 bits of i, high 32 bits of i, 0, 0), and its key is (low 32 bits of `seed`, high 32 bits of
+#   `seed`).
+# - From the first word w you get x = x0 + (x1 − x0) · w · 2⁻³², and from the second word you get y in the same way.
 #
 # So the number of hits depends only on seed, first and n, and not on the grid, the block or the
 # order of threads. The launch can have fewer threads than points, or more. Let each thread count its own
@@ -960,14 +962,14 @@ for case, grid, block, n, first, box in (
 # Take a complex number c, begin with z = 0 and repeat z → z² + c. If z stays bounded for ever, c belongs
 # to the Mandelbrot set. Once |z| > 2, z grows without end, and c does not belong to it.
 #
-# No program can iterate for ever, but a computer's z is one of finitely many pairs of floats. An orbit
-# that does not escape must return to a value it had before, and from there on it repeats a **cycle**.
-# Floyd's test finds the cycle with two runners and without storing the orbit. The tortoise makes one step in each iteration, and the
-# hare makes two. On a cycle, the hare catches up with the tortoise.
+# No program can iterate for ever. But a computer's z is one of a finite number of pairs of floats, so an orbit that
+# does not escape must return to an earlier value. From there on it repeats a **cycle**. Floyd's test finds the cycle
+# with two runners, without storing the orbit. In each iteration, the tortoise makes one step and the hare makes two. On
+# a cycle, the hare catches up with the tortoise.
 #
-# `in_mandelbrot(cx, cy, limit)` is a device function. Both runners begin at 0. In each iteration, at most
-# `limit` of them, the tortoise makes one step and the hare two. If the hare's |z|² > 4 after that, return 0 (outside). If hare
-# and tortoise are at exactly the same place, return 1 (inside). After `limit` iterations return 2 (undecided).
+# `in_mandelbrot(cx, cy, limit)` is a device function. Both runners begin at 0. It makes at most `limit` iterations, in
+# each of which the tortoise makes one step and the hare two. If the hare's |z|² > 4 after that, return 0 (outside). If
+# hare and tortoise are at exactly the same point, return 1 (inside). After `limit` iterations return 2 (undecided).
 # `classify` below it is given.
 #
 # With z = x + iy, one step is x → x² − y² + cx and, from the old x, y → 2xy + cy.
@@ -977,7 +979,7 @@ for case, grid, block, n, first, box in (
 # %% id="in-mandelbrot" role="solution"
 @cuda.jit(device=True)
 def in_mandelbrot(cx, cy, limit):
-    """0 if c escapes, 1 if its orbit runs into a cycle, 2 if neither happens in `limit` iterations."""
+    """Return 0 if c escapes, 1 if its orbit reaches a cycle, 2 if neither happens in `limit` iterations."""
     ### BEGIN SOLUTION
     tx = ty = hx = hy = 0.0
     for _ in range(limit):
@@ -995,7 +997,7 @@ def in_mandelbrot(cx, cy, limit):
 
 @cuda.jit
 def classify(cx, cy, limit, kinds):
-    """Set kinds[i] to what in_mandelbrot says of the point cx[i] + i cy[i]."""
+    """Set kinds[i] to the result of in_mandelbrot for the point cx[i] + i cy[i]."""
     i = cuda.grid(1)
     if i < kinds.size:
         kinds[i] = in_mandelbrot(cx[i], cy[i], limit)
@@ -1044,20 +1046,20 @@ for limit in (0, 3):
 
 # %% [markdown] id="step-8b"
 # The set is symmetric about the real axis, so half of it is enough. The upper half lies in the box −2 ≤ x < 0.5, 0 ≤ y
-# < 1.25. The set extends from −2 to about 0.47 and up to about 1.12, by K. Mitchell, *A statistical investigation of
-# the area of the Mandelbrot set*, 2001. So the area of the set is twice the area of that box, 6.25, times the fraction
-# of points inside.
+# < 1.25, because the set extends from −2 to about 0.47 and up to about 1.12 (K. Mitchell, *A statistical investigation
+# of the area of the Mandelbrot set*, 2001). So the area of the set is 6.25, which is twice the area of that box, times
+# the fraction of points inside.
 #
 # `mandelbrot_hits(seed, first, n, limit, total)` adds to `total[0]` how many of the points number `first`
 # to `first` + n − 1 did **not** escape, including undecided ones. Point number i has the same counter,
 # key and words as in `count_points`, in the box above.
 #
-# Points differ in the iterations that they take, so here a thread may run 4 times as many instructions as the average. The busiest
-# thread's instructions are counted, at most 12,000 for each point of its share, and 40,000 in the notebook.
+# Points need different numbers of iterations, so here a thread may run 4 times as many instructions as the average. The
+# busiest thread's instructions are counted, at most 12,000 for each point of its share, and 40,000 in the notebook.
 #
-# You may count the undecided points, because nearly all of them are inside, near the edge, where orbits take long to
-# settle. The few that would still escape make the area too large by about 0.003 at `limit` = 500, measured with a
-# million points. That is a seventh of the error of 16,000 points.
+# You may count the undecided points, because nearly all of them are inside, close to the edge, where orbits take long
+# to reach a cycle. A few of them would still escape, so the area comes out too large, by about 0.003 at `limit` = 500,
+# measured with a million points. That is a seventh of the error of 16,000 points.
 #
 # Hints: `hint("mandelbrot-hits")`.
 
@@ -1155,7 +1157,7 @@ expect_parallel(launched, n, instructions=500, alone=(alone, 100))
 
 # %% id="picture"
 def look(n=20_000, limit=500):
-    """Classify n points and draw those that do not escape."""
+    """Classify n points, and draw those that do not escape."""
     rng = np.random.default_rng(1)
     cx, cy = rng.uniform(-2.0, 0.5, n), rng.uniform(0.0, 1.25, n)
     kinds = cuda.device_array(n, np.int32)
@@ -1174,7 +1176,7 @@ def look(n=20_000, limit=500):
 
 
 def area_of(kernel, seed, n, limit=500):
-    """The area of the set and its standard error, by one of your kernels."""
+    """Return the area of the set and its standard error, computed with one of your kernels."""
     total = cuda.to_device(np.zeros(1, np.int64))
     kernel[16, 128](seed, 0, n, limit, total)
     return estimate(int(total.copy_to_host()[0]), n, BOX_AREA)
@@ -1188,46 +1190,44 @@ except NotImplementedError:
     print("The picture comes when estimate is written.")
 
 # %% [markdown] id="bounds"
-# Only much weaker statements about this area have been *proven*. It lies between 1.503 and 1.5701
-# (Y. Fisher and J. Hill, *Bounding the area of the Mandelbrot set*, as reported in the FAQ of
-# sci.fractals, question 6f). A sum of 240,000 terms of a series gives an upper bound of 1.7274 (J. Ewing
-# and G. Schober, *The area of the Mandelbrot set*, 1992). Your result is a third kind of statement, an estimate with an error
-# bar, and the only one of the three that you can make in a second.
+# Only much weaker statements about this area have been *proven*. It lies between 1.503 and 1.5701 (Y. Fisher and J.
+# Hill, *Bounding the area of the Mandelbrot set*, as reported in the FAQ of sci.fractals, question 6f). A sum of
+# 240,000 terms of a series gives an upper bound of 1.7274 (J. Ewing and G. Schober, *The area of the Mandelbrot set*,
+# 1992). Your result is a third kind of statement, an estimate with an error bar. You can compute it in a second.
 
 # %% [markdown] id="further" tags=["further"]
-# The project ends here: you know the area, and how far off it may be. The steps from here on go **further**, and each has
-# points of its own. Do them now, or go on with the next lesson and come back later.
+# The project ends here: you know the area and its error. The following steps go **further**, and each gives points. Do
+# them now, or continue with the next lesson and come back later.
 
 # %% [markdown] id="step-7"
 # ## 8. The same in JAX
 #
-# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value. If you draw twice with one
-# key, you get the same numbers twice. So `split` a key into new ones and use each of them once. JAX uses Threefry, a
-# counter-based generator from the paper of step 6.
+# JAX keeps no hidden state, so its random numbers need a *key*, which is an ordinary value. If you draw twice with the
+# same key, you get the same numbers twice. So use `split` to make new keys from a key, and use each of them only once.
+# JAX uses Threefry, a counter-based generator from the paper of step 6.
 #
 # `jax_hits(seed, streams, points)` splits `jax.random.key(seed)` into `streams` keys, draws `points`
 # points in the box from −1 to 1 with each of them, and returns how many are in the unit disc, as an array
 # of integers with one element for each stream.
 #
-# In `hits_of_stream(key, points)`, write what *one* stream does, and let `jax.vmap` do it for all keys at
-# once. A Python loop over the streams would be unrolled into one long program and compiled again for
-# each number of streams. The number of operations that JAX records is counted, and all streams have to draw in the same
-# iterations.
+# In `hits_of_stream(key, points)`, write the work of *one* stream, and let `jax.vmap` do it for all keys at once. JAX
+# would unroll a Python loop over the streams into one long program, and compile it again for each number of streams.
+# The tests count the operations that JAX records, and all streams must draw in the same iterations.
 #
 # <details>
 # <summary>What the tests count</summary>
 #
-# In one iteration of any JAX loop (`scan`, `while_loop`, `fori_loop`, `map`), each stream must draw at least one number, from its
-# own key. In all iterations together it may draw at most three numbers for each point, of which it needs
-# two. JAX records how many iterations a loop makes, except for a `while_loop`, which counts as two.
-# Within a stream you may use any loops. The grader also runs what JAX has recorded with numbers
-# drawn from only a part of the box, and expects the hits among those points.
+# In one iteration of any JAX loop (`scan`, `while_loop`, `fori_loop`, `map`), each stream must draw at least one
+# number, from its own key. In all iterations together it may draw at most three numbers for each point, although it
+# needs only two. JAX records how many iterations a loop makes, except for a `while_loop`, which counts as two. Within a
+# stream you may use any loops. The grader also runs the recorded operations with numbers from only a part of the box,
+# and expects the hits among those points.
 #
 # </details>
 #
 # You need `jax.random.uniform(key, (points,), minval=…, maxval=…)`, which draws `points` numbers, and
-# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. Values that are the same in all
-# calls, such as `points`, reach f from outside, for example in a `lambda`.
+# `jax.vmap(f)(keys)`, which calls a function f of *one* key for each of `keys`. If a value is the same in all calls, as
+# `points` is, use it in f from outside, for example in a `lambda`.
 #
 # Hints: `hint("jax-hits")`.
 
@@ -1237,7 +1237,7 @@ import jax.numpy as jnp
 
 
 def hits_of_stream(key, points):
-    """How many of `points` random points in the box from −1 to 1 are in the unit disc."""
+    """Return the number of `points` random points in the box from −1 to 1 that are in the unit disc."""
     ### BEGIN SOLUTION
     key_x, key_y = jax.random.split(key)  # one key for each use
     x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
@@ -1303,12 +1303,11 @@ expect(operations("jax_hits", 1, 777, 33, static=(1, 2)).total() == few.total(),
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-9-divergence"
-# ## 9. Seven lanes of eight do nothing
+# ## 9. Seven of eight lanes wait
 #
-# Points outside escape after a few iterations, and points near the edge take hundreds. The 32 lanes of a warp
-# run one instruction at a time. While one lane iterates, the others, which finished long ago, wait for it. This is
-# *divergence*. Below is one warp of your kernel with 32 points. Each column
-# is a step, each row is a lane, and pale lanes wait.
+# Points outside escape after a few iterations, and points near the edge take hundreds. The 32 lanes of a warp run one
+# instruction at a time, so while one lane still iterates, the others wait for it. This is *divergence*. The next cell
+# shows one warp of your kernel with 32 points. Each column is a step, each row is a lane, and pale lanes wait.
 
 # %% id="see-divergence"
 from gpucourse import report, timeline
@@ -1320,7 +1319,7 @@ import virtualgpu
 
 
 def cost(kernel, n=10_000, limit=500, seed=3):
-    """Warp instructions for each point, and the fraction of lanes that worked in them."""
+    """Return the warp instructions for each point, and the fraction of lanes that worked in them."""
     total = cuda.to_device(np.zeros(1, np.int64))
     with virtualgpu.profile() as profile:
         kernel[4, 128](seed, 0, n, limit, total)
@@ -1347,16 +1346,16 @@ else:
 # | at most 200 | 3 |
 # | at most 150 | 4 |
 #
-# The grader also counts for other points and other numbers of points, and there it allows a fifth more.
+# The grader also uses other points and other numbers of points, for which it allows a fifth more.
 #
 # There are two ideas, and each brings you a part of the way.
 #
-# - **Do not compute what is known.** Two large pieces of the set have formulas. With q = (x − ¼)² + y²,
-#   a point is in the cardioid if q (q + x − ¼) ≤ y² / 4, and in the disc around −1 if (x + 1)² + y² ≤ 1/16.
-#   Together they are 91% of the area (3π/8 + π/16 of 1.5066), and there the orbits never escape.
-# - **Do not wait.** A lane whose point is decided could fetch its next point while its neighbours still
-#   iterate. So turn the loops inside out. Do not iterate each point until it is decided. Repeat two things instead: first
-#   the lanes without a point fetch one, then all lanes iterate a few times.
+# - **Do not compute what is known.** There are formulas for two large pieces of the set. With q = (x − ¼)² + y², a
+#   point is in the cardioid if q (q + x − ¼) ≤ y² / 4, and in the disc around −1 if (x + 1)² + y² ≤ 1/16. Together they
+#   are 91% of the area (3π/8 + π/16 of 1.5066), and there the orbits never escape.
+# - **Do not wait.** A lane whose point is decided could fetch its next point while its neighbours still iterate. So
+#   change the order of the loops. Do not iterate each point until it is decided. Instead, repeat two things: first the
+#   lanes without a point fetch one, then all lanes iterate a few times.
 #
 # Predict before you try: the first idea halves the instructions. Does the fraction of busy lanes go up
 # or down?
@@ -1366,7 +1365,7 @@ else:
 # %% id="mandelbrot-fast" role="solution"
 @cuda.jit
 def mandelbrot_fast(seed, first, n, limit, total):
-    """What mandelbrot_hits does, with fewer lanes that wait."""
+    """Compute the same as mandelbrot_hits, with fewer lanes that wait."""
     ### BEGIN SOLUTION
     count = 0
     i = first + cuda.grid(1)
@@ -1495,8 +1494,8 @@ if device().virtual:
 report(mandelbrot_fast, 4, 128, 3, 0, 10_000, 500, np.zeros(1, np.int64))
 
 # %% [markdown] id="recorded-text"
-# The next cell shows recorded times of a real GPU for the model answers, and for random points in a disc with every
-# generator of this project. If there are none yet, it says so.
+# The next cell shows recorded times of the model answers on a real GPU, and of random points in a disc with every
+# generator of this project. If there are no times yet, it says so.
 #
 # *Recorded rows: `mandelbrot.area`, `sampling.disc`.*
 
@@ -1509,23 +1508,23 @@ recorded_times("mandelbrot.area")
 recorded_times("sampling.disc")
 
 # %% [markdown] id="divergence-why"
-# The card shows it line by line.
+# The report card shows the lanes line by line.
 #
-# The formulas for cardioid and disc alone halve the instructions, but the fraction
-# of busy lanes falls *too*, from 13% to 7%, because most of the work that they save was work that the lanes did
-# together. So the fraction alone does not measure success. Count what you pay for.
+# The formulas for cardioid and disc alone halve the instructions, but the fraction of busy lanes falls as well, from
+# 13% to 7%, because most of the work that they save was work that the lanes did together. So don't judge a kernel by
+# this fraction alone. Count the instructions that you pay for.
 #
-# Fetching new points while others iterate saves the rest. It has a price, because the loop keeps more state, and lanes
-# that fetch keep the others waiting. With iterations in groups of 32, this happens rarely.
+# Fetching new points while other lanes iterate saves the rest. It has a price, because the loop has more state, and
+# lanes that fetch make the others wait. In groups of 32 iterations, this happens rarely.
 #
 # ## 10. In your own words
 #
 # A person reads this answer (3 points). Ten sentences are enough.
 #
-# 1. A colleague's GPU program estimates π from 10⁹ points and finds 3.1432 ± 0.00005. She shows you the
-#    line that makes the generators: `states = create_states(n_threads, seed=time())`, "so every thread
-#    has the time as its seed". What went wrong, what would each of your tests from steps 1, 3 and 5 have
-#    shown, and how large is the error really, if a thread draws 10⁵ points?
+# 1. A colleague's GPU program estimates π from 10⁹ points and finds 3.1432 ± 0.00005. She shows you the line that makes
+#    the generators: `states = create_states(n_threads, seed=time())`, "so every thread has the time as its seed". What
+#    went wrong? What would each of your tests from steps 1, 3 and 5 have shown? How large is the error really, if a
+#    thread draws 10⁵ points?
 # 2. Your program has to give the same result on a GPU with twice as many threads. Which of the
 #    generators of this project do you use, and why?
 
@@ -1552,14 +1551,13 @@ recorded_times("sampling.disc")
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## In five sentences
 #
-# - Related streams give estimates that are right on average, with an error that is wrong. Test the
-#   scatter, not the value.
-# - Each thread needs its own state, seeded through a mixing function, and has to store it where the next launch finds
-#   it.
+# - If streams are related, the estimates are right on average, but their error is wrong. Test the scatter, not the
+#   value.
+# - Each thread needs its own state, seeded with a mixing function, and has to store it for the next launch.
 # - Count in integers that are wide enough, because int32 wraps around at 2³¹ and float32 stops growing at 2²⁴, both
 #   without a message.
-# - The error falls as 1/√N, and a limit of six on the z-score, over all tests, separates chance from mistakes.
-# - A counter-based generator makes number i from i alone, so results do not depend on the launch. Lanes
+# - The error falls as 1/√N. A limit of six on the z-score separates mistakes from chance.
+# - A counter-based generator computes number i only from i and the seed, so results do not depend on the launch. Lanes
 #   that are done should fetch new work instead of waiting.
 #
 # ## Read on

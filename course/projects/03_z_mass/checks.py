@@ -24,31 +24,31 @@ SUM_PT = hints(
 
 PAIR_MASS = hints(
     "pair-mass",
-    "The idea: it is the formula above, term by term. Every symbol has a function in `math`: `sqrt`, "
-    "`cosh`, `cos`. The angles are already in radians, and a full turn more or less does not change "
-    "a cosine.",
+    "The idea: write the formula above, term by term. Every symbol has a function in `math`: `sqrt`, "
+    "`cosh`, `cos`. The angles are already in radians, and adding a full turn does not change "
+    "the cosine.",
     "The shape: `return math.sqrt(2.0 * … * … * (math.cosh(…) - math.cos(…)))`.",
 )
 
 FIRST_PAIR = hints(
     "first-pair",
-    "The idea: `first_mass` looks at pairs (j, k) with k beyond j, returns from inside both loops as "
-    "soon as the charges differ, and after both loops, where no pair was found, returns `math.nan`. "
-    "The kernel does nothing but call it for each event.",
+    "The idea: `first_mass` looks at pairs (j, k) with k > j. It returns from inside both loops as "
+    "soon as the charges differ. After both loops no pair was found, so it returns `math.nan`. "
+    "The kernel only calls it for each event.",
     "The shape of `first_mass`:\n"
     "`for j in range(len(muons)):`\n"
     "`    for k in range(j + 1, len(muons)):`\n"
     "`        if …:`\n"
     "`            return pair_mass(…)`\n"
     "`return math.nan`",
-    "The kernel: the loop of `count_muons` with `masses[i] = first_mass(events[i].muons)`.",
+    "The kernel: write the loop of `count_muons` with `masses[i] = first_mass(events[i].muons)`.",
 )
 
 BEST_MASS = hints(
     "best-mass",
     "The idea: use the loops of `first_mass`, but do not return at the first pair. Keep two "
     "variables: the best mass so far, and its distance from `Z_MASS`. If they begin as `math.nan` and "
-    "`math.inf`, the first good pair is better than what you have.",
+    "`math.inf`, the first good pair is nearer than that.",
     "The shape, inside both loops:\n"
     "`if one.charge != other.charge:`\n"
     "`    mass = pair_mass(…)`\n"
@@ -71,8 +71,8 @@ FILL_MASSES = hints(
 
 FILL_EVENTS = hints(
     "fill-events",
-    "The idea: write `fill_masses` with another middle stage, which computes "
-    "`best_mass(events[i].muons)` where the other reads an array.",
+    "The idea: write `fill_masses` with a different middle stage, which computes "
+    "`best_mass(events[i].muons)` instead of reading an array.",
     "The shape of the middle stage:\n"
     "`for i in range(cuda.grid(1), len(events), cuda.gridsize(1)):`\n"
     "`    mass = …`\n"
@@ -85,8 +85,8 @@ BREAK_EVEN = hints(
     "The idea: each histogram that is filled from stored masses saves `on_the_fly - refill` sectors. "
     "Storing pays once the savings are more than `store`. If a histogram saves nothing, storing never "
     "pays.",
-    "The shape: `None` where nothing is saved; else the least whole number above `store / saved`. "
-    "`store // saved` is the largest that is not above it.",
+    "The shape: return `None` if nothing is saved, and otherwise the smallest integer above `store / saved`. "
+    "`store // saved` is the largest integer that is not above it.",
 )
 
 NEAREST_ON_CPU = hints(
@@ -107,15 +107,15 @@ NEAREST_ON_CPU = hints(
 
 EXPECTED_COUNTS = hints(
     "expected-counts",
-    "The idea: make a table with a row for each edge and a column for each node: the true mass that "
-    "ends up at that edge. F of the whole table is one line. Averaging over the nodes is a product "
-    "with `WEIGHTS`, differences between neighbouring edges are `jnp.diff`.",
+    "The idea: make a table with a row for each edge and a column for each node. It holds the true mass that "
+    "is measured at that edge. You can compute F of the whole table in one line. To average over the nodes, multiply "
+    "by `WEIGHTS`. For differences between neighbouring edges use `jnp.diff`.",
     "The shape:\n"
     "`mass, width, zs, others = parameters`\n"
     "`true = edges[:, None] * jnp.exp(-SIGMA * NODES)`\n"
     "`cumulative = jnp.arctan(…) / jnp.pi`\n"
     "`from_z = jnp.diff(cumulative @ WEIGHTS)`",
-    "The rest: `falling = -jnp.diff(edges**-2.0)` are the sizes before scaling; divide by their sum.",
+    "The rest: `falling = -jnp.diff(edges**-2.0)` are the shares before scaling; divide them by their sum.",
 )
 
 NLL = hints(
@@ -126,16 +126,16 @@ NLL = hints(
 
 UNCERTAINTIES = hints(
     "uncertainties",
-    "The idea: `hessian`, made above the function, has the same arguments as `nll`; its value is the "
-    "4 × 4 matrix of second derivatives for the first of them.",
-    "The shape: the square root of the diagonal (`jnp.diag`) of the inverse (`jnp.linalg.inv`), in "
+    "The idea: `hessian`, defined above the function, has the same arguments as `nll`. It returns the "
+    "4 × 4 matrix of second derivatives with respect to the first argument.",
+    "The shape: invert (`jnp.linalg.inv`), take the diagonal (`jnp.diag`), then the square root, in "
     "this order.",
 )
 
 FIT = hints(
     "fit",
     "The idea: in each iteration solve H · step = −g for the step (`jnp.linalg.solve`). Stop if it gains "
-    "too little, halve it while it leads uphill, then take it. `gradient` and `hessian` are g and H.",
+    "too little, halve it while it leads uphill, then add it. `gradient` and `hessian` compute g and H.",
     "The shape:\n"
     "`parameters = start(edges, counts)`\n"
     "`for _ in range(50):`\n"

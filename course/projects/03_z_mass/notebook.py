@@ -1,11 +1,11 @@
 # %% [markdown] id="question"
-# ## How heavy is the Z, and for how long does it live?
+# ## What are the mass and the lifetime of the Z?
 #
-# The Z decays after 3 · 10⁻²⁵ s, here into two muons of opposite charge. Nobody can time that, but the shorter a particle
-# lives, the more its mass scatters. The *width* of the peak is ħ divided by the lifetime, so the masses of muon
-# pairs give you both.
+# The Z decays after 3 · 10⁻²⁵ s, here into two muons of opposite charge. Nobody can measure this time directly, but the
+# shorter a particle lives, the more its mass scatters. The *width* of the peak is ħ divided by the lifetime, so both
+# follow from the masses of muon pairs.
 #
-# The sample holds 50,000 simulated events, whose true mass and width you should find within your errors. An event has
+# The sample has 50,000 simulated events. Your task is to find the true mass and width within your errors. An event has
 # any number of muons, so Numba reads the events on the GPU as *Awkward Arrays*.
 #
 # | step | you write | result |
@@ -19,8 +19,8 @@
 # | 7 | `expected_counts`, `nll` | a model |
 # | 8 | `uncertainties`, `fit` | mass and width, with errors |
 #
-# **Steps 1 to 8 are the project**, with four hours and 36 points. Steps 9 and 10 and a few questions go further, with 9
-# points.
+# **Steps 1 to 8 are the project**. They take four hours and give 36 points. Steps 9 and 10 and a few questions go
+# further. They give 9 points.
 
 # %% [markdown] id="how-it-works"
 # ## How this works
@@ -53,7 +53,7 @@ MAX_SLOTS = 1024  # the largest histogram that has to fit into shared memory
 
 
 def written(*answers):
-    """Whether these are written; names the first that is not."""
+    """Return True if all of these are written; otherwise print the first that is missing."""
     missing = [stub for answer in answers if (stub := unsolved(answer))]
     if missing:
         print(f"This cell has something to show when {missing[0]} is written.")
@@ -71,8 +71,8 @@ print(events.muons.pt[:6].to_list())
 # %% [markdown] id="jagged"
 # ## Lists on the device
 #
-# In memory, `events` is one flat column for each field, and **offsets** that say where each event's muons begin and
-# end:
+# In memory, `events` consists of one flat column for each field, and of **offsets** that say where each event's muons
+# begin and end:
 #
 # ```
 # offsets   0     2  2        5  6 …      event i owns muons offsets[i] to offsets[i + 1]
@@ -85,9 +85,9 @@ print(events.muons.pt[:6].to_list())
 # `ak.to_backend(events, "cuda")` copies these five arrays to the device. A kernel decorated with
 # `@cuda.jit(extensions=[ak.numba.cuda])` takes the array as an argument:
 #
-# - You can use `len(events)`, `events[i].muons`, `len(muons)`, `muons[j].pt`, `for muon in muons:`, `enumerate(muons)` and
-#   slices such as `muons[2:]`, but no functions of NumPy or Awkward.
-# - The array is read-only, so write results into ordinary arrays.
+# - You can use `len(events)`, `events[i].muons`, `len(muons)`, `muons[j].pt`, `for muon in muons:`, `enumerate(muons)`
+#   and slices such as `muons[2:]`, but no functions of NumPy or Awkward.
+# - The array is read-only, so write your results to ordinary arrays.
 
 # %% [markdown] id="predict-leading" tags=["predict"]
 # ### Predict: the muon that is not there
@@ -116,17 +116,17 @@ print(f"{empty:.0%} of the events have no muon; {np.mean(pts.copy_to_host() == -
 
 # %% [markdown] id="leading-why" tags=["why"]
 # Nearly all of it is −1. `muons[0]` of an empty list is an `IndexError`, and **an exception ends its thread without a
-# message**, on a real GPU too, so the thread never reaches its remaining events. Check `len(muons)` before you index,
+# message**, also on a real GPU, so the thread never reaches its remaining events. Check `len(muons)` before you index,
 # or loop over `muons`.
 
 # %% [markdown] id="leading-then"
 # ## 1. A number for each event
 #
-# `count_muons(events, counts)` sets `counts[i]` (int32) to the number of muons of event `i`. It must be right for every grid, with
-# fewer threads than events or more, so write a grid-stride loop as in `leading_pt` above.
+# `count_muons(events, counts)` sets `counts[i]` (int32) to the number of muons of event `i`. It must be right for every
+# grid, whether it has fewer threads than events or more, so write a grid-stride loop as in `leading_pt` above.
 #
-# Let neighbouring threads take neighbouring events, so that 32 of them together read whole sectors. The sectors are
-# counted, and so are the busiest thread's accesses, at most 12 for each event of its share.
+# Let neighbouring threads take neighbouring events, so that 32 of them together read whole sectors. The test counts the
+# sectors. It also counts the busiest thread's accesses, at most 12 for each event of its share.
 #
 # Hints: `hint("count-muons")`.
 
@@ -142,9 +142,9 @@ def count_muons(events, counts):
 
 # %% [markdown] id="step-1b"
 # `sum_pt(events, sums)` sets `sums[i]` (float64) to the sum of the muons' pt. It is a *scalar* sum, which adds plain
-# numbers and ignores directions. Share the events as before. The sum of an event without muons is 0. A pt of NaN, from
-# a badly measured muon, makes the sum NaN without any extra code. The busiest thread's accesses are counted, at most 40
-# for each event of its share.
+# numbers and ignores directions. Distribute the events as before. The sum of an event without muons is 0. If a badly
+# measured muon has a pt of NaN, the sum becomes NaN without any extra code. The busiest thread's accesses are counted,
+# at most 40 for each event of its share.
 #
 # Hints: `hint("sum-pt")`.
 
@@ -162,13 +162,13 @@ def sum_pt(events, sums):
     ### END SOLUTION
 
 # %% [markdown] id="tests-by-hand"
-# The tests also build events by hand. `events_of` makes one event from each list of muons, and `reference` computes
-# with a slow loop on the host what the kernels of the next steps should find. Functions marked NOT FOR ANSWERS are only
-# for comparison, because the grader runs your answers without them.
+# The tests also build events by hand. `events_of` makes one event from each list of muons. `reference` computes, with a
+# slow loop on the host, what the kernels of the next steps should find. Functions marked NOT FOR ANSWERS are only for
+# comparison, because the grader runs your answers without them.
 
 # %% id="by-hand" role="setup"
 def events_of(*lists):
-    """One event from each list of muons, which are tuples (pt, eta, phi, charge)."""
+    """Return one event for each list of muons, which are tuples (pt, eta, phi, charge)."""
     muons = [muon for muons in lists for muon in muons]
     pt, eta, phi, charge = np.array(muons, np.float64).reshape(-1, 4).T
     offsets = np.concatenate([[0], np.cumsum([len(muons) for muons in lists], dtype=np.int64)])
@@ -181,7 +181,7 @@ PAIRS = ((1, -1), (1, 1, -1), (-1,), (1, -1, 1))  # charges of the muons of four
 
 
 def equal_shares(threads, rng):
-    """Events that give each of so many threads the same work, in strides or in chunks, and a few more.
+    """Return events that give each of so many threads the same work, in strides or chunks, and a few more.
 
     The four kinds of :data:`PAIRS` take turns along a row of one event for each thread, and from row to row.
     """
@@ -199,7 +199,7 @@ def nearest(masses):
 
 
 def reference(events, choose):  ### NOT FOR ANSWERS
-    """What `choose` picks from each event's list of opposite-sign masses; NaN from an empty one."""
+    """Return what `choose` picks from each event's list of opposite-sign masses; NaN for an empty list."""
     every = pair_masses(events.muons, mass=0.0).to_list()
     return np.array([choose(masses) if masses else math.nan for masses in every])
 
@@ -289,22 +289,22 @@ for degrees in (0, 90, 180):
     print(f"{degrees:3} degrees apart: {mass:.0f} GeV")
 
 # %% [markdown] id="apart-why" tags=["why"]
-# The mass is 90 GeV, because in the frame in which the pair as a whole is at rest, mass is energy, and both muons bring
-# 45 GeV. Because the momenta cancel, none of the energy goes into motion. For the same two muons side by side, the
-# formula gives a mass of 0. So a pair's mass depends on the angle as much as on the momenta.
+# The mass is 90 GeV. In the frame in which the pair as a whole is at rest, mass is energy, and both muons contribute 45
+# GeV. Because the momenta cancel, none of the energy goes into motion. For the same two muons side by side, the formula
+# gives a mass of 0. So the mass of a pair depends on the angle as much as on the momenta.
 
 # %% [markdown] id="step-2"
 # ## 2. The mass of two muons
 #
-# A muon is given by its transverse momentum `pt` (GeV), its pseudorapidity `eta` and its azimuth `phi` (radians).
+# A muon is described by its transverse momentum `pt` (GeV), its pseudorapidity `eta` and its azimuth `phi` (radians).
 # Pseudorapidity is a function of the angle to the beam, which is 0 across the beam and ±∞ along it. If the momenta are
-# far above the muon's own mass of 0.106 GeV, the mass of a pair is
+# much larger than the muon's own mass of 0.106 GeV, the mass of a pair is
 #
 # $$ m = \sqrt{2\,p_1\,p_2\,\bigl(\cosh(\eta_1 - \eta_2) - \cos(\varphi_1 - \varphi_2)\bigr)} $$
 #
-# where $p_1$ and $p_2$ are the transverse momenta. Use this formula, because others subtract large numbers that are
-# nearly equal, and the events are in float32, which has seven digits. Leaving the muon's mass out costs 0.3 MeV at the
-# Z, and the statistical error will be seventy times that.
+# where $p_1$ and $p_2$ are the transverse momenta. Use this formula. Other formulas subtract large numbers that are
+# nearly equal, and the events are in float32, which has only seven digits. By ignoring the muon's mass you make an
+# error of 0.3 MeV at the Z, and the statistical error is seventy times as large.
 #
 # `pair_mass` is a *device function*, which kernels call and which returns a number. Use the functions of `math`. Leave
 # `find_masses` below it as it is, because the tests use it to call your function.
@@ -314,7 +314,7 @@ for degrees in (0, 90, 180):
 # %% id="pair-mass" role="solution"
 @cuda.jit(device=True)
 def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
-    """The invariant mass [GeV] of two muons."""
+    """Return the invariant mass [GeV] of two muons."""
     ### BEGIN SOLUTION
     opening = math.cosh(eta1 - eta2) - math.cos(phi1 - phi2)
     return math.sqrt(2.0 * pt1 * pt2 * opening)
@@ -367,17 +367,17 @@ expect(math.isnan(masses_of([10.0], math.nan, 0.0, 10.0, 0.0, 1.0)[0]),
 # (1, 2), … If there is no such pair, it sets NaN. From here on NaN means "no pair", because a mass of
 # 0 could be mistaken for a result.
 #
-# You need two nested loops, and the first pair found must end both. A `break` ends one loop, but a `return` ends a
-# whole function, so put the loops into a device function `first_mass` that takes an event's muons. Think about what a
-# `return` in the kernel itself would do to the thread's next event. The busiest thread's accesses are counted, at most
-# 80 for each event of its share.
+# You need two nested loops, and the first pair that you find must end both. A `break` ends only one loop, but a
+# `return` ends a whole function, so put the loops into a device function `first_mass` that takes an event's muons. What
+# would a `return` in the kernel itself do to the next event of the thread? The busiest thread's accesses are counted,
+# at most 80 for each event of its share.
 #
 # Hints: `hint("first-pair")`.
 
 # %% id="first-pair" role="solution"
 @cuda.jit(device=True)
 def first_mass(muons):
-    """The mass of the first opposite-sign pair of an event; NaN without one."""
+    """Return the mass of the first opposite-sign pair of an event, or NaN without one."""
     ### BEGIN SOLUTION
     for j, one in enumerate(muons):
         for other in muons[j + 1 :]:
@@ -444,10 +444,9 @@ expect_parallel(launched, len(pairs), accesses=80, alone=(alone, 200))
 # %% [markdown] id="step-4"
 # ## 4. The pair nearest the Z
 #
-# The first pair may be the wrong one, because another muon may come before those of the Z.
-# `best_mass(muons)` is a device function that goes through *all* opposite-sign pairs of one event. It
-# returns the mass nearest to `Z_MASS`, above or below, or NaN if there is no pair. Skip a pair
-# whose mass is NaN because one of its muons was badly measured.
+# The first pair may be the wrong one, because another muon may come before those of the Z. `best_mass(muons)` is a
+# device function that looks at *all* opposite-sign pairs of one event. It returns the mass nearest to `Z_MASS`, above
+# or below it, or NaN if there is no pair. Skip a pair whose mass is NaN because one of its muons was badly measured.
 #
 # `nearest_z` below it is given. A kernel keeps the device functions that it was compiled with, so run the cells of the kernels
 # below again when you change `best_mass`. Hints: `hint("best-mass")`.
@@ -455,7 +454,7 @@ expect_parallel(launched, len(pairs), accesses=80, alone=(alone, 200))
 # %% id="best-mass" role="solution"
 @cuda.jit(device=True)
 def best_mass(muons):
-    """Of the masses of an event's opposite-sign pairs the one nearest Z_MASS; NaN without any."""
+    """Return the mass of an event's opposite-sign pair that is nearest Z_MASS, or NaN without a pair."""
     ### BEGIN SOLUTION
     best = math.nan
     least = math.inf
@@ -519,11 +518,11 @@ expect(math.isnan(masses[3]), "a pair whose mass is NaN counts as a pair")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="nearest-predict" tags=["predict"]
-# ### Predict: a peak of no particle
+# ### Predict: a peak without a particle
 #
-# Take 100,000 events without any Z, with three pairs each, whose masses are spread evenly from 60 to 120 GeV. For each event,
-# the mass nearest the Z's goes into a histogram with bins of 2 GeV. One pair per event would put 3,333 into each bin.
-# How many are in the bin at the Z?
+# Take 100,000 events without any Z. Each has three pairs, whose masses are spread evenly from 60 to 120 GeV. From each
+# event, the mass nearest the Z's goes into a histogram with bins of 2 GeV. One pair per event would put 3,333 into each
+# bin. How many are in the bin at the Z?
 
 # %% id="nearest-guess"
 predict("nearest", "3,333: chance has no favourites", "about 10,000", "nearly all 100,000")
@@ -536,17 +535,18 @@ print(f"{filled[(edges[:-1] <= Z_MASS) & (Z_MASS < edges[1:])][0]:,} at the Z, "
       f"{filled[0]:,} at 60 and {filled[-1]:,} at 120 GeV")
 
 # %% [markdown] id="nearest-why" tags=["why"]
-# The bin holds nearly three times as many as with one pair per event. Each of the three pairs had its chance to fall there, and the
-# bins far away lost what this one won. **If you choose what lies nearest to the answer, you create the answer.** In our events
-# a second pair is rare, so the peak is real, but in an event with five muons it might not be.
+# The bin has about 10,000, nearly three times as many as with one pair per event. Each of the three pairs had a chance
+# to fall into this bin, and the bins far away lost what this one gained. **If you choose what is nearest to the answer,
+# you create the answer.** In our events a second pair is rare, so the peak is real, but for events with five muons it
+# might not be.
 
 # %% [markdown] id="step-5"
-# ## 5. The histogram, from Project 1
+# ## 5. The histogram from Project 1
 #
-# Paste `bin_index` and `fill_shared` from your Project 1 below. The kernel is called
-# `fill_masses` here, and it follows one more rule: **a mass of NaN is no pair, and is not counted anywhere**,
-# not even as overflow. NaN is not equal even to itself, so use `math.isnan`. An `int()` of NaN can
-# be any number, such as a slot far outside. Everything else is as it was:
+# Paste `bin_index` and `fill_shared` from your Project 1 below. Here the kernel is called `fill_masses`, and it has one
+# more rule: **a mass of NaN means that there is no pair, and it is not counted anywhere**, not even as overflow. NaN is
+# not equal even to itself, so use `math.isnan`. The `int()` of a NaN can be any number, for example a slot far outside
+# the array. Everything else is as before:
 #
 # - `counts` (int32) has `bins + 2` slots, at most `MAX_SLOTS`: underflow, the bins of equal width from
 #   `low` up to but without `high`, and overflow. The kernel adds to what `counts` already holds.
@@ -648,11 +648,11 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 # %% [markdown] id="step-6"
 # ## 6. Straight from the events
 #
-# `nearest_z` and `fill_masses` are two launches, with an array of masses between them. If nobody reads those
-# masses afterwards, they need not exist. `fill_events(events, low, high, counts)`
-# computes each event's `best_mass` and counts it at once. It adds to `counts` what the two kernels
-# together would add, and it writes nothing else to global memory. The busiest thread's accesses
-# are counted, at most 120 for each event of its share, because muons are compared in pairs, and 4 for each slot.
+# `nearest_z` and `fill_masses` are two launches, with an array of masses between them. If nobody else reads these
+# masses, they need not be stored. `fill_events(events, low, high, counts)` computes each event's `best_mass` and counts
+# it at once. It adds to `counts` what the two kernels together would add, and it writes nothing else to global memory.
+# The busiest thread's accesses are counted, at most 120 for each event of its share, because muons are compared in
+# pairs, and 4 for each slot.
 #
 # Hints: `hint("fill-events")`.
 
@@ -731,23 +731,23 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-9"
-# ## 7. What the histogram should look like
+# ## 7. A model of the histogram
 #
-# You want to know which mass and width of the Z make your histogram most likely. First say what any mass $M$ and width
-# $\Gamma$ lead us to expect. The generator's peak has three parts.
+# You want to know which mass and width of the Z make your histogram most likely. To find out, first compute the
+# histogram that we expect for any mass $M$ and width $\Gamma$. The peak in the generator's events has three parts.
 #
 # **The Z.** True masses $m$ follow a relativistic Breit–Wigner, whose cumulative distribution is
 #
 # $$ F(m) = \frac{1}{\pi} \arctan \frac{m^2 - M^2}{M\,\Gamma} + \text{a constant} $$
 #
-# so a Z lies between masses $a$ and $b$ with the probability $F(b) - F(a)$. (The generator cuts off the
-# farthest tails, which changes the number of Zs by a per cent and their mass not at all.)
+# so the mass of a Z is between $a$ and $b$ with the probability $F(b) - F(a)$. (The generator cuts off the farthest
+# tails, which changes the number of Zs by a per cent and does not change their mass.)
 #
-# **The detector.** It multiplies each pt by $e^{0.01 g}$, where $g$ is normal with mean 0 and standard
-# deviation 1. So a pair's mass is multiplied by $e^{\sigma g}$ with $\sigma = 0.01/\sqrt 2$. If $g$ were
-# known, a *measured* mass between the edges $a$ and $b$ would be a *true* one between $a e^{-\sigma g}$
-# and $b e^{-\sigma g}$. It is not known, so average over it. `NODES` and `WEIGHTS` do that: the mean
-# of any smooth $h(g)$ is $\sum_j w_j\, h(g_j)$ with 24 nodes $g_j$ (Gauss–Hermite quadrature).
+# **The detector.** It multiplies each pt by $e^{0.01 g}$, where $g$ is normal with mean 0 and standard deviation 1. So
+# a pair's mass is multiplied by $e^{\sigma g}$ with $\sigma = 0.01/\sqrt 2$. If $g$ were known, a *measured* mass
+# between the edges $a$ and $b$ would be a *true* one between $a e^{-\sigma g}$ and $b e^{-\sigma g}$. Because $g$ is
+# not known, average over it, with `NODES` and `WEIGHTS`: the mean of any smooth $h(g)$ is $\sum_j w_j\, h(g_j)$ with 24
+# nodes $g_j$ (Gauss–Hermite quadrature).
 #
 # **The rest.** The number of other pairs falls as $m^{-3}$ here, so the share of a bin from $a$ to $b$ is
 # proportional to $a^{-2} - b^{-2}$. Scale it so that the shares of all bins add up to 1.
@@ -762,10 +762,10 @@ expect_equal(counts, np.zeros(12), "events without a pair, whose mass is NaN, ar
 #   logarithm of the probability of counting $n_k$ where $\mu_k$ is expected, because counts
 #   follow Poisson's law.
 #
-# Write both on whole arrays, with `jnp` in place of `np`, so that JAX can differentiate them. JAX records each
-# operation in its *jaxpr*, and it would record a Python loop over bins or nodes iteration by iteration, which the tests
-# also notice. A `TracerArrayConversionError` means that a NumPy function received a value that JAX is tracing, where
-# you write `jnp` instead.
+# Write both for whole arrays, with `jnp` in place of `np`, so that JAX can differentiate them. Don't loop over bins or
+# nodes in Python, because JAX would record every iteration in its *jaxpr*, and the tests notice this. A
+# `TracerArrayConversionError` means that a NumPy function received a value that JAX is tracing. Use the `jnp` function
+# in its place.
 #
 # Hints: `hint("expected-counts")`, `hint("nll")`.
 
@@ -783,7 +783,7 @@ EDGES = np.linspace(60.0, 120.0, 121)  # of the histograms that are fitted, GeV
 
 # %% id="expected-counts" role="solution"
 def expected_counts(parameters, edges):
-    """The counts that mass, width, Zs and others lead to expect: float64, shape (bins,)."""
+    """Return the expected counts for mass, width, Zs and others: float64, shape (bins,)."""
     ### BEGIN SOLUTION
     mass, width, zs, others = parameters
     # A row for each edge, a column for each node: the true masses that end up at the edge.
@@ -797,7 +797,7 @@ def expected_counts(parameters, edges):
 
 # %% id="nll" role="solution"
 def nll(parameters, edges, counts):
-    """Minus the log-likelihood of `counts` (shape (bins,)), up to a constant."""
+    """Return minus the log-likelihood of `counts` (shape (bins,)), up to a constant."""
     ### BEGIN SOLUTION
     expected = expected_counts(parameters, edges)
     return jnp.sum(expected - counts * jnp.log(expected))
@@ -873,7 +873,7 @@ for name in ("one", "two"):
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-10"
-# ## 8. Mass, width, and how well you know them
+# ## 8. Mass, width and their errors
 #
 # The parameters that minimise `nll` are the *maximum-likelihood estimate*. There, the gradient is zero, and the second
 # derivatives say how sharp the minimum is. Let $H$ be the 4 × 4 matrix of second derivatives at the estimate. The
@@ -881,26 +881,26 @@ for name in ("one", "two"):
 # inverse*. One over the root of $H$'s own diagonal element would be the error if the other three were known.
 #
 # `jax.grad(nll)` and `jax.hessian(nll)` compute the exact derivatives with respect to the first argument, by the chain
-# rule. `jax.jit` compiles them once for each set of shapes, which takes a second. The answer cells make `hessian`,
-# `compiled_nll` and `gradient` outside the functions, so that all calls share them. Use these three, but note that they
-# keep the `nll` that they were compiled from, so **when you change `nll` or `expected_counts`, run these cells again.**
+# rule. `jax.jit` compiles them once for each set of shapes, which takes a second. The answer cells create `hessian`,
+# `compiled_nll` and `gradient` outside the functions, so that all calls share them. Use these three. They keep the
+# `nll` from which they were compiled, so **when you change `nll` or `expected_counts`, run these cells again.**
 #
 # - `uncertainties(parameters, edges, counts)` returns the four errors.
 # - `fit(edges, counts)` returns the estimate and its errors, a tuple of two arrays of shape (4,).
 #
-# Use Newton's method, that is, with gradient $g$ and matrix $H$, replace `parameters` by `parameters` $- H^{-1} g$, and
-# repeat. The next step would lower `nll` by about $\frac12 g^T H^{-1} g$. Stop when that is below 10⁻⁸, or after 50
-# steps. Far from the minimum, a whole step may lead uphill, so halve it until `nll` does not rise.
-# `start(edges, counts)` is near enough to begin at.
+# Use Newton's method: with gradient $g$ and matrix $H$, replace `parameters` by `parameters` $- H^{-1} g$, and repeat.
+# The next step would lower `nll` by about $\frac12 g^T H^{-1} g$. Stop when that is below 10⁻⁸, or after 50 steps. Far
+# from the minimum, a whole step may lead uphill, so halve it until `nll` does not rise. Begin at
+# `start(edges, counts)`, which is close enough.
 #
-# Estimates must be within a hundredth of their error from the minimum, for counts
-# of 4,000 to 12,000 Zs. You may use `scipy.optimize` instead of Newton's method.
+# For 4,000 to 12,000 Zs, an estimate must differ from the minimum by at most a hundredth of its error. You may use
+# `scipy.optimize` instead of Newton's method.
 #
 # Hints: `hint("uncertainties")`, `hint("fit")`.
 
 # %% id="starting-point" role="setup"
 def start(edges, counts):
-    """Where a fit may begin: the fullest bin, a width of 2.5 GeV, 5% of others."""
+    """Return starting values of a fit: the fullest bin, a width of 2.5 GeV, 5% of others."""
     fullest = np.argmax(counts)
     total = np.sum(counts)
     return np.array([(edges[fullest] + edges[fullest + 1]) / 2, 2.5, 0.95 * total, 0.05 * total])
@@ -910,7 +910,7 @@ hessian = jax.jit(jax.hessian(nll))
 
 
 def uncertainties(parameters, edges, counts):
-    """The errors of the parameters at the minimum of nll: float64, shape (4,)."""
+    """Return the errors of the parameters at the minimum of nll: float64, shape (4,)."""
     ### BEGIN SOLUTION
     covariance = jnp.linalg.inv(hessian(parameters, edges, counts))
     return jnp.sqrt(jnp.diag(covariance))
@@ -953,7 +953,7 @@ compiled_nll, gradient = jax.jit(nll), jax.jit(jax.grad(nll))
 
 
 def fit(edges, counts):
-    """The parameters that make nll smallest, and their errors: two arrays of shape (4,)."""
+    """Return the parameters that minimise nll, and their errors: two arrays of shape (4,)."""
     ### BEGIN SOLUTION
     parameters = start(edges, counts)
     for _ in range(50):
@@ -1004,7 +1004,7 @@ for name in ("one", "two", "three"):
 # %% [markdown] id="measurement"
 # ## The measurement
 #
-# Now put everything together, the histogram from the device, the fit and the plot.
+# Now combine everything: the histogram from the device, the fit and the plot.
 
 # %% id="the-z"
 def measured(device_events, known):
@@ -1073,13 +1073,14 @@ expect_close(errors[:2], [0.036, 0.076], rtol=0.25, otherwise="the errors are wr
 # %% [markdown] id="real-text"
 # ## Now the real Z
 #
-# Your analysis is finished, so you can apply it to real collisions. The cell below downloads the first 100,000 events
-# of the [real file](https://opendata.cern.ch/record/12341) from CERN's server, some megabytes of its 2,244,449,133
-# bytes, and keeps them. Without a network it says so, and no point depends on it. `gpucourse data fetch` downloads the
-# whole file, 2.2 GB, and compares it with the checksum that the record publishes, `adler32:1fa61aca`.
+# Your analysis is finished, so you can apply it to real collisions. The next cell downloads the first 100,000 events of
+# the [real file](https://opendata.cern.ch/record/12341) from CERN's server. That is some megabytes of its 2,244,449,133
+# bytes, which the course keeps on disk. Without a network the cell says so, and you lose no points.
+# `gpucourse data fetch` downloads the whole file, 2.2 GB, and compares it with the checksum that the record publishes,
+# `adler32:1fa61aca`.
 #
-# Before you run it, note that the model includes neither the photons that muons radiate nor the detector's sides, where
-# it measures muons less precisely than to 1%. What will that do to the mass, to the width, and to the pulls?
+# Before you run it, note that two things are missing from the model. Muons radiate photons, and the sides of the
+# detector measure muons less precisely than to 1%. How will that change the mass, the width, and the pulls?
 
 # %% id="the-real-z"
 from gpucourse.data import opendata
@@ -1094,16 +1095,16 @@ if written(best_mass, fill_events, expected_counts, nll, uncertainties, fit):
         draw_fit(real_counts, real_estimate)
 
 # %% [markdown] id="further" tags=["further"]
-# The project ends here: you have measured the Z. The steps from here on go **further**, and each has points of its own. Do them
-# now, or go on with the next lesson and come back later.
+# The project ends here: you have measured the Z. The following steps go **further**, and each gives points. Do them
+# now, or continue with the next lesson and come back later.
 
 # %% [markdown] id="predict-traffic" tags=["predict"]
-# ### Predict: which way moves less?
+# ### Predict: which method moves less?
 #
-# Count the sectors of 32 bytes that the launches below read and write for one histogram, either with `nearest_z`
-# and then `fill_masses`, or with `fill_events`. An event has 1.4 muons on average, with 16 bytes each, and an
-# offset of 8 bytes. Which way moves more, and is it a few per cent more or twice as much? And for *ten*
-# histograms of the same masses, with other bins?
+# The launches below make one histogram, either with `nearest_z` and then `fill_masses`, or with `fill_events`. We count
+# the sectors of 32 bytes that they read and write. An event has 1.4 muons on average, with 16 bytes each, and an offset
+# of 8 bytes. Which method moves more, and is it a few per cent more or twice as much? And which moves more for *ten*
+# histograms of the same masses, with different bins?
 
 # %% id="sectors-guess"
 predict("sectors",
@@ -1113,7 +1114,7 @@ predict("sectors",
 
 # %% id="sectors" role="setup"
 def sectors_of(kernel, *arguments):
-    """Sectors of global memory that one launch reads and writes; None on a real GPU."""
+    """Return the sectors of global memory that one launch reads and writes, or None on a real GPU."""
     import virtualgpu
     from gpucourse.system.device import device
 
@@ -1138,22 +1139,23 @@ if written(best_mass, fill_masses, fill_events):
         print(f"{name:10}: " + (f"{sectors:,} sectors" if sectors else "a GPU does not count"))
 
 # %% [markdown] id="sectors-why" tags=["why"]
-# For one histogram, both ways have to read the muons, and there is little else to move. For ten, computing on the fly reads the
-# muons ten times. The output above shows your own figures, and the next step uses them.
+# For one histogram, storing moves a little more, because both methods have to read the muons, and there is little else
+# to move. For ten, computing on the fly reads the muons ten times. The output above shows your own numbers, and the
+# next step uses them.
 
 # %% [markdown] id="step-7"
-# ## 9. When does keeping pay?
+# ## 9. When does storing pay?
 #
 # Storing the masses costs `store` once and `refill` for each histogram. Computing on the fly costs `on_the_fly` for
 # each. `break_even(on_the_fly, store, refill)` returns the smallest number of histograms for which storing moves
-# *fewer* sectors, as an int, or None if it never does. This is a function for the host, and its three arguments are
-# whole numbers. Compute with whole numbers, so that a tie is exactly a tie.
+# *fewer* sectors, as an int, or None if it never does. It runs on the host, and its three arguments are integers.
+# Compute with integers, so that a tie is exactly a tie.
 #
 # Hints: `hint("break-even")`.
 
 # %% id="break-even" role="solution"
 def break_even(on_the_fly, store, refill):
-    """The least number of histograms for which precomputing moves fewer sectors, or None."""
+    """Return the smallest number of histograms for which storing moves fewer sectors, or None."""
     ### BEGIN SOLUTION
     saved = on_the_fly - refill  # by each histogram
     if saved <= 0:
@@ -1199,28 +1201,27 @@ if all(traffic.values()) and traffic and written(break_even):
                 f"{traffic['refill']:,} for each. A dotted line marks {even:.2f} histograms.")
 
 # %% [markdown] id="traffic-why"
-# One histogram costs about the same either way, because both ways read the muons, and a mass has 8 bytes while an
-# event's muons have about 22. Once the masses are stored, the second histogram is nearly free. So the question is not
-# only "compute or store" but **how often the result is read again**. A mass that is hard to compute from little data
-# would be a different case, so count before you decide.
+# For one histogram, both methods cost about the same, because both read the muons, and a mass has 8 bytes while an
+# event's muons have about 22. Once the masses are stored, the second histogram costs almost nothing. So do not ask only
+# "compute or store?", but also **how often the result is read again**. If a mass were hard to compute from little data,
+# the result could be different, so count before you decide.
 
 # %% [markdown] id="step-8-arrays"
-# ## 10. The same, array-at-a-time
+# ## 10. The same with array operations
 #
-# A result is more convincing if two different programs agree on it. `nearest_on_cpu(events)`
-# does what `nearest_z` does, without a loop. It uses `ak.combinations` for the
-# pairs, and [vector](https://vector.readthedocs.io/) to add muons. It returns a NumPy array
-# of float64, with one mass for each event and NaN where there is no pair. The test compares only these masses, however the
-# host computes them. Do not launch the kernel that you want to check, because that would check nothing.
+# A result is more convincing if two different programs agree on it. `nearest_on_cpu(events)` computes the same as
+# `nearest_z`, without a loop. It uses `ak.combinations` for the pairs, and [vector](https://vector.readthedocs.io/) to
+# add muons. It returns a NumPy array of float64, with one mass for each event and NaN if there is no pair. The test
+# compares only these masses, however the host computes them. Do not launch the kernel that you want to check, because
+# it would always agree with itself.
 #
 # - `ak.zip({"pt": …, "eta": …, "phi": …, "mass": …}, with_name="Momentum4D")` makes four-vectors. Give
 #   them the mass 0, as above, and float64 (`ak.values_astype`). Then `(a + b).mass` is a pair's mass.
 # - `ak.combinations(muons, 2)` has the pairs of each event. `ak.unzip` turns it into two arrays, the
 #   first and the second muons of the pairs.
-# - `ak.argmin(…, axis=1, keepdims=True)` returns an index that you can use in brackets. `ak.firsts` turns a
-#   list of at most one element into a value or None. `ak.fill_none` and `ak.to_numpy` do the rest.
-# - A pair whose mass is NaN is skipped here too. `ak.argmin` may choose a NaN, so remove such masses
-#   before you call it.
+# - `ak.argmin(…, axis=1, keepdims=True)` returns an index that you can use in brackets. `ak.firsts` turns a list of at
+#   most one element into a value or None. Then use `ak.fill_none` and `ak.to_numpy`.
+# - Skip a pair whose mass is NaN here as well. `ak.argmin` may choose a NaN, so remove such masses before you call it.
 #
 # Hints: `hint("nearest-on-cpu")`.
 
@@ -1231,7 +1232,7 @@ vector.register_awkward()
 
 # %% id="nearest-on-cpu" role="solution"
 def nearest_on_cpu(events):
-    """The mass nearest Z_MASS of each event's opposite-sign pairs: float64, NaN without one."""
+    """Return the mass nearest Z_MASS of each event's opposite-sign pairs: float64, NaN without one."""
     ### BEGIN SOLUTION
     muons = ak.values_astype(events.muons, np.float64)
     momenta = ak.zip(
@@ -1278,10 +1279,10 @@ if written(best_mass, nearest_on_cpu):
     print(f"largest difference: {np.nanmax(abs(ours - theirs)):.1e} GeV")
 
 # %% [markdown] id="report-text"
-# ## What your kernel did
+# ## The report card of your kernel
 #
-# The card below counts what `fill_events` does to 2,000 events. Look at which of your lines reads most sectors, and how
-# many lanes are idle. The 32 threads of a warp wait for the one whose event has the most pairs.
+# The next cell counts what `fill_events` does with 2,000 events. Look at which of your lines reads most sectors, and
+# how many lanes are idle. The 32 threads of a warp wait for the thread whose event has the most pairs.
 
 # %% id="report"
 if written(best_mass, fill_events):
@@ -1297,12 +1298,12 @@ if written(best_mass, fill_events):
 #
 # In the cell below, answer in a few sentences each. A person reads it.
 #
-# 1. `best_mass` takes the pair that is nearest to the Z's mass, and then you measure the Z's mass. Why
-#    does that not make the result come out right by itself? What would it do to a sample without any
-#    Z, and how could you find out by an experiment with the generator?
-# 2. The model takes two things as known: the detector's resolution, and how the other pairs fall. If
-#    the resolution were really 1.1% instead of 1%, which of mass and width would be wrong, in which
-#    direction, and would the errors that `fit` returns tell you?
+# 1. `best_mass` chooses the pair that is nearest to the Z's mass, and then you measure the Z's mass. Why does this
+#    choice alone not produce the right result? What would it do to a sample without any Z, and how could you find out
+#    with an experiment with the generator?
+# 2. The model assumes that two things are known: the detector's resolution, and how the number of other pairs falls
+#    with the mass. If the resolution were really 1.1% instead of 1%, would the mass or the width be wrong, and in which
+#    direction? Would the errors that `fit` returns tell you?
 # 3. A colleague says that the whole analysis takes 0.2 s with Awkward on her CPU, so the kernels were
 #    a waste of time. What would you want to know before you agree, or disagree?
 
@@ -1337,11 +1338,10 @@ if written(best_mass, fill_events):
 #
 # - A jagged array consists of a few flat columns and offsets, and kernels read it in place, one event per thread.
 # - An index that does not exist ends a thread without a message, and its remaining events are lost.
-# - "No pair" needs a mark that cannot be mistaken for a mass, and all later steps have to respect
-#   it.
-# - Storing an intermediate result pays if it is read more than once, so count the sectors and then decide.
-# - A likelihood that JAX can differentiate gives the estimate by its gradient and the errors by its
-#   second derivatives, both only as good as the model.
+# - "No pair" needs a value that cannot be mistaken for a mass, and all later steps have to handle it.
+# - It pays to store an intermediate result if it is read more than once. Count the sectors before you decide.
+# - If JAX can differentiate a likelihood, the gradient leads to the estimate, and the second derivatives give the
+#   errors. Both are only as good as the model.
 #
 # ## Read on
 #

@@ -4,12 +4,12 @@ from gpucourse.exercises.checks import hints
 
 INTERPRET = hints(
     "interpret",
-    "The idea: a dictionary from variables to values, which begins with `constvars` and `invars`. Go "
+    "The idea: keep a dictionary from variables to values, which begins with `constvars` and `invars`. Go "
     "through `jaxpr.eqns`, compute each equation's results, and enter them for its `outvars`. At the end "
-    "look up `jaxpr.outvars`. A jaxpr inside gets a dictionary of its own: call yourself.",
-    "The shape: a small function `value(atom)` that is `rules[\"literal\"](atom)` for a `Literal` and "
-    "the dictionary's entry otherwise; use it for operands and for `outvars`.",
-    "Per equation:\n"
+    "look up `jaxpr.outvars`. An inner jaxpr needs its own dictionary, so call `interpret` recursively.",
+    "The shape: write a small function `value(atom)` that returns `rules[\"literal\"](atom)` for a `Literal` and "
+    "the dictionary's entry otherwise. Use it for operands and for `outvars`.",
+    "For each equation:\n"
     "`values = [value(atom) for atom in equation.invars]`\n"
     "`called = inner(equation)`\n"
     "`if called is not None: results = interpret(called.jaxpr, called.consts, values, rules)`\n"
@@ -18,21 +18,21 @@ INTERPRET = hints(
 
 SCALAR = hints(
     "scalar",
-    "The idea: ask `dtype.kind == \"b\"`, then `dtype.kind in \"iu\"`, then it is a float. A cast in front, "
-    "`((float)0.1)`, makes the type right whatever the digits are: the compiler does it, not the kernel.",
+    "The idea: test `dtype.kind == \"b\"`, then `dtype.kind in \"iu\"`; otherwise it is a float. A cast in front, "
+    "`((float)0.1)`, gives the right type for any digits. The compiler evaluates it, not the kernel.",
     "The shape: `f\"(({TYPES[dtype.name]}){digits})\"`. `repr(float(value))` has all digits that a float "
-    "needs; `math.isnan` and `math.isinf` find what has none. Whole numbers of 64 bits end with `ll` or, "
-    "without a sign, `ull`.",
+    "needs; use `math.isnan` and `math.isinf` to find values without digits. Integers of 64 bits end with `ll` or, "
+    "if unsigned, with `ull`.",
 )
 
 FORMULA = hints(
     "formula",
-    "The idea: the names in `texts` stand for variables, so an expression may use one several times. "
+    "The idea: `texts` contains names of variables, so an expression may use each of them several times. "
     "NaN is the only number that is not equal to itself.",
     "The shape of max: `\"({0} > {1} || {0} != {0} ? {0} : {1})\".format(*texts)`. It takes the first if "
     "that is larger or NaN, and otherwise the second, which may also be NaN.",
-    "`integer_pow`: join `texts * abs(y)` by \" * \", beginning with a 1 of the right type; for a negative "
-    "y that is what 1 is divided by.",
+    "`integer_pow`: join `texts * abs(y)` with \" * \", beginning with a 1 of the right type. For a negative "
+    "y, divide 1 by this product.",
 )
 
 ELEMENTWISE = hints(
@@ -48,8 +48,8 @@ ELEMENTWISE = hints(
 
 KERNEL_OF = hints(
     "kernel-of",
-    "The idea: a `stored` array for each of `constvars` and `invars`, `interpret` with `RULES`, and for each "
-    "result an `if (thread < its size)` with one store. The interpreter computes nothing. The text is "
+    "The idea: make a `stored` array for each of `constvars` and `invars`, call `interpret` with `RULES`, and write for each "
+    "result an `if (thread < its size)` with one store. The interpreter computes no numbers. The text is "
     "written when `code.get` requests the results' elements.",
     "The shape of a result:\n"
     "`with code.block(f\"if (thread < {math.prod(shape)})\"):`\n"
@@ -61,7 +61,7 @@ KERNEL_OF = hints(
 
 VIEWS = hints(
     "views",
-    "The idea: `index` is an index of the result. Where in the operand is that element? Return a "
+    "The idea: `index` is an index of the result. Which element of the operand is that? Return a "
     "list with an expression for each axis *of the operand*.",
     "Broadcast: `[\"0\" if length == 1 else index[axis] for length, axis in zip(operand.shape, "
     "params[\"broadcast_dimensions\"])]`. Transpose: axis a of the operand is the axis n of the result for "
@@ -73,8 +73,8 @@ VIEWS = hints(
 
 CONCATENATE = hints(
     "concatenate",
-    "The idea: make a variable for the result, and for each operand a block that only the threads enter "
-    "whose index falls into it. Inside the block, `code.get` is safe.",
+    "The idea: make a variable for the result. For each operand, write a block that only those threads enter "
+    "whose index is in this operand. Inside the block, `code.get` is safe.",
     "The shape:\n"
     "`result, begin = code.let(aval.dtype, \"0\"), 0`\n"
     "`for operand in operands:`\n"
@@ -85,9 +85,9 @@ CONCATENATE = hints(
 
 DYNAMIC_SLICE = hints(
     "dynamic-slice",
-    "The idea: the element at `index` is the operand's at `start + index`, where `start` is clamped to "
+    "The idea: the element at `index` is that of the operand at `start + index`, where `start` is clamped to "
     "`0 … length - size` for each axis. `code.get(start, [])` is the element of a scalar.",
-    "The shape: two `? :` for each axis. Cast the start to `long long` before you compare: it may be an "
+    "The shape: write two `? :` for each axis. Cast the start to `long long` before you compare, because it may be an "
     "unsigned or a small type.",
 )
 
@@ -121,7 +121,7 @@ REDUCTION = hints(
 SCAN = hints(
     "scan",
     "The idea: `iteration` interprets the body with constants, the carries' arrays, and row `number` of each xs: "
-    "an Array with one axis less, whose element at `index` is that of xs at `[row, *index]`. With "
+    "an Array with one axis less, whose element at `index` is the element of xs at `[row, *index]`. With "
     "`reverse` iteration 0 takes the last row.",
     "The shape of `last_carry`: `carries = Carries(code, init, index, aval.shape)`; in "
     "`code.loop(length)` call `carries.set(code, iteration(code, number, carries)[:many])`; then "
@@ -133,7 +133,7 @@ SCAN = hints(
 
 WHILE_LOOP = hints(
     "while-loop",
-    "The idea: write an endless loop that begins with the test and breaks when it is false. Interpret test "
+    "The idea: write an endless loop that begins with the test and breaks when the test is false. Interpret test "
     "and body with their own constants and the carries' arrays.",
     "The shape:\n"
     "`with code.block(\"while (true)\"):`\n"
@@ -144,11 +144,11 @@ WHILE_LOOP = hints(
 
 JIT = hints(
     "jit",
-    "The idea: make a dictionary in `jit`, outside the function that it returns. It maps keys to what was "
+    "The idea: make a dictionary in `jit`, outside the function that it returns. It maps keys to what you have "
     "compiled: the text, the closed jaxpr and the tree of the results.",
     "The key: `leaves, tree = jax.tree.flatten(args)`, then `(tree, *map(jax.typeof, leaves))`. With the types of "
-    "the arrays alone, `{\"a\": x}` and `[x]` would have the same key.",
+    "the arrays only, `{\"a\": x}` and `[x]` would have the same key.",
     "The results' tree: `closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)`, then "
-    "`jax.tree.structure(shapes)`. Numbers of Python among the leaves become arrays of the traced type: "
+    "`jax.tree.structure(shapes)`. Convert Python numbers among the leaves to arrays of the traced type, with "
     "`np.asarray(leaf, aval.dtype)` with `closed.in_avals`.",
 )

@@ -1,22 +1,22 @@
 # %% [markdown] id="question"
-# ## What does `jax.jit` do all day?
+# ## What does `jax.jit` do?
 #
-# `jax.jit` calls your Python function once with stand-ins for the arrays, records every operation on them in a list,
-# the *jaxpr*, and compiles the list to machine code, which the next call uses again. In this project you write such a
-# compiler, which turns a jaxpr into CUDA C++, with one kernel for a whole function.
+# `jax.jit` calls your Python function once with stand-ins for the arrays, and records every operation in a list, the
+# *jaxpr*. It compiles the list to machine code, which the next call reuses. In this project you write such a compiler.
+# It turns a jaxpr into CUDA C++, with one kernel for a whole function.
 #
 # | step | you write | result |
 # |---|---|---|
 # | 1 | `interpret` | a jaxpr, computed equation by equation |
 # | 2 | `scalar`, `formula` | numbers and operations as C++ |
 # | 3 | `elementwise`, `kernel_of` | one kernel for many operations |
-# | 4 | six views | slices and the like, without a copy |
-# | 5 | `reduction` | sums, largest and least values |
+# | 4 | six views | slices, transposes and others, without a copy |
+# | 5 | `reduction` | sums, maxima and minima |
 # | 6 | `jit` | trees of arrays, a cache, derivatives |
 # | 7 | nothing | the density of sea water in one launch |
 #
-# **Steps 1 to 7 are the project**, with three and a half hours and 39 points. Steps 8 to 10 go further, with 21 points
-# for windows, loops, and two larger programs of the ocean.
+# **Steps 1 to 7 are the project**. They take three and a half hours and give 39 points. Steps 8 to 10 go further. They
+# give 21 points, for windows, loops, and two larger programs about the ocean.
 
 # %% [markdown] id="how-it-works"
 # ## How this works
@@ -49,7 +49,7 @@ hint = project("04_a_compiler")
 
 
 class Unsupported(Exception):
-    """What this compiler does not translate; its text is the name of the primitive."""
+    """Exception for a primitive without a rule; its text is the name of the primitive."""
 
 # %% [markdown] id="jaxprs"
 # ## What a jaxpr is made of
@@ -71,17 +71,17 @@ for equation in closed.jaxpr.eqns:
     print(equation.primitive.name, equation.invars, "→", equation.outvars, list(equation.params))
 
 # %% [markdown] id="jaxprs-read"
-# In it, `constvars` (one here) stand for `closed.consts`, and `invars` for the arguments. An equation has a *primitive*
-# (`equation.primitive.name`), operands (`invars`), results (`outvars`) and parameters. An operand is a variable or a
-# *literal*, a number in the equation itself. Then `isinstance(operand, Literal)` is true, and `operand.val` is the
-# value.
+# In the output, the `constvars` (there is one) stand for `closed.consts`, and `invars` for the arguments. An equation
+# has a *primitive* (`equation.primitive.name`), operands (`invars`), results (`outvars`) and parameters. An operand is
+# a variable or a *literal*, which is a number in the equation itself. For a literal, `isinstance(operand, Literal)` is
+# true, and `operand.val` is the value.
 #
-# - `jnp.where` is an equation `jit`, which is a call, so its parameter is another jaxpr, with its own variables.
+# - `jnp.where` becomes an equation `jit`, which is a call. Its parameter is another jaxpr, with its own variables.
 # - The function's results, `jaxpr.outvars`, may be computed values, unchanged inputs, or literals.
 # - A result that is never used is called `_`, but is a variable like the others.
 
 # %% [markdown] id="a-branch-predict" tags=["predict"]
-# ### Predict: a branch of Python
+# ### Predict: a Python branch
 #
 # Take `def f(x): return x + 1 if x.shape[0] > 2 else x - 1`. How many equations does the jaxpr of `f` have for an
 # `x` of three numbers, and where is the `if`?
@@ -99,7 +99,7 @@ predict("a-branch",
 print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 
 # %% [markdown] id="a-branch-why" tags=["why"]
-# It has one equation, because Python's `if` ran while the function was traced, and left nothing in the jaxpr.
+# It has one equation, because Python's `if` ran while JAX traced the function, so it left nothing in the jaxpr.
 
 # %% [markdown] id="step-1"
 # ## 1. An interpreter
@@ -110,18 +110,18 @@ print(jax.make_jaxpr(lambda x: x + 1 if x.shape[0] > 2 else x - 1)(np.ones(3)))
 # - `rules[name](equation, *values)` is the result of an equation whose primitive is called `name`, or a list
 #   of results if `equation.primitive.multiple_results`.
 # - `rules["literal"](literal)` is the value of a literal.
-# - For a primitive without a rule, `raise Unsupported(name)`.
+# - If there is no rule for a primitive, `raise Unsupported(name)`.
 # - If `inner(equation)` is not None, the equation is a call. Interpret that closed jaxpr with the values
 #   of the operands.
 #
-# With NumPy's rules this computes numbers, and with rules that return text it is a compiler, so it must not depend on
-# the kind of the values.
+# With NumPy's rules, `interpret` computes numbers. With rules that return text, it is a compiler. So it must not depend
+# on what the values are.
 #
 # Hints: `hint("interpret")`.
 
 # %% id="function-of" role="setup"
 def function_of(program):
-    """The function `f` of a program that is given as text."""
+    """Return the function `f` that a program, given as text, defines."""
     namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np}
     exec(program, namespace)
     return namespace["f"]
@@ -134,7 +134,7 @@ LOOPS = ("scan", "while", "cond")
 
 
 def inner(equation):
-    """The closed jaxpr that an equation calls; None if it is no call."""
+    """Return the closed jaxpr that an equation calls, or None if it is not a call."""
     if equation.primitive.name in LOOPS:
         return None
     return next((equation.params[key] for key in CALLS if hasattr(equation.params.get(key), "consts")),
@@ -149,7 +149,7 @@ NUMPY = {
     "split": lambda equation, x: np.split(x, np.cumsum(equation.params["sizes"])[:-1],
                                           equation.params["axis"]),
 }
-# The same operations as words: whoever computes with the values cannot use this table.
+#
 WORDS = {
     "literal": lambda literal: f"{float(literal.val):g}",
     **{name: lambda equation, *words: f"{equation.primitive.name}({', '.join(words)})"
@@ -159,7 +159,7 @@ TABLES = {"numpy": NUMPY, "words": WORDS}
 
 
 def interpreted(program, types, values, table):
-    """What the learner's `interpret` makes of a program, with one of the tables."""
+    """Return the results of the learner's `interpret` for a program, with one of the tables."""
     closed = jax.make_jaxpr(function_of(program))(*types)
     consts = [f"const{n}" for n in range(len(closed.consts))] if table == "words" else closed.consts
     try:
@@ -169,7 +169,7 @@ def interpreted(program, types, values, table):
 
 # %% id="interpret" role="solution"
 def interpret(jaxpr, consts, args, rules):
-    """The results of a jaxpr as a list, by rules for its primitives.
+    """Return the results of a jaxpr as a list, computed with rules for its primitives.
 
     consts and args are the values of jaxpr.constvars and jaxpr.invars. Raises Unsupported.
     """
@@ -247,8 +247,8 @@ expect(found == {"refused": "cos"}, "a primitive in a function that is called is
 # %% [markdown] id="one-letter-predict" tags=["predict"]
 # ### Predict: one letter
 #
-# `x` is an array of float32 and y = 0.1 x, written in C++ once as `x * 0.1f` and once as `x * 0.1`. The result is stored as
-# float in both cases. How many of a thousand results differ?
+# `x` is an array of float32. C++ code computes 0.1 x once as `x * 0.1f` and once as `x * 0.1`, and stores both results
+# as float. How many of a thousand results differ?
 
 # %% id="one-letter-guess"
 predict("one-letter", "none: both are rounded to float in the end", "all of them", "between a tenth and a half of them")
@@ -265,35 +265,35 @@ loaded(multiply, "kernel")((1, 1, 1), (1000, 1, 1), [x, as_float, as_double])
 print(f"{(as_float != as_double).sum()} of 1,000 differ, by {np.abs(as_float / as_double - 1).max():.1e} at most")
 
 # %% [markdown] id="one-letter-why" tags=["why"]
-# Some of them differ, in the last digit. `0.1` is a double, so `x` is converted to double, and the product is computed with twice the
-# digits and rounded once. `0.1f` is a different number, and its product is rounded to float. JAX means the second. A compiler
-# that leaves out one letter is right to six digits and wrong in the seventh.
+# Between a tenth and a half of them differ, in the last digit. `0.1` is a double, so `x` is converted to double, the
+# product is computed with twice the digits, and the result is rounded once. `0.1f` is a slightly different number, and
+# its product is rounded to float. JAX computes the product with `0.1f`. If a compiler forgets this one letter, its
+# results are right to six digits and wrong in the seventh.
 
 # %% [markdown] id="step-2"
 # ## 2. Numbers and operations as text
 #
-# The rules that return C++ need two functions from text to text.
+# The rules that return C++ need two functions that return text.
 #
-# `scalar(value, dtype)` is a number as a C++ expression *of exactly this type*. `0.1` is a double in C++,
-# and `float * double` is computed in double, so a float32 constant is `0.1f`. `TYPES` has the C++ types.
-# The header that each kernel begins with defines `NAN` and `INFINITY`. Take care with −∞,
-# with `1` for a float, and with the lowest int64, whose digits are too many for a literal with a minus
-# before it: `(-9223372036854775807ll - 1)`.
+# `scalar(value, dtype)` returns a number as a C++ expression *of exactly this type*. `0.1` is a double in C++, and
+# `float * double` is computed in double, so a float32 constant is `0.1f`. `TYPES` has the C++ types. The header at the
+# start of each kernel defines `NAN` and `INFINITY`. Take care with −∞, with `1` for a float, and with the lowest int64.
+# Its digits without the minus sign are too large for a literal, so write `(-9223372036854775807ll - 1)`.
 #
-# `formula(name, texts, dtype, params)` is an elementwise operation on operands that are already C++, and
-# `dtype` is the type of the result. `TEMPLATES` has the operations that C++ writes as you would expect. You write those for which
-# C++ and JAX differ:
+# `formula(name, texts, dtype, params)` returns the C++ expression of an elementwise operation. The operands are already
+# C++ expressions, and `dtype` is the type of the result. `TEMPLATES` has the operations that are straightforward in
+# C++. You write those for which C++ and JAX differ:
 #
 # | primitive | JAX means | C++ |
 # |---|---|---|
-# | `select_n(which, case0, case1)` | `case0` where `which` is **False** | `?:` has them the other way round |
-# | `max`, `min` | NaN if one of them is | `fmax` prefers the number |
-# | `integer_pow`, `params["y"]` | x multiplied by itself; y may be negative or 0 | `pow` is slow, and no integer |
-# | `convert_element_type` | to `dtype`; to bool: whether it is not 0 | a cast |
-# | `clamp(low, x, high)` | x, or the bound that it is beyond | |
-# | `div` | of integers: towards zero, −7 / 2 is −3 | also |
+# | `select_n(which, case0, case1)` | `case0` where `which` is **False** | `?:` has the two cases in the opposite order |
+# | `max`, `min` | NaN if one operand is NaN | `fmax` returns the other operand |
+# | `integer_pow`, `params["y"]` | x multiplied by itself; y may be negative or 0 | `pow` is slow, and not for integers |
+# | `convert_element_type` | conversion to `dtype`; to bool, true if not 0 | a cast |
+# | `clamp(low, x, high)` | x, or the bound that x exceeds | |
+# | `div` | of integers: rounds towards zero, −7 / 2 is −3 | the same |
 #
-# For anything else, `raise Unsupported(name)`.
+# For any other name, `raise Unsupported(name)`.
 #
 # Hints: `hint("scalar")`, `hint("formula")`.
 
@@ -315,7 +315,7 @@ YOURS = ("select_n", "max", "min", "integer_pow", "convert_element_type", "clamp
 
 # %% id="texts" role="setup"
 def texts_of(rows):
-    """What the learner's `scalar` and `formula` return, for rows of their arguments."""
+    """Return the results of the learner's `scalar` and `formula`, for rows of arguments."""
     found = []
     for name, *rest in rows:
         if name == "scalar":
@@ -331,12 +331,12 @@ def texts_of(rows):
 
 
 def evaluated(texts, dtypes, **inputs):
-    """C++ expressions on the inputs, a thread for each element: an array for each expression."""
+    """Compute C++ expressions on the inputs, with a thread for each element; return an array for each."""
     outputs = [unwritten(len(next(iter(inputs.values()))), dtype) for dtype in dtypes]
     takes = [f"const {TYPES[array.dtype.name]}* {name}_" for name, array in inputs.items()]
     takes += [f"{TYPES[array.dtype.name]}* out{n}" for n, array in enumerate(outputs)]
     lines = [f"const {TYPES[array.dtype.name]} {name} = {name}_[i];" for name, array in inputs.items()]
-    # auto: an expression of another type than it should be shows in what is computed with it
+    # With auto, an expression of the wrong type changes what is computed from it.
     lines += [f"{{ auto result = {text}; out{n}[i] = result; }}" for n, text in enumerate(texts)]
     source = (HEADER + f"extern \"C\" __global__ void kernel({', '.join(takes)}) {{\n"
               "int i = threadIdx.x;\n" + "\n".join(lines) + "\n}\n")
@@ -484,36 +484,36 @@ expect_formulas([
 # %% [markdown] id="step-3"
 # ## 3. One kernel for a whole function
 #
-# A kernel for each operation would write every intermediate result to memory and read it again. So an
-# array here is not memory but **a function of its index**: `Array(shape, dtype, element)`, where
-# `element(code, index)` returns the C++ expression of the element at `index`, a list of C++ expressions,
-# one for each axis. The sum of two arrays is another such function. Nothing is computed until
-# an element is requested.
+# If each operation were a kernel, it would write its result to memory, and the next kernel would read it again. So here
+# an array is not memory but **a function of its index**: `Array(shape, dtype, element)`. `element(code, index)` returns
+# the C++ expression of the element at `index`, which is a list of C++ expressions, one for each axis. The sum of two
+# arrays is another such function. The kernel computes nothing until an element is requested.
 #
-# `code` is the kernel so far (`Code`, below). Always get elements through it: `code.get(x, index)`
-# writes `double v7 = …;` and returns `"v7"`. A second request for the same element of the same array
-# returns the same name, which keeps the text short for programs such as `y = x + x; z = y + y; …`.
+# `code` is the kernel as written so far (`Code`, below). Always get elements with `code.get(x, index)`, which writes
+# `double v7 = …;` and returns `"v7"`. A second request for the same element of the same array returns the same name.
+# This keeps the text short for programs such as `y = x + x; z = y + y; …`.
 #
-# - `elementwise(equation, *operands)` is the rule for all primitives that `formula` knows. Its result is
-#   an `Array` with the type and shape of `equation.outvars[0].aval`. An operand has the result's
-#   shape, or no axes, or axes of length 1. `fitted(index, operand.shape)` is the operand's index.
-# - `kernel_of(closed)` returns the text, which is `HEADER` and then `extern "C" __global__ void kernel(…)`. It takes a
-#   pointer for each constant, input and result, *in this order*, with `const` for those that are only read. Thread n
-#   computes the n-th element of each result, if there is one, because there are more threads than elements.
+# - `elementwise(equation, *operands)` is the rule for all primitives that `formula` knows. It returns an `Array` with
+#   the type and shape of `equation.outvars[0].aval`. An operand has the result's shape, or no axes, or some axes of
+#   length 1. `fitted(index, operand.shape)` is the operand's index.
+# - `kernel_of(closed)` returns the text, which is `HEADER` and then `extern "C" __global__ void kernel(…)`. The kernel
+#   takes a pointer for each constant, input and result, *in this order*, with `const` for those that it only reads.
+#   Thread n computes the n-th element of each result, if there is one. There may be more threads than elements.
 #
 # `stored("in0", aval)` is the Array in memory at the pointer `in0`. `unravel("thread", shape)` is the index of the n-th
-# element, and `ravel(index, shape)` is its inverse. You choose the names of pointers, but do not use JAX's own names
-# for variables, because after `dn`, `ie` and `oq` they continue with `do`, `if` and `or`.
+# element, and `ravel(index, shape)` is its inverse. You choose the names of pointers. Do not use JAX's own names for
+# variables, because they run through the alphabet, and `do`, `if` and `or` are keywords of C++.
 #
-# The work of the busiest thread is counted. With one array in and one out, it may make at most 4 loads and stores.
+# The work of the busiest thread is counted. In a kernel with one array as input and one as result, it may make at most
+# 4 loads and stores.
 #
 # <details>
 # <summary>What the tests count</summary>
 #
-# The limit of 4 is for a single element. The grader also launches such a kernel with a single thread for a
-# single element, and the busiest thread of many may do 1.5 times what that one does. With more arrays, and in
-# the steps that follow, the busiest thread may make four times the loads and stores that its elements need, and
-# run four times the instructions.
+# The limit of 4 is for a single element. The grader also launches such a kernel with a single thread for a single
+# element. In a launch with many threads, the busiest may do 1.5 times the work of that thread. With more arrays, and in
+# the following steps, the busiest thread may make four times the loads and stores that its elements need, and run four
+# times the instructions.
 #
 # </details>
 #
@@ -530,7 +530,7 @@ class Array:
 
 # %% id="code" role="setup"
 class Code:
-    """The lines of a kernel, written from top to bottom."""
+    """Writer of the lines of a kernel, from top to bottom."""
 
     def __init__(self):
         self.lines, self.known, self.count = [], [{}], 0
@@ -539,13 +539,13 @@ class Code:
         self.lines.append("    " * len(self.known) + text)
 
     def let(self, dtype, text):
-        """The name of a new variable of this type that begins as `text`."""
+        """Declare a variable of this type with the initial value `text`, and return its name."""
         self.count += 1
         self.line(f"{TYPES[np.dtype(dtype).name]} v{self.count} = {text};")
         return f"v{self.count}"
 
     def get(self, array, index):
-        """The variable that holds an element. It is computed once where braces do not end it."""
+        """Return the variable that holds an element, computed once in each block and the blocks inside it."""
         key = array, tuple(index)
         for known in self.known:
             if key in known:
@@ -556,7 +556,7 @@ class Code:
 
     @contextmanager
     def block(self, head):
-        """`with code.block("if (…)"):` puts the lines inside in braces; their variables end there."""
+        """Put the lines written inside `with code.block("if (…)"):` in braces, with their own variables."""
         self.line(head + " {")
         self.known.append({})
         yield
@@ -565,14 +565,14 @@ class Code:
 
     @contextmanager
     def loop(self, times):
-        """`with code.loop("12") as n:` n is the name of a number that counts from 0."""
+        """Write a loop: in `with code.loop("12") as n:`, n is the name of a counter that starts at 0."""
         self.count += 1
         with self.block(f"for (long long n{self.count} = 0; n{self.count} < {times}; ++n{self.count})"):
             yield f"n{self.count}"
 
 # %% id="indices" role="setup"
 def ravel(index, shape):
-    """Where the element at an index lies in memory, as a C++ expression."""
+    """Return the position in memory of the element at an index, as a C++ expression."""
     text = "0"
     for axis, length in zip(index, shape, strict=True):
         text = axis if text == "0" else f"({text} * {length} + {axis})"
@@ -580,7 +580,7 @@ def ravel(index, shape):
 
 
 def unravel(place, shape):
-    """The index of the element that lies there: a C++ expression for each axis."""
+    """Return the index of the element at a position in memory: a C++ expression for each axis."""
     index, stride = [], math.prod(shape)
     for number, length in enumerate(shape):
         stride //= max(length, 1)
@@ -590,18 +590,18 @@ def unravel(place, shape):
 
 
 def fitted(index, shape):
-    """Where an operand of this shape is looked up, for the result's index: a scalar has the index [],
-    and an axis of length 1 goes with any other."""
+    """Return the index of an operand of this shape, given the result's: a scalar has the index [],
+    and along an axis of length 1 the index is "0"."""
     return ["0" if length == 1 else i for i, length in zip(index, shape, strict=True)] if shape else []
 
 
 def stored(pointer, aval):
-    """The array of this type and shape at a pointer."""
+    """Return the Array of this type and shape in memory at a pointer."""
     return Array(aval.shape, aval.dtype, lambda code, index: f"{pointer}[{ravel(index, aval.shape)}]")
 
 # %% id="rules" role="setup"
 def literal(atom):
-    """The rule for literals."""
+    """Return the Array of a literal: the rule for literals."""
     value = np.asarray(atom.val, atom.aval.dtype)[()]
     return Array((), atom.aval.dtype, lambda code, index: scalar(value, atom.aval.dtype))
 
@@ -610,7 +610,7 @@ RULES = {"literal": literal}
 
 
 def rule(*names):
-    """`@rule("slice")` above a function makes it the rule of this primitive."""
+    """Register the function below `@rule("slice")` as the rule of this primitive."""
     def register(function):
         RULES.update(dict.fromkeys(names, function))
         return function
@@ -618,7 +618,7 @@ def rule(*names):
 
 # %% id="programs" role="setup"
 def compiled_text(program, *types):
-    """What `kernel_of` makes of a program, and the constants that it has."""
+    """Return the text that `kernel_of` makes of a program, and the program's constants."""
     closed = jax.make_jaxpr(function_of(program))(*types)
     try:
         return kernel_of(closed), [np.asarray(value) for value in closed.consts]
@@ -628,22 +628,22 @@ def compiled_text(program, *types):
 
 @cache
 def by_jax(program):
-    # It has to be right, not fast: this halves the time that XLA takes to compile.
+    # The result has to be right, not fast, and this option halves the time that XLA takes to compile.
     return jax.jit(function_of(program), compiler_options={"xla_backend_optimization_level": 0})
 
 
 def source_of(program, *args):
-    """The CUDA C++ that your compiler makes of a program for such arguments."""
+    """Return the CUDA C++ that your compiler makes of a program for such arguments."""
     return call("compiled_text", program, *map(np.zeros_like, args), where="host")[0]
 
 # %% id="one-each" role="setup"
 def length(name, least):
-    """A length from `least` to a quarter more, drawn for each grading: no compiler can know it before."""
+    """Draw a length from `least` to a quarter more, anew for each grading, so that nobody knows it before."""
     return int(secret_rng(name).integers(least, least + least // 4 + 1))
 
 
 def expect_one_each(launched, busiest):
-    """No thread may make more accesses and run more instructions than these two numbers."""
+    """Require that no thread makes more accesses or runs more instructions than these two numbers."""
     if launched.counters is not None:  # a real GPU does not tell
         accesses, instructions = busiest
         expect(launched.counters.busiest_accesses <= accesses
@@ -652,7 +652,7 @@ def expect_one_each(launched, busiest):
 
 # %% id="comparing" role="setup"
 def computed(program, *args, schedules=0):
-    """What the kernel writes, what jax.jit returns (two lists of arrays), and the launch."""
+    """Return what the kernel writes, what jax.jit returns (two lists of arrays), and the launch."""
     source, consts = call("compiled_text", program, *map(np.zeros_like, args), where="host")
     expect(isinstance(source, str), f"refuses '{source['refused']}'" if isinstance(source, dict)
            and "refused" in source else "the compiler returned no text")
@@ -669,10 +669,10 @@ def computed(program, *args, schedules=0):
 
 
 def same(program, *args, otherwise, schedules=0, busiest=None):
-    """The kernel must compute what jax.jit does: whole numbers exactly, floats to rounding.
+    """Require the results of jax.jit from the kernel: integers exactly, floats up to rounding.
 
-    otherwise says what is wrong if not; a list says it for each result. busiest has the accesses and
-    instructions that a thread may make, if they are counted.
+    otherwise is the message if they differ, or a list with one for each result. busiest has the accesses and
+    instructions that a thread may make, if the test counts them.
     """
     outputs, expected, launched = computed(program, *args, schedules=schedules)
     most = max(array.size for array in expected)
@@ -682,7 +682,7 @@ def same(program, *args, otherwise, schedules=0, busiest=None):
     if busiest:
         expect_one_each(launched, busiest)
     reasons = [otherwise] * len(outputs) if isinstance(otherwise, str) else otherwise
-    # One for all results: what is small in one may be the difference of numbers as large as another's.
+    # One size for all results, because a small one may be the difference of numbers as large as another.
     size = max(np.abs(array[np.isfinite(array)]).max(initial=0) if array.dtype.kind == "f" else 0
                for array in expected)
     for got, wanted, otherwise in zip(outputs, expected, reasons, strict=True):
@@ -699,7 +699,7 @@ ten, row, square = np.arange(10.0), np.arange(4.0), np.arange(12.0).reshape(3, 4
 # %% id="elementwise" role="solution"
 @rule(*TEMPLATES, *YOURS)
 def elementwise(equation, *operands):
-    """The Array of an elementwise equation. An operand may be a scalar."""
+    """Return the Array of an elementwise equation. An operand may be a scalar."""
     ### BEGIN SOLUTION
     aval = equation.outvars[0].aval
 
@@ -712,7 +712,7 @@ def elementwise(equation, *operands):
 
 # %% id="kernel-of" role="solution"
 def kernel_of(closed):
-    """CUDA C++ with one kernel, called kernel, for a closed jaxpr. Raises Unsupported."""
+    """Return CUDA C++ with one kernel, called kernel, for a closed jaxpr. Raises Unsupported."""
     ### BEGIN SOLUTION
     jaxpr = closed.jaxpr
     given = [*jaxpr.constvars, *jaxpr.invars]
@@ -790,8 +790,8 @@ same(f"def f(x): return x * {a}", rng.normal(size=9).astype(np.float32),
 # %% [markdown] id="views-picture-predict" tags=["predict"]
 # ### Predict: four views in a row
 #
-# `x` has three rows of four, with the numbers 0 to 11. `x.T[::-1, 1:]` transposes it, turns it
-# upside down and drops its first column. Which number is at `[0, 0]`?
+# `x` has three rows of four, with the numbers 0 to 11. `x.T[::-1, 1:]` transposes it, turns it upside down and drops
+# its first column. Which number is at `[0, 0]` of the result?
 
 # %% id="views-picture-guess"
 predict("views-picture", "4", "7", "11")
@@ -803,7 +803,7 @@ from gpucourse.views.picture import COLOURS, INK, Picture, canvas
 
 
 def draw_views(x, views):
-    """Each view of `x` as squares that have the colour and the number of the element they show."""
+    """Draw each view of `x` as squares with the colour and the number of the element that they show."""
     figure, columns = canvas(8, 2.2, len(views))
     for axes, (name, view) in zip(columns, views.items(), strict=True):
         for place, number in np.ndenumerate(view):
@@ -820,39 +820,39 @@ x = np.arange(12).reshape(3, 4)
 draw_views(x, {"x": x, "x.T": x.T, "x.T[::-1]": x.T[::-1], "x.T[::-1, 1:]": x.T[::-1, 1:]})
 
 # %% [markdown] id="views-picture-why" tags=["why"]
-# The number is 7. Read the expression from its end: `[0, 0]` of the slice is `[0, 1]` of the array upside down, which is `[3, 1]` of
-# the transposed array, which is `[1, 3]` of `x`. Each step translated an index, and no number moved. The rule of a view has to
-# write no more than this translation.
+# The number is 7. Read the expression from its end. `[0, 0]` of the slice is `[0, 1]` of the reversed array, which is
+# `[3, 1]` of the transposed array, which is `[1, 3]` of `x`. Each step translated an index, and no number was copied.
+# The rule of a view has to write only this translation.
 
 # %% [markdown] id="step-4"
 # ## 4. Views
 #
-# The element of a transposed array at `[i, j]` is the element of the array at `[j, i]`. Nothing is
-# computed and nothing is copied, because the rule of a view only translates an index. There are six of them:
+# The element of a transposed array at `[i, j]` is the element of the array at `[j, i]`. Nothing is computed or copied,
+# because the rule of a view only translates an index. Write the rules of six kinds of views:
 #
 # | primitive | parameters | the operand's index |
 # |---|---|---|
-# | `broadcast_in_dim` | `broadcast_dimensions` | its axis d is the result's axis `broadcast_dimensions[d]`; an axis of length 1 has the index `"0"` always |
+# | `broadcast_in_dim` | `broadcast_dimensions` | its axis d is the result's axis `broadcast_dimensions[d]`; an axis of length 1 always has the index `"0"` |
 # | `transpose` | `permutation` | the result's axis n is its axis `permutation[n]` |
 # | `slice` | `start_indices`, `strides` (None: all 1) | start + index · stride |
-# | `rev` | `dimensions` | counted from the other end along these |
-# | `reshape`, `squeeze`, `expand_dims` | | the element that lies at the same place: `unravel(ravel(…))` |
-# | `concatenate` | `dimension` | of the one operand that the index falls into |
+# | `rev` | `dimensions` | counted from the other end along these dimensions |
+# | `reshape`, `squeeze`, `expand_dims` | | that of the element at the same position in memory: `unravel(ravel(…))` |
+# | `concatenate` | `dimension` | an index into the one operand that contains the element |
 #
-# `concatenate` is different, because only the thread knows which operand to read. An expression `a ? b : c`
-# does not work: `code.get` writes the loads of both operands before it, and one of them is outside its array.
-# Declare a variable with `code.let`, and set it in a `code.block("if (…)")` for each operand.
+# `concatenate` is different, because only the thread knows which operand to read. An expression `a ? b : c` does not
+# work, because `code.get` writes the loads of both operands before the expression, and one of them would be outside its
+# array. Declare a variable with `code.let`, and set it in a `code.block("if (…)")` for each operand.
 #
 # Hints: `hint("views")`, `hint("concatenate")`.
 
 # %% id="views" role="solution"
 @rule("broadcast_in_dim", "transpose", "slice", "rev", "reshape", "squeeze", "expand_dims")
 def view(equation, operand):
-    """The Array of a view: the operand's elements, found by another index."""
+    """Return the Array of a view: the operand's elements, with a translated index."""
     name, params, aval = equation.primitive.name, equation.params, equation.outvars[0].aval
 
     def index_of(index):
-        """The operand's index, given the result's."""
+        """Return the operand's index, given the result's."""
         ### BEGIN SOLUTION
         if name == "broadcast_in_dim":
             return ["0" if length == 1 else index[axis] for length, axis in
@@ -874,7 +874,7 @@ def view(equation, operand):
 # %% id="concatenate" role="solution"
 @rule("concatenate")
 def concatenate(equation, *operands):
-    """The Array of operands one after the other along an axis."""
+    """Return the Array of the operands, one after the other along an axis."""
     axis, aval = equation.params["dimension"], equation.outvars[0].aval
 
     def element(code, index):
@@ -894,7 +894,7 @@ def concatenate(equation, *operands):
 
 @rule("iota")
 def iota(equation):
-    """0, 1, 2, … along an axis: given."""
+    """Return the Array 0, 1, 2, … along an axis. (This rule is given.)"""
     aval = equation.outvars[0].aval
     return Array(aval.shape, aval.dtype, lambda code, index: index[equation.params["dimension"]])
 
@@ -949,14 +949,14 @@ same("def f(x, y): return jnp.roll(x, 5, axis=0) - jnp.concatenate([y[:, None], 
 # %% [markdown] id="step-6"
 # ## 5. Reductions
 #
-# An element of a sum along an axis is computed by one thread, which loops over that axis. `reduction` is
-# the rule of `reduce_sum`, `reduce_max`, `reduce_min`, `reduce_prod`, `reduce_and` and `reduce_or`. The
-# parameter `axes` lists the axes that disappear. The operand's index is the result's, with the loop variables inserted
-# at these axes. `REDUCTIONS` has the starting value and the formula that combines two elements. Use your own
-# `formula`, which keeps NaN in `max`.
+# One thread computes an element of a sum along an axis, with a loop over that axis. `reduction` is the rule of
+# `reduce_sum`, `reduce_max`, `reduce_min`, `reduce_prod`, `reduce_and` and `reduce_or`. The parameter `axes` lists the
+# axes that disappear. The operand's index is the result's, with the loop variables inserted at these axes. `REDUCTIONS`
+# has the starting value and the formula that combines two elements. Use your own `formula`, because its `max` keeps
+# NaN.
 #
-# Each thread sums alone. A few long sums would be faster with the tree of “Trees and barriers”, but for the sum of each
-# row of a matrix, a thread for each row is the usual choice.
+# Each thread computes its sum without help from others. For a few long sums, the tree of “Trees and barriers” would be
+# faster, but for the sum of each row of a matrix, one thread for each row is the usual choice.
 #
 # Hints: `hint("reduction")`.
 
@@ -969,7 +969,7 @@ def highest(dtype):
     return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
-# What to begin with (a function of the dtype), and which formula combines two elements.
+#
 REDUCTIONS = {
     "reduce_sum": (lambda dtype: 0, "add"), "reduce_prod": (lambda dtype: 1, "mul"),
     "reduce_max": (lowest, "max"), "reduce_min": (highest, "min"),
@@ -979,7 +979,7 @@ REDUCTIONS = {
 # %% id="reduction" role="solution"
 @rule(*REDUCTIONS)
 def reduction(equation, operand):
-    """The Array of a reduction along equation.params["axes"]."""
+    """Return the Array of a reduction along equation.params["axes"]."""
     aval, axes = equation.outvars[0].aval, equation.params["axes"]
     begin, combine = REDUCTIONS[equation.primitive.name]
 
@@ -1041,30 +1041,31 @@ for x in (np.ones(3), 2 * np.ones(3), np.ones(4), np.ones(3, np.float32), np.one
     spoken(x)
 
 # %% [markdown] id="traced-why" tags=["why"]
-# It prints three lines, one for each shape and type. The compiled code does not depend on the values, so the second call and the
-# last reuse what the first one compiled. A `print` in a jitted function shows when it is traced, not when it is called.
+# It prints three lines, one for each combination of shape and type. The compiled code does not depend on the values, so
+# the second and the last call reuse the code of the first. A `print` in a jitted function shows when JAX traces it, not
+# when you call it.
 
 # %% [markdown] id="step-8"
 # ## 6. `jit`
 #
-# Only the decorator is missing now. `jit(function)` returns a function that takes and returns *trees*, which are
-# tuples, lists and dictionaries of arrays. `jax.tree.flatten` takes a tree apart and `jax.tree.unflatten` puts it
-# together.
+# Only the decorator is still missing. `jit(function)` returns a function that takes and returns *trees*, which are
+# tuples, lists and dictionaries of arrays. `jax.tree.flatten` turns a tree into a list of arrays, and
+# `jax.tree.unflatten` rebuilds it.
 #
-# - The first call traces (`jax.make_jaxpr(function, return_shape=True)(*args)`), compiles with `kernel_of`
-#   and keeps the result. Another call **with the same key** must neither trace nor compile again. The
-#   key is everything that the text depends on: the tree of the arguments, and each array's shape, dtype and weak
-#   type, all three of which are in `jax.typeof(leaf)`.
-# - `run(text, inputs, avals)` launches a text. The inputs are constants and arguments, and the avals are the types of the results
-#   (`closed.out_avals`). Each call makes one launch.
-# - If JAX itself is tracing (in `jax.grad`, `jax.vmap` or `jax.jit`), the arguments are not
-#   numbers, and `isinstance(leaf, jax.core.Tracer)` is true. Then simply call the function, so that JAX sees its operations.
+# - The first call traces (`jax.make_jaxpr(function, return_shape=True)(*args)`), compiles with `kernel_of` and stores
+#   the result. Another call **with the same key** must neither trace nor compile again. The key must contain everything
+#   on which the text depends: the tree of the arguments, and the shape, dtype and weak type of each array. All three
+#   are in `jax.typeof(leaf)`.
+# - `run(text, inputs, avals)` launches the kernel in a text. The inputs are the constants and the arguments, and the
+#   avals are the types of the results (`closed.out_avals`). Each call must make only one launch.
+# - If JAX itself is tracing (in `jax.grad`, `jax.vmap` or `jax.jit`), the arguments are not numbers, and
+#   `isinstance(leaf, jax.core.Tracer)` is true. In that case just call the function, so that JAX sees its operations.
 #
 # Hints: `hint("jit")`.
 
 # %% id="running" role="setup"
 def run(text, inputs, avals):
-    """Launch a text on these inputs; its results as JAX's arrays."""
+    """Launch the kernel in a text on these inputs, and return its results as JAX arrays."""
     results = [np.empty(aval.shape, aval.dtype) for aval in avals]
     most = max((array.size for array in results), default=0)
     loaded(text, "kernel")((most // 128 + 1,), (128,), [*map(np.asarray, inputs), *results])
@@ -1072,13 +1073,13 @@ def run(text, inputs, avals):
 
 
 def session(program, calls):
-    """The results of a program's function under the learner's jit, called with each of these."""
+    """Return the results of a program's function under the learner's jit, for each of these calls."""
     function = jit(function_of(program))
     return [jax.tree.map(np.asarray, function(*args)) for args in calls]
 
 
 def compilations(program, calls):
-    """How often such calls call `kernel_of`."""
+    """Return the number of times that such calls call `kernel_of`."""
     made, compiler = [], kernel_of
 
     def counted(closed):
@@ -1094,19 +1095,19 @@ def compilations(program, calls):
 
 
 def once(program, *args):
-    """The result of a single call."""
+    """Return the result of a single call."""
     return session(program, [args])[0]
 
 
 def transformed(program, *args):
-    """f is a function of jit: what JAX's transformations of it return."""
+    """Return the results of JAX's transformations of a function f that the learner's jit made."""
     namespace = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np, "jit": jit}
     exec(program, namespace)
     return jax.tree.map(np.asarray, namespace["g"](*args))
 
 # %% id="jit" role="solution"
 def jit(function):
-    """The function, compiled once for each tree, shape and type of its arguments."""
+    """Return the function, compiled once for each tree, shape and type of its arguments."""
     ### BEGIN SOLUTION
     made = {}
 
@@ -1178,11 +1179,10 @@ expect_close(found, np.cos(x) * a, "vmap of grad of a compiled function is wrong
 # %% [markdown] id="step-9"
 # ## 7. The density of sea water
 #
-# UNESCO's equation of state, EOS-80, gives the density of sea water for salinity, temperature and pressure in some
-# 150 operations on three arrays. It is part of every model of the ocean. With NumPy each operation is a
-# pass over memory. With your compiler it is one launch, in which each warp reads memory three times, once
-# for each argument. The test counts that in the launch whose values it compares, and the grader replaces
-# the arguments on their way to the device.
+# UNESCO's equation of state, EOS-80, gives the density of sea water for salinity, temperature and pressure, in some 150
+# operations on three arrays. Ocean models contain it. With NumPy each operation is a pass over memory. With your
+# compiler there is one launch, in which each warp reads memory three times, once for each argument. The test counts
+# these reads in the launch whose values it compares, and the grader replaces the arguments on their way to the device.
 #
 # There is nothing to write here. If a test fails, its message names the step to correct.
 
@@ -1238,7 +1238,8 @@ expect_close(found, by_jax(SEA_WATER)(*others), "the density is not that of the 
 # %% [markdown] id="your-kernel"
 # ## Your kernel beside XLA's
 #
-# This is what `jax.jit` itself makes of the same program. It is one *fusion*, for the same reason as yours.
+# The next cell shows what `jax.jit` makes of the same program, and then your kernel. XLA's program is one *fusion*, and
+# your kernel fuses the operations in the same way.
 
 # %% id="beside-xla"
 water = [jnp.ones(4), jnp.ones(4), jnp.ones(4)]
@@ -1247,7 +1248,7 @@ print(hlo[hlo.index("ENTRY"):][:600])
 try:
     print(source_of(SEA_WATER, *map(np.asarray, water))[:1200])
 except NotImplementedError:
-    print("Your own stands here when everything is written.")
+    print("Your kernel appears here once you have written everything.")
 
 # %% [markdown] id="further" tags=["further"]
 # The project ends here: your compiler makes one kernel of a real formula. The steps from here on go **further**, and each has
@@ -1256,15 +1257,16 @@ except NotImplementedError:
 # %% [markdown] id="step-5"
 # ## 8. Windows
 #
-# `x[i:i + 3]`, with an `i` that is known at run time, is a `dynamic_slice`. Its operands are the array and, for each
-# axis, a scalar that says where the window begins. If a window would extend beyond the end, it is **moved back** until
-# it fits, because JAX clamps the beginning to `0 … length - size`. The sizes, `slice_sizes`, are those of the result.
+# If `i` is known only at run time, `x[i:i + 3]` is a `dynamic_slice`. Its operands are the array and, for each axis, a
+# scalar that says where the window begins. If a window would extend beyond the end, it is **moved back** until it fits,
+# because JAX clamps the beginning to `0 … length - size`. The sizes, `slice_sizes`, are those of the result.
 #
 # `x.at[i].set(y)` and `x.at[i].add(y)` are `scatter` and `scatter-add`. They take an array of beginnings and an array
-# of updates, one window for each beginning. JAX's arrays never change, so the result is another array, whose element is
-# that of the operand unless a window covers it. **Start from the element of the result**, so that no two threads ever
-# write to the same place, even if an index is repeated. Loop over all windows, and if one covers the element, take the
-# update or add it. Ignore a window that is not inside the array *as a whole*, because here JAX does not move it.
+# of updates, with one window for each beginning. JAX's arrays never change, so the result is a new array. Its elements
+# are those of the operand, except where a window covers them. **Let each thread compute one element of the result.**
+# Then no two threads write to the same element, even if an index is repeated. Loop over all windows, and if one covers
+# the element, set the element to the update or add it. Ignore a window that is not completely inside the array, because
+# JAX does not move windows here.
 #
 # `windows(equation, operand, indices, updates)` unpacks JAX's arguments. `count` is the number of windows, and `sizes`
 # has a number for each axis of the operand. `start(code, number)` returns where window `number` begins, as an
@@ -1275,7 +1277,7 @@ except NotImplementedError:
 
 # %% id="for-windows" role="setup"
 class windows:
-    """The windows of a scatter. Raises Unsupported for kinds that this compiler does not have."""
+    """The windows of a scatter. Raises Unsupported for kinds that this compiler can't translate."""
 
     def __init__(self, equation, operand, indices, updates):
         numbers = equation.params["dimension_numbers"]
@@ -1293,14 +1295,14 @@ class windows:
         self.count = math.prod(self.shape)
 
     def start(self, code, number):
-        """Where a window begins: an expression for each axis of the operand."""
+        """Return the beginning of a window: an expression for each axis of the operand."""
         start, at = ["0"] * self.axes, unravel(number, self.shape)
         for place, axis in enumerate(self.numbers.scatter_dims_to_operand_dims):
             start[axis] = code.get(self.indices, [*at, str(place)])
         return start
 
     def update(self, code, number, offsets):
-        """The element of the updates that is so far into a window."""
+        """Return the element of the updates at these offsets in a window."""
         index = [""] * len(self.updates.shape)
         for axis, there in self.inside.items():
             index[there] = offsets[axis]
@@ -1310,7 +1312,7 @@ class windows:
 # %% id="dynamic-slice" role="solution"
 @rule("dynamic_slice")
 def dynamic_slice(equation, operand, *begin):
-    """The Array of a window into an array; begin are scalars, one for each axis."""
+    """Return the Array of a window into an array; begin has a scalar for each axis."""
     aval = equation.outvars[0].aval
 
     def element(code, index):
@@ -1344,7 +1346,7 @@ for i, j in ((int(rng.integers(3)), int(rng.integers(3))), (8, 13), (-100, 100))
 # %% id="scatter" role="solution"
 @rule("scatter", "scatter-add", "scatter_add")
 def scatter(equation, operand, indices, updates):
-    """The Array of an array with windows of it replaced, or added to."""
+    """Return the Array of the operand with the updates set in its windows, or added to them."""
     aval, add = equation.outvars[0].aval, "add" in equation.primitive.name
     window = windows(equation, operand, indices, updates)
 
@@ -1398,34 +1400,34 @@ same(START, rng.normal(size=n), np.array([n - 2, 0, -1, n - 3]), rng.normal(size
 # %% [markdown] id="step-7"
 # ## 9. Loops
 #
-# `lax.scan(body, carry, xs)` goes through the rows of `xs`. `body(carry, x)` returns the next carry and a
-# row of results. Its equation has the operands *constants, carries, xs* in this order (`scan_parts`
-# counts them), a closed jaxpr `params["jaxpr"]` with the same three kinds of inputs, `params["length"]` and
-# `params["reverse"]`. If `reverse` is true, the loop runs from the last row to the first, and each row of results has the position
-# of its row of xs. The results are *carries, rows*.
+# `lax.scan(body, carry, xs)` loops over the rows of `xs`. `body(carry, x)` returns the next carry and a row of results.
+# The equation has the operands *constants, carries, xs* in this order (`scan_parts` counts them). Its parameters are a
+# closed jaxpr `params["jaxpr"]` with the same three kinds of inputs, `params["length"]` and `params["reverse"]`. If
+# `reverse` is true, the loop runs from the last row to the first, and each row of results has the same position as its
+# row of xs. The results are *carries, rows*.
 #
-# Our loops run in one thread: **each thread runs the loop for its own column**. This is right if element
-# k of a carry depends only on element k of carries and on scalars. `Carries` holds the variables of one
-# column. `carries.arrays` are Arrays to pass to `interpret`, and they refuse any other column with
-# Unsupported. `carries.set(code, arrays)` gives the variables their next values. It computes all of them
-# before it changes the first one, so that `(a, b) → (b, a)` exchanges them.
+# Our loops run in one thread: **each thread runs the loop for its own column**. This is right if element k of a carry
+# depends only on element k of carries and on scalars. `Carries` holds the variables of one column. `carries.arrays` are
+# Arrays that you pass to `interpret`. If the body reads any other column, they raise Unsupported.
+# `carries.set(code, arrays)` gives the variables their next values. It computes all of them before it changes the first
+# one, so that `(a, b) → (b, a)` exchanges them.
 #
-# - The element of carry n at `index`: make `Carries(code, init, index, aval.shape)`, loop `length` times,
+# - For the element of carry n at `index`, make `Carries(code, init, index, aval.shape)`, loop `length` times, and
 #   return `carries.names[n]`.
-# - The element of a row of results at `[row, *index]`: run the same loop until it has reached
-#   this row, and return the value of the last iteration, in a variable declared outside the loop.
+# - For the element of a row of results at `[row, *index]`, run the same loop until it has reached this row. Return the
+#   value of the last iteration, in a variable declared outside the loop.
 #
 # `while_loop` is the rule of `while`. Its operands are *constants of the test, constants of the body, carries*
-# (`cond_nconsts`, `body_nconsts`), and its closed jaxprs are `cond_jaxpr` and `body_jaxpr`. The test comes before
-# the first iteration.
+# (`cond_nconsts`, `body_nconsts`), and its closed jaxprs are `cond_jaxpr` and `body_jaxpr`. The loop evaluates the test
+# before the first iteration.
 #
-# `choice`, the rule of `cond` (and `switch`), is given as an example with an inner jaxpr.
+# `choice`, the rule of `cond` (and `switch`), is given. It is an example of a rule with inner jaxprs.
 #
 # Hints: `hint("scan")`, `hint("while-loop")`.
 
 # %% id="for-loops" role="setup"
 class Carries:
-    """The carries of a loop for one column, in variables of a thread."""
+    """The carries of a loop for one column, held in variables of a thread."""
 
     def __init__(self, code, init, index, shape):
         self.columns = [self.column(array.shape, index, shape) for array in init]
@@ -1449,7 +1451,7 @@ class Carries:
         return element
 
     def set(self, code, arrays):
-        """Give the variables their next values, all of which are computed first."""
+        """Compute the next values of all variables, and then assign them."""
         values = [code.get(array, column) for array, column in zip(arrays, self.columns, strict=True)]
         for name, value in zip(self.names, values, strict=True):
             code.line(f"{name} = {value};")
@@ -1457,7 +1459,7 @@ class Carries:
 
 @rule("cond")
 def choice(equation, which, *operands):
-    """The Arrays of lax.cond and lax.switch: `which` is a number, 0 for the first branch."""
+    """Return the Arrays of lax.cond and lax.switch; `which` is a number, 0 for the first branch."""
     def result(n, aval):
         def element(code, index):
             value = code.let(aval.dtype, "0")
@@ -1472,10 +1474,10 @@ def choice(equation, which, *operands):
 
 # %% id="scan-parts" role="setup"
 def scan_parts(equation):
-    """Of a scan: how many operands are constants, and how many are carries.
+    """Return the number of operands of a scan that are constants, and the number of carries.
 
-    JAX's parameters for this change from version to version. What goes row by row has one axis
-    less in the body than outside of it; a carry has as many.
+    JAX's parameters for this change between versions. An array that is read row by row has one axis
+    less in the body than outside it, and a carry has the same number.
     """
     body = equation.params["jaxpr"].jaxpr
     carries = sum(outside.aval.ndim == inside.aval.ndim
@@ -1487,14 +1489,14 @@ def scan_parts(equation):
 # %% id="scan" role="solution"
 @rule("scan")
 def scan(equation, *operands):
-    """The Arrays of a scan: the last carries, then rows of results."""
+    """Return the Arrays of a scan: the last carries, then rows of results."""
     params = equation.params
     length, body = params["length"], params["jaxpr"]
     first, many = scan_parts(equation)
     consts, init, xs = operands[:first], operands[first:first + many], operands[first + many:]
 
     def iteration(code, number, carries):
-        """What the body returns in iteration `number` of the loop: the next carries, then results."""
+        """Return the results of the body in iteration `number`: the next carries, then a row."""
         ### BEGIN SOLUTION
         row = f"({length - 1} - {number})" if params["reverse"] else number
         at_row = [Array(x.shape[1:], x.dtype, lambda code, index, x=x: code.get(x, [row, *index]))
@@ -1573,7 +1575,7 @@ for i in (-3, 1, 7):
 # %% id="while-loop" role="solution"
 @rule("while")
 def while_loop(equation, *operands):
-    """The Arrays of a while loop: the last carries."""
+    """Return the Arrays of a while loop: the last carries."""
     params = equation.params
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
     of_test, of_body = params["cond_nconsts"], params["body_nconsts"]
@@ -1615,14 +1617,14 @@ same("def f(x, n, s): return lax.while_loop(lambda c: c[0] * s < n, lambda c: (c
 # %% [markdown] id="step-10"
 # ## 10. Columns of the ocean
 #
-# The first program solves a tridiagonal system for each column of the ocean, forward with one scan and backward with
-# another that needs the first one's rows. Written like this, your kernel repeats the first loop for every row of the
-# second. The result is right, but think about what you would change.
+# The first program solves a tridiagonal system for each column of the ocean. It goes forward with one scan, and
+# backward with another that needs the rows of the first. Your kernel repeats the first loop for every row of the
+# second. The result is right, but think about how you could avoid the repetition.
 #
 # The second program is a step of *turbulent kinetic energy*, the energy of the small eddies that mix the upper ocean.
-# Each column gains energy from shear and wind, loses it to dissipation, and passes it up and down. The levels below the
-# ground keep their energy. The scheme is a smaller version of that of Gaspar, Grégoris and Lefevre (1990). It uses
-# views, a choice, a scatter and two loops, which is everything that you have written, at once.
+# Each column gains energy from shear and wind, loses energy to dissipation, and exchanges it between its levels. The
+# levels below the sea floor keep their energy. The scheme is a simplified version of that of Gaspar, Grégoris and
+# Lefevre (1990). It uses views, a choice, a scatter and two loops, so it needs everything that you have written.
 #
 # There is nothing to write here. If a test fails, its message names the step to correct.
 
@@ -1677,7 +1679,7 @@ def f(energy, shear, stability, wind, bottom):
 
 
 def basin(rng, levels, columns, dtype=np.float64):
-    """Arguments of ENERGY: three arrays of levels by columns, the wind, the lowest level in water."""
+    """Return arguments of ENERGY: three arrays of levels × columns, the wind, the lowest level in water."""
     fields = [rng.uniform(-0.1, 1, (levels, columns)), *rng.normal(size=(2, levels, columns)),
               rng.normal(size=columns)]
     return [*(field.astype(dtype) for field in fields), rng.integers(0, levels + 1, columns)]
@@ -1711,10 +1713,10 @@ same(ENERGY, *basin(rng, 5, 9, np.float32), otherwise="a step of turbulent energ
 #
 # In the cell below, answer in a few sentences each. A person reads it.
 #
-# 1. `y = jnp.exp(x)` and then `y[1:] - y[:-1]`: how often does your kernel compute `exp` for n elements?
-#    When is it better to write `y` to memory first, and how could a compiler decide that?
-# 2. Your `scan` runs the loop again for each row of results. What does that cost for T rows, and how would
-#    you write a kernel with a thread for each column that does not?
+# 1. `y = jnp.exp(x)` and then `y[1:] - y[:-1]`: how often does your kernel compute `exp` for n elements? When is it
+#    better to write `y` to memory first, and how could a compiler decide that?
+# 2. Your `scan` runs the loop again for each row of results. What does that cost for T rows? How would you write a
+#    kernel with a thread for each column that doesn't repeat the loop?
 # 3. Your `jit` keeps every text that it ever made. Describe a program for which that is a mistake, and how
 #    users of `jax.jit` would notice it.
 
@@ -1743,16 +1745,16 @@ same(ENERGY, *basin(rng, 5, 9, np.float32), otherwise="a step of turbulent energ
 # - A tracer runs your Python once and leaves a list of equations. An interpreter of that list
 #   whose values are text is a compiler.
 # - An array as a function of its index needs no memory. Operations and views compose, and one kernel computes them all.
-# - Repeated work costs most, so name a value once where it is used, and keep it in memory if other threads need it.
+# - Avoid repeated work: give a value a name, and use the name wherever the value is needed. If other threads need it,
+#   store it in memory.
 # - Every rule makes a promise about special cases: NaN, negative powers, windows beyond the end, loops without an
 #   iteration.
 # - A cache is right if its key has everything that the code depends on, and nothing else.
 #
 # ## Read on
 #
-# - [JAX: Autodidax](https://docs.jax.dev/en/latest/autodidax.html), the other half: tracing and derivatives,
-#   from scratch
+# - [JAX: Autodidax](https://docs.jax.dev/en/latest/autodidax.html) shows the other half, tracing and derivatives, from
+#   scratch
 # - [JAX: understanding jaxprs](https://docs.jax.dev/en/latest/jaxpr.html)
-# - [JaCe](https://github.com/GridTools/jace), which translates jaxprs for DaCe with one translator for each
-#   primitive, and `jaxpile` in this repository, which does what you did for more than 150
-#   primitives
+# - [JaCe](https://github.com/GridTools/jace), which translates jaxprs for DaCe with one translator for each primitive,
+#   and `jaxpile` in this repository, which does the same as your compiler for more than 150 primitives
