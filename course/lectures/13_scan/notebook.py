@@ -2,9 +2,9 @@
 # ## Where does mine go?
 #
 # A weather station has recorded the strongest gust of each of 71,009 hours, which we simulate. We want only the storms,
-# above 60 km/h, in one array without gaps. In Python this is `gusts[gusts > 60]`. In a kernel each thread looks at one
-# hour, and a thread that keeps its gust must know *which index to write to*. One solution is to draw a ticket, as in
-# "Numba CUDA".
+# above 60 km/h, in one array without gaps. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at
+# one hour, and a thread that keeps its gust must know *which index to write to*. One solution is to draw a ticket, as
+# in "Numba CUDA".
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -90,7 +90,7 @@ check("offsets", offsets_of)
 # %% [markdown] id="block-predict" tags=["predict"]
 # ## 2. A block scans
 #
-# This method was published by W. D. Hillis and G. L. Steele in 1986. Each thread holds one number. In the first step it
+# In this method, published by W. D. Hillis and G. L. Steele in 1986, each thread holds one number. In the first step it
 # adds the number of its neighbour to the left, in the second step the number two places to the left, then four, then
 # eight, and so on. After the step with distance *d*, element *i* is the sum of the last 2*d* numbers up to *i*.
 #
@@ -315,8 +315,8 @@ print(f"{moved / (8 * 100_000):.2f} times the size of the array")
 
 # %% [markdown] id="traffic-why" tags=["why"]
 # It moves about four times the size, because the scan of the blocks reads and writes everything once, and the last
-# kernel reads and writes everything again. The seven steps stay in shared memory. When all lanes of a warp load *the
-# same* total, that is one sector. A scan does hardly any arithmetic, so its memory traffic determines its time.
+# kernel reads and writes everything again. The seven steps stay in shared memory, and when all lanes of a warp load
+# *the same* total, that is one sector. A scan does hardly any arithmetic, so its memory traffic determines its time.
 #
 # Libraries reduce the traffic to twice the size, in one launch. A block writes its total as soon as it has computed it.
 # Then it **looks back** over the totals of the blocks before it, and adds them up until it reaches a block whose
@@ -414,9 +414,9 @@ gpucourse.memory(write_kept, 8, THREADS, gusts[:1024], (gusts[:1024] > 60).astyp
 # The results are the same in every order. The lanes of a warp write to adjacent elements, so their writes fall into one
 # or two sectors, whereas tickets would have scattered them.
 #
-# You will meet this pattern again. Awkward's two passes count, *scan* and fill. A radix sort flags, scans and writes
-# for each digit. Sparse matrices, table joins, and simulations in which particles appear and disappear use it, too.
-# Whenever threads have different numbers of results, look for a scan.
+# You will meet this pattern again, for example in Awkward's two passes, which count, *scan* and fill. A radix sort
+# flags, scans and writes for each digit. Sparse matrices, table joins, and simulations in which particles appear and
+# disappear use it, too. Whenever threads have different numbers of results, look for a scan.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
@@ -425,8 +425,8 @@ gpucourse.memory(write_kept, 8, THREADS, gusts[:1024], (gusts[:1024] > 60).astyp
 #   different numbers of results can write them in order.
 # - A block of *n* threads takes log2(*n*) steps, and each step reads, waits, writes and waits. If you leave out one of
 #   the waits, the step has a race.
-# - For more than one block, scan the blocks, scan their totals in the same way, and add these to the elements. Each
-#   level needs its own launches.
+# - For more than one block, scan the blocks, scan their totals in the same way, and add these to the elements, with
+#   separate launches for each level.
 # - An atomic ticket also finds a position, but a different one each time, and all threads queue for it.
 # - In your programs, use `cupy.cumsum`, CUB or `jax.lax.associative_scan`. The best library scans move half as many
 #   bytes as ours.

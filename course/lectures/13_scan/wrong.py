@@ -169,13 +169,13 @@ def without_end(d_values):
     return d_sums
 
 
-wrong("scan", "element 128 is .*which blocks' totals are missing", "blocks alone")(scanning(None))
-wrong("scan", "element 0 is .*are any too many", "adds its own total")(scanning(add_own_too))
+wrong("scan", "element 128 is .*which blocks' totals should be added", "blocks alone")(scanning(None))
+wrong("scan", "element 0 is .*which have been added", "adds its own total")(scanning(add_own_too))
 wrong("scan", "totals are missing|uninitialised|never written", "one level")(
     scanning(add_before, one_block))
 wrong("scan", "let each thread add one number", "every block adds up")(
     scanning(each_block_adds_up, lambda d_totals: d_totals))
-wrong("scan", "who scanned the totals", "the host scans the totals")(
+wrong("scan", "the totals should stay on the device", "the host scans the totals")(
     scanning(add_before, lambda d_totals: cuda.to_device(d_totals.copy_to_host().cumsum())))
 wrong("scan", "accesses by one thread", "one thread adds up the totals")(
     scanning(add_before, one_thread))
@@ -203,7 +203,7 @@ def thread_zero_writes(values, flags, ends, kept):
                 place += 1
 
 
-wrong("scan", "takes data from the device.*|who scanned the totals", "NumPy beside launches for show")(
+wrong("scan", "takes data from the device.*|the totals should stay on the device", "NumPy beside launches for show")(
     lambda d_values: _shown(np.cumsum(d_values.copy_to_host())))
 
 

@@ -77,9 +77,9 @@ board()
 #
 # - An atomic reads, adds and writes in one step. Atomics at one address run one after the other.
 # - Combine results inside the block first, so that fewer atomics go to global memory.
-# - A scan turns counts into indices. The results keep their order and are the same in every run.
+# - A scan turns counts into indices, so that results keep their order and are the same in every run.
 # - With a tile of 16 × 16, sixteen threads use each number that the block fetches.
-# - A block may wait only for blocks that have begun. A ticket guarantees this.
+# - A block may wait only for blocks that have begun, which a ticket guarantees.
 
 # %% [markdown] id="read-on"
 # ## Where to read on

@@ -5,8 +5,8 @@
 # momentum across the beam in GeV, `phi` is its angle around the beam, `eta` measures its angle to the beam, and
 # `charge` is +1 or -1.
 #
-# The function below is ordinary pandas. It finds the events that have two or more muons of high momentum whose charges
-# add up to 0. It runs with `pandas`, and also with `cudf`, whose tables are in the GPU's memory.
+# The function below is ordinary pandas code that finds the events that have two or more muons of high momentum whose
+# charges add up to 0. It runs with `pandas`, and also with `cudf`, whose tables are in the GPU's memory.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -42,8 +42,8 @@ for library in (pd, cudf):
 # %% [markdown] id="the-question-stands"
 # The same lines give the same answer with both libraries. **Which parts of your pandas code would not run with cuDF,
 # would give other results, or would be slower?** Without a GPU, this course replaces cuDF by a stand-in that does the
-# table work with pandas. We wrote the stand-in from cuDF's documentation and have not compared it with cuDF itself. It
-# shows no times.
+# table work with pandas. We wrote the stand-in from cuDF's documentation and have not compared it with cuDF itself.
+# Because it is a stand-in, it shows no times.
 
 # %% [markdown] id="the-table-text"
 # ## 1. The same methods
@@ -72,8 +72,8 @@ print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict
 
 # %% [markdown] id="groups-why" tags=["why"]
 # pandas sorts the groups, but cuDF doesn't unless you ask it to. In cuDF, thousands of threads put rows into a hash
-# table, and the groups come out in the order of that table. So never rely on the order of groups. Pass `sort=True`, or
-# sort afterwards.
+# table, and the groups come out in the order of that table. So never rely on the order of groups, but pass `sort=True`,
+# or sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
@@ -178,8 +178,8 @@ Picture(figure, f"Histogram of the masses of {len(pairs):,} muon pairs from 1 to
 check("pairs", pairs_of)
 
 # %% [markdown] id="left-join-predict" tags=["predict"]
-# Each event belongs to a run, and a second table describes the runs. It is small, as tables of conditions usually are,
-# and has no row for run 3. We made it up for this lecture.
+# Each event belongs to a run, and a second table describes the runs. We made it up for this lecture. It is small, as
+# tables of conditions usually are, and it has no row for run 3.
 #
 # A left join keeps all runs, and the column `tried` holds integers. *Predict:* what does `tried` hold for run 3 after
 # the join, and which type does the column then have, with pandas and with cuDF?
@@ -295,11 +295,11 @@ for mass in pairs["mass"]:
     heaviest = max(heaviest, mass)
 
 # %% [markdown] id="loop-why" tags=["why"]
-# It raises an error. Each iteration of the loop would fetch four bytes over the slowest link of the machine, and there
-# are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in total. If you want the whole column on the
-# host, cuDF makes you copy it explicitly, with `.to_pandas()` or `.to_numpy()`, where a reader of the code can see it.
-# `iterrows`, `itertuples` and `tolist` also raise an error, and so does a NumPy function that needs an array on the
-# host, such as `np.histogram`.
+# It raises an error, because each iteration of the loop would fetch four bytes over the slowest link of the machine,
+# and there are tens of thousands of pairs. `pairs["mass"].max()` fetches four bytes in total. If you want the whole
+# column on the host, cuDF makes you copy it explicitly, with `.to_pandas()` or `.to_numpy()`, where a reader of the
+# code can see it. `iterrows`, `itertuples` and `tolist` also raise an error, and so does a NumPy function that needs an
+# array on the host, such as `np.histogram`.
 
 # %% [markdown] id="sharing-predict" tags=["predict"]
 # CuPy and Numba work on the device as well. *Predict:* which of the following objects share the column's memory?
@@ -359,8 +359,8 @@ check("no-detour", spectrum)
 # %% [markdown] id="own-predict" tags=["predict"]
 # ## 5. Your own functions
 #
-# `apply` takes a function of one value. With `axis=1` it takes a function of one row, where `row["name"]` is a value.
-# In pandas, `apply` is a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one
+# `apply` takes a function of one value, or with `axis=1` a function of one row, where `row["name"]` is a value. In
+# pandas, `apply` is a loop in disguise. cuDF passes the function to Numba, which compiles it into a kernel with one
 # thread for each row, as "Numba CUDA" shows.
 #
 # Here are two functions, both ordinary Python. *Predict:* which of the two can cuDF apply?
@@ -408,10 +408,11 @@ except ValueError as error:
 
 # %% [markdown] id="own-cost"
 # Before you write such a function, look for a method that works on whole columns, such as `where`, `clip`, `between`,
-# arithmetic and `.str`. These are compiled already. Your function is compiled at its first use, and again for each new
-# column type, which takes a good part of a second. On the other hand, one function can replace a chain of methods, each
-# of which reads and writes whole columns. An argument may be null, which you can test with `x is cudf.NA`. A
-# computation with null gives null, and a comparison with null counts as false, so `if` takes the other branch.
+# arithmetic and `.str`. These are compiled already, whereas your function is compiled at its first use, and again for
+# each new column type, which takes a good part of a second. On the other hand, one function can replace a chain of
+# methods, each of which reads and writes whole columns. An argument may be null, which you can test with
+# `x is cudf.NA`. A computation with null gives null, and a comparison with null counts as false, so `if` takes the
+# other branch.
 #
 # ### Exercise: which part of the detector?
 #

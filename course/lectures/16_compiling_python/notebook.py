@@ -106,8 +106,8 @@ for what, arguments in {
 # %% [markdown] id="count-window-task"
 # ### Exercise: count in a window
 #
-# Write `count_window`, a loop that Numba compiles. It counts the values strictly between `low` and `high`, and it must
-# not count NaN. If you are stuck, call `hint("count-window")`.
+# Write `count_window`, a loop that Numba compiles and that counts the values strictly between `low` and `high`, and it
+# must not count NaN. If you are stuck, call `hint("count-window")`.
 
 # %% id="count-window-exercise" tags=["exercise"]
 count_window = None
@@ -181,7 +181,7 @@ print("a table of two rows and six columns, in GeV:", back_to_back, sep="\n")
 #
 # NumPy's operations are a poor fit if each element needs its own *loop*. The position of a planet on its orbit is an
 # example. The angle `E` follows from the time `M` (2π is a year) and the eccentricity `e` by Kepler's equation,
-# `E - e * sin(E) = M`, but no formula solves it. Newton's method does. It starts with `E = π`, subtracts
+# `E - e * sin(E) = M`, but no formula solves it. So use Newton's method, which starts with `E = π`, subtracts
 # `(E - e * sin(E) - M) / (1 - e * cos(E))`, and repeats this until a step is smaller than 1e-12. A comet takes more
 # iterations than the Earth.
 #
@@ -263,9 +263,9 @@ for _ in range(10):
 print("histogram:  values not counted, in ten runs:", *missing)
 
 # %% [markdown] id="prange-why" tags=["why"]
-# They interfere only in the histogram. Numba recognises `total += …` as a *reduction*, gives each thread its own total,
-# and adds the totals at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread may load a
-# number that another thread is about to change. Then one count is lost, because of a
+# They interfere only in the histogram, because Numba recognises `total += …` as a *reduction*, gives each thread its
+# own total, and adds the totals at the end. But `counts[…] += 1` takes three steps, load, add and store, and a thread
+# may load a number that another thread is about to change. Then one count is lost, because of a
 # [race](06_numba_cuda.ipynb#8-races) on the CPU. You see it only if two threads happen to run at the same time. So it
 # never shows on one core, it may not show in every run, and the number of lost counts varies. A GPU runs thousands of
 # threads instead of a few, so races are far more likely there.
@@ -334,9 +334,9 @@ cut = 85.0
 print(f"above {cut}:", count_heavy(masses), "and NumPy says", np.sum(masses > cut))
 
 # %% [markdown] id="stale-why" tags=["why"]
-# It returns the same number twice. Numba read the global `cut` while compiling, built its value into the machine code
-# as a constant, and never looks at the name again. JAX does the same, as [you saw in a
-# jaxpr](09_jax.ipynb#1-functions-in-functions-out). Neither gives an error or a warning.
+# It returns the same number twice, because Numba read the global `cut` while compiling, built its value into the
+# machine code as a constant, and never looks at the name again. JAX does the same, as [you saw in a
+# jaxpr](09_jax.ipynb#1-functions-in-functions-out). Neither of them gives you an error or a warning.
 
 # %% [markdown] id="stale-then"
 # ### Exercise: fresh cuts
@@ -359,7 +359,7 @@ check("fresh-cuts", count_above)
 # %% [markdown] id="jax-text"
 # ## 5. JAX: another way to compile
 #
-# Numba reads your *code*. JAX *runs* it once, with placeholders, and
+# Numba reads your *code*, whereas JAX *runs* it once, with placeholders, and
 # [traces](09_jax.ipynb#1-functions-in-functions-out) the operations into a jaxpr. The compiler XLA then fuses these
 # operations and generates machine code, for this processor or for a GPU.
 
@@ -500,7 +500,7 @@ sum_of_heavy(by_jax)
 # ### Exercise: compute for all, then select
 #
 # Write `corrected(masses)` so that `jax.jit` can compile it. It multiplies masses above 60 by 1.02, sets those below 20
-# to 0, and leaves the rest unchanged. The result has the shape of `masses`.
+# to 0, and leaves the rest unchanged, in a result of the shape of `masses`.
 
 # %% id="where-exercise" tags=["exercise"]
 def corrected(masses):
@@ -620,7 +620,7 @@ Picture(figure, "Time for each root, on a logarithmic scale. On this computer: "
 # - **Numba** makes one pass with no arrays in between, on one core.
 # - **Numba with `parallel=True`** divides that pass among the cores. **JAX** fuses and divides it without being told to.
 #
-# The last two are usually close together. They gain less than a factor of the number of cores, because they do so
+# The last two are usually close together, and they gain less than a factor of the number of cores, because they do so
 # little arithmetic that they wait for memory. With a single core, or while other programs are busy, `parallel=True`
 # gains nothing. Look at the first column as well: if you need the roots only once, NumPy is done before the others have
 # compiled.

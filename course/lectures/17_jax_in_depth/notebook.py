@@ -325,8 +325,8 @@ print("its slopes at 0 and 4, mapped:", jax.vmap(jax.grad(safe_root))(jnp.array(
 # keep.
 
 # %% [markdown] id="fits-text"
-# Now we combine these. A fit repeats Newton's step until nothing changes. We fit 500 data sets, each with different
-# noise, by applying `vmap` to the function that fits one.
+# Now we combine these in a fit, which repeats Newton's step until nothing changes. We fit 500 data sets, each with
+# different noise, by applying `vmap` to the function that fits one.
 
 # %% id="fits"
 def fit(angles):
@@ -442,8 +442,9 @@ jax.grad(lambda decay: by_kernel(t, decay).sum())(40.0)
 # isn't used.
 
 # %% [markdown] id="own-kernel-price"
-# Such a call has a price. The program waits for Python, and the arrays pass through the host. If JAX runs on a GPU, it
-# copies the arrays to the host for the call and back afterwards, and Numba copies them to the GPU and back once more.
+# The price of such a call is that the program waits for Python, and that the arrays pass through the host. If JAX runs
+# on a GPU, it copies the arrays to the host for the call and back afterwards, and Numba copies them to the GPU and back
+# once more.
 #
 # JAX's [foreign function interface](https://docs.jax.dev/en/latest/ffi.html) avoids these copies, because it passes
 # JAX's own device pointers and stream to a C++ function. It needs a compiler, and a library for each platform, so this
@@ -484,9 +485,9 @@ check_grads(square, (jnp.array(3.0),), order=1, modes=["rev"])
 # %% [markdown] id="own-gradient-task"
 # ### Exercise: a gradient for the kernel
 #
-# Complete the rule of `fade`. Its derivative with respect to each `t` is -faded/decay, and its derivative with respect
-# to `decay` is faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number, which all
-# elements share. The kernel has already computed the exponential, so keep its result.
+# Complete the rule of `fade`, whose derivative with respect to each `t` is -faded/decay, and its derivative with
+# respect to `decay` is faded·t/decay². `t` has any shape and is `float32` or `float64`, and `decay` is one number,
+# which all elements share. The kernel has already computed the exponential, so keep its result.
 
 # %% id="own-gradient-exercise" tags=["exercise"]
 @jax.custom_vjp
@@ -544,12 +545,12 @@ print("50 decays, mapped: launches", launches - before)
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints
 #
-# - Nested dictionaries, tuples and lists are trees. JAX functions take, return and differentiate them. `jax.tree.map`
+# - Nested dictionaries, tuples and lists are trees, which JAX functions take, return and differentiate. `jax.tree.map`
 #   works leaf by leaf, and the structure is part of the type.
 # - The carry of a loop keeps its shape and type, and `scan` stacks the values that you collect.
 # - The inverse Hessian of minus the log-likelihood is the covariance of a fit, and `vmap(grad(f))` gives a gradient for
 #   each element.
-# - `while_loop` ends when a condition holds. Under `vmap` it iterates until the slowest element is done. It has no
+# - `while_loop` ends when a condition holds. Under `vmap` it iterates until the slowest element is done, and it has no
 #   reverse-mode derivative. `cond` runs one branch, but under `vmap` it runs both.
 # - JAX can't see what `pure_callback` calls, so you define its derivative with `custom_vjp`. JAX never checks your
 #   rule, so test it with `check_grads`.

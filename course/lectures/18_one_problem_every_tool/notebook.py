@@ -208,9 +208,9 @@ predict("jax-refuses", "yes", "no")
 jax.vmap(stays, in_axes=(0, None, None))(real, imag[0], LIMIT)
 
 # %% [markdown] id="jax-refuses-why" tags=["why"]
-# It does not. The error is `Attempted boolean conversion of traced array`. JAX does not compile Python code. It runs
-# the function once with stand-ins for the numbers, and the `while` needs a decision that depends on these numbers. So
-# the loop has to be a JAX loop, `lax.while_loop`, which "JAX in depth" explains.
+# It does not, and the error is `Attempted boolean conversion of traced array`. JAX does not compile Python code, but
+# runs the function once with stand-ins for the numbers, and the `while` needs a decision that depends on these numbers.
+# So the loop has to be a JAX loop, `lax.while_loop`, which "JAX in depth" explains.
 
 # %% [markdown] id="raw-text"
 # A `RawKernel` is a complete kernel in CUDA C++, in which you compute the index of your point, guard the bounds and
@@ -357,8 +357,8 @@ Picture(figure, f"The set in grey, with a ring around each of the {rows.size} pi
 # A few differ, for one of two reasons, and all of them are at the edge of the set, where neighbouring points diverge.
 # There a difference in the last digit doubles with almost every step, until it decides when the point leaves.
 #
-# - **Some round once, and others twice.** A GPU has an instruction for `a * b + c` that rounds only once, at the end.
-#   It is called **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on
+# - **Some round once, and others twice.** A GPU has an instruction for `a * b + c` that rounds only once, at the end,
+#   and is called **fma**, fused multiply-add. NVCC, NVRTC and NVVM use it wherever they can, and so does XLA, even on
 #   the CPU. NumPy and CuPy's array operations round after each operation, and so does Numba on the CPU unless you ask
 #   for `fastmath`. Neither result is wrong, but the fma is a little closer to the exact one.
 # - **Some use double precision by accident.** In `stays`, the zeros are Python floats and `2` is an integer. NumPy then
@@ -459,12 +459,12 @@ for name, (launches, flops, nbytes) in work.items():
 # %% [markdown] id="cost-why" tags=["why"]
 # It moves nearly a thousand times as many. It also does more operations, because whole arrays cannot stop early for the
 # points that have left. The single kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and
-# writes one number. This is the benefit of *fusing*. JAX fuses each iteration of the loop into a few passes over
+# writes one number, which is the benefit of *fusing*. JAX fuses each iteration of the loop into a few passes over
 # memory, so it is between the two.
 
 # %% [markdown] id="cost-then"
-# But the lanes of the kernel diverge, because neighbouring points stay for different numbers of steps. The kernel's
-# report card shows this.
+# But the lanes of the kernel diverge, because neighbouring points stay for different numbers of steps, as the kernel's
+# report card shows.
 
 # %% id="cost-card"
 import gpucourse
@@ -532,7 +532,7 @@ print(*(f"{count:4} lines: {name}" for name, count in written.items()), sep="\n"
 
 # %% [markdown] id="compare-text"
 # The next cell compares everything on a small picture. It times what ran on this machine's processor, or on its GPU if
-# it has one, and counts what ran on the virtual GPU. Each has a separate axis. All functions take NumPy arrays and
+# it has one, and counts what ran on the virtual GPU, with a separate axis for each. All functions take NumPy arrays and
 # return one, so the times of a GPU include the copies. They exclude compiling, because the first call does not count.
 # Some pixels at the edge differ because of the fma. Look at the memory moved, where one kernel moves far more than the
 # others.
@@ -572,9 +572,9 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
         print(f"{name:24}{counts.global_stores:10,} stores{moved / 1000:10,.1f} kB moved")
 
 # %% [markdown] id="outlier-why" tags=["why"]
-# It is the number of steps. `++steps` stores into global memory in every iteration. With a local variable the loop
-# stays in registers, and one store at the end is enough. The answer was right in both cases, and only the count showed
-# the problem. The RawKernel avoided it by luck, because its `steps` is a local variable.
+# It is the number of steps, because `++steps` stores into global memory in every iteration. With a local variable the
+# loop stays in registers, and one store at the end is enough. The answer was right in both cases, and only the count
+# showed the problem. The RawKernel avoided it by luck, because its `steps` is a local variable.
 
 # %% [markdown] id="outlier-then"
 # The times on a real GPU, and the limits on them, are at the end of the next section.
@@ -595,13 +595,13 @@ for name, run in (("as it was", by_elementwise), ("counting in a register", by_f
 # NVIDIA publishes these numbers in the product brief and on the [page of the
 # T4](https://www.nvidia.com/en-us/data-center/tesla-t4/), and in the data sheet and on the [page of the
 # H100](https://www.nvidia.com/en-us/data-center/h100/). The numbers for PCIe are from its standards, rounded. An fma
-# counts as two operations. Real programs don't reach these numbers.
+# counts as two operations, and real programs don't reach these numbers.
 #
 # ### Exercise: how fast it can be
 #
-# Write the function `attainable`. It takes an intensity in flops per byte, a peak in flops per second and a bandwidth
-# in bytes per second. It returns the most flops per second that a program can reach, and the limit that applies,
-# `"memory"` or `"arithmetic"`.
+# Write the function `attainable`, which takes an intensity in flops per byte, a peak in flops per second and a
+# bandwidth in bytes per second. It returns the most flops per second that a program can reach, and the limit that
+# applies, `"memory"` or `"arithmetic"`.
 
 # %% id="roofline-exercise" tags=["exercise"]
 def attainable(intensity, peak, bandwidth):
@@ -745,7 +745,7 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # %% [markdown] id="crossover-why" tags=["why"]
 # Some tens or hundreds of pixels are enough for the single kernel, and some ten thousands or more for a thousand
 # launches. If the kernel is compiled for just this picture, it takes about a million. The numbers depend on your
-# processor. If it has many cores, it may be faster than the arrays for every size, and then the answer is `None`. If
+# processor: if it has many cores, it may be faster than the arrays for every size, and then the answer is `None`. If
 # this machine has a GPU, the green points are measurements on it. So before you answer "is the GPU faster?", ask how
 # often you compute, how large the data are, and where they are before and after.
 

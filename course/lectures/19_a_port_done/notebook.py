@@ -179,8 +179,8 @@ so_far("the loop, Python", milliseconds(lambda: by_loop(*night), best_of=1), mak
 #
 # In our night, every sweep has at least two good samples, and none has length zero. So a port that fails for other
 # sweeps would go unnoticed. Write `passes(port)`, which returns true if the port gives the same results as the loop,
-# and false otherwise. One case is given. Add the others, with small observations from `observe`, whose arrays you may
-# change. The check tries ports with one mistake each.
+# and false otherwise. One case is given, and you add the others, with small observations from `observe`, whose arrays
+# you may change. The check tries ports with one mistake each.
 
 # %% id="test-exercise" tags=["exercise"]
 def passes(port):
@@ -272,8 +272,8 @@ so_far("NumPy", milliseconds(lambda: by_numpy(*night)), by_numpy, fit_lines)
 # %% [markdown] id="mutable-text"
 # ## 3. JAX: one shape for all
 #
-# Two obstacles remain. First, JAX would unroll the loop over sweeps, and compile every length separately. Second, the
-# loop changes its arguments, which the next cell tries with a JAX array.
+# Two obstacles remain: JAX would unroll the loop over sweeps, and compile every length separately, and the loop changes
+# its arguments, which the next cell tries with a JAX array.
 
 # %% id="mutable" raises="TypeError"
 import jax
@@ -284,8 +284,8 @@ jnp.asarray(signal)[0, 0] -= 1.0
 
 # %% [markdown] id="mutable-why"
 # The message tells you to use `.at[…]`, which returns a new array. The people who ported TOAST wrapped JAX's arrays in
-# a small class that behaves as if its array could be changed. They put the sweeps into a rectangle. It has one row for
-# each sweep, all rows are as long as the longest sweep, and a mask marks the elements past the end of a sweep.
+# a small class that behaves as if its array could be changed. They put the sweeps into a rectangle with one row for
+# each sweep. All rows are as long as the longest sweep, and a mask marks the elements past the end of a sweep.
 
 # %% [markdown] id="rectangle-predict" tags=["predict"]
 # Our sweeps have 30 to 400 samples, every length equally likely. *Predict:* how much of the rectangle contains samples
@@ -386,7 +386,7 @@ for data in nights:
 # ## 4. Numba CUDA: the loop, once for each sweep
 #
 # With CUDA you keep only the inner loops. The two outer `for` loops disappear, because each *thread* takes one sweep of
-# one detector. This needs no padding and no mask.
+# one detector, which needs no padding and no mask.
 #
 # *Predict:* which lines of the loop need an atomic?
 
@@ -421,8 +421,8 @@ print(report)
 # %% [markdown] id="cuda-task"
 # ### Exercise: the kernel
 #
-# Write the kernel. It is the body of the two outer loops, for sweep `k` of detector `d`. You can copy most of it from
-# `make_map`, but think about what replaces `continue`.
+# Write the kernel, which is the body of the two outer loops, for sweep `k` of detector `d`. You can copy most of it
+# from `make_map`, but think about what replaces `continue`.
 
 # %% id="cuda-exercise" tags=["exercise"]
 @cuda.jit
@@ -476,7 +476,7 @@ so_far("Numba CUDA", None if device().virtual else milliseconds(lambda: by_cuda(
 
 # %% [markdown] id="cuda-then"
 # Without a GPU, the last bar has no time, because a virtual GPU has no clock. But the virtual GPU counts, and the next
-# cell shows two warps of that kernel. Pale lanes are waiting.
+# cell shows two warps of that kernel, in which pale lanes are waiting.
 
 # %% id="cuda-picture"
 with virtualgpu.profile() as profile:
@@ -512,9 +512,9 @@ print("the night:", same(partial(by_loop, loop=compiled), night))
 so_far("the loop, Numba", milliseconds(lambda: by_loop(*night, loop=compiled)), make_map)
 
 # %% [markdown] id="fastest-why" tags=["why"]
-# It is most likely the old loop. It makes no intermediate arrays and has no padding, and its data fit into a core's
-# caches. On a CPU a port can easily be slower. So compare a port with the *compiled* loop and not with the loop in
-# Python, or any port will look fast.
+# It is most likely the old loop, because it makes no intermediate arrays and has no padding, and its data fit into a
+# core's caches. On a CPU a port can easily be slower. So compare a port with the *compiled* loop and not with the loop
+# in Python, or any port will look fast.
 
 # %% [markdown] id="gained-text"
 # A port can still be worth it, because it runs on a machine that the loop can't use. The authors of a port of 13 TOAST

@@ -107,8 +107,8 @@ recorded_times("link")
 # ## 3. Streams wait for each other
 #
 # To see *why* an order is wrong, we simulate the queues. `PaperGPU` records what you queue, and then runs it in one of
-# the orders that CUDA's rules permit, chosen at random. Here is a pipeline with two streams. One copies in, and the
-# other computes and copies out.
+# the orders that CUDA's rules permit, chosen at random. Here is a pipeline with two streams, of which one copies in,
+# and the other computes and copies out.
 
 # %% id="paper"
 from gpucourse.views.paper_streams import PaperGPU, draw
@@ -143,8 +143,8 @@ def try_orders(pipeline, orders=100, count=4):
 # An **event** orders two streams, because `event.record(a)` sets a mark in stream *a*, and work queued in *b* after
 # `event.wait(b)` starts only when that mark is reached.
 #
-# *Predict:* in how many of a hundred allowed orders is `hasty` right? In `one_wait`, each launch waits for its copy. Is
-# that enough?
+# *Predict:* in how many of a hundred allowed orders is `hasty` right? In `one_wait`, each launch waits for its copy,
+# and is that enough?
 
 # %% id="race-guess"
 predict("race", "in half of them; enough", "in hardly any; enough", "in hardly any; not enough")
@@ -165,8 +165,8 @@ for pipeline in (hasty, one_wait):
     print(f"{pipeline.__name__:10}", try_orders(pipeline))
 
 # %% [markdown] id="race-why" tags=["why"]
-# `hasty` is hardly ever right, and one wait is not enough. A buffer has *two* hazards. It may be read before it is
-# filled, and it may be **filled again before it is read**. People often forget the second one.
+# `hasty` is hardly ever right, and one wait is not enough. A buffer has *two* hazards: it may be read before it is
+# filled, and it may be **filled again before it is read**, which people often forget.
 
 # %% [markdown] id="both-waits-task"
 # ### Exercise: the second wait
@@ -225,7 +225,7 @@ draw(gpu, "Two streams, two waits, one buffer")
 #
 # Write `pipeline(gpu, chunks, results)` so that it is right in every allowed order and keeps all three engines busy. A
 # copy or a launch takes one unit of time, and `n` chunks must be done after `n + 2` units. You have memory for
-# **three** buffers. If each buffer has its own stream, do you need events at all?
+# **three** buffers, and if each buffer has its own stream, do you need events at all?
 
 # %% id="pipeline-exercise" tags=["exercise"]
 def pipeline(gpu, chunks, results):
@@ -255,9 +255,9 @@ check("pipeline", pipeline)
 # everything else. On a real GPU copies and kernels take different times. If the copies take longer than the kernels,
 # they determine the total time, and you have to copy less.
 #
-# There are two more rules about order. If you name no stream, you use the **default stream**. It waits for all other
-# streams and makes them wait, except for `non_blocking` ones. JAX orders everything by data dependencies, so you can't
-# forget a stream there.
+# There are two more rules about order. First, if you name no stream, you use the **default stream**. It waits for all
+# other streams and makes them wait, except for `non_blocking` ones. JAX orders everything by data dependencies, so you
+# can't forget a stream there.
 
 # %% [markdown] id="keypoints" tags=["keypoints"]
 # ## Keypoints

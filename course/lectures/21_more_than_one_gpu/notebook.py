@@ -106,9 +106,8 @@ predict("indivisible", "seven strips of 63 rows and one of 59", "it pads to 504"
 jax.device_put(plate[:500], NamedSharding(mesh, P("rows")))
 
 # %% [markdown] id="indivisible-why" tags=["why"]
-# It is an error, because JAX cuts evenly or not at all. The message says
-# `partitioned 8 times, but the dimension size is 500`. Pad the array to a multiple of eight and exclude the padding
-# from sums, or choose a mesh that fits.
+# It is an error, `partitioned 8 times, but the dimension size is 500`, because JAX cuts evenly or not at all. Pad the
+# array to a multiple of eight and exclude the padding from sums, or choose a mesh that fits.
 
 # %% [markdown] id="indivisible-then"
 # The *number* of devices is fixed when JAX starts. If you try to change it later, JAX raises this error.
@@ -146,10 +145,10 @@ print(line[:96], "...")
 print(messages(jnp.mean, plate))
 
 # %% [markdown] id="messages-predict" tags=["predict"]
-# Each device adds up its own strip. Then an **all-reduce** adds up these sums and gives every device the total. It
+# Each device adds up its own strip, and then an **all-reduce** adds up these sums and gives every device the total. It
 # sends one number, which is written `f32[]` and has 4 bytes. Here and below we count the bytes of the result on each
-# device. The actual traffic depends on the algorithm. For example, in a ring each device sends nearly twice as much for
-# an all-reduce.
+# device. The actual traffic depends on the algorithm: in a ring, for example, each device sends nearly twice as much
+# for an all-reduce.
 #
 # The plate is still cut along axis 0. *Predict:* which of the operations in the next cell need no message at all, and
 # which need *the whole array* on every device?
@@ -220,8 +219,8 @@ for name, a, b in (("rows @ everywhere", by_rows, everywhere), ("rows @ rows", b
 # %% [markdown] id="shard-map-text" tags=["predict"]
 # ## 3. Your own messages: `shard_map`
 #
-# Until now the compiler chose the messages. You can also write what *one* device does with its part, and what it sends.
-# `jax.shard_map` cuts the arguments by `in_specs`, passes each device its part, and combines the results by
+# Until now the compiler chose the messages, but you can also write what *one* device does with its part, and what it
+# sends. `jax.shard_map` cuts the arguments by `in_specs`, passes each device its part, and combines the results by
 # `out_specs`. Inside your function, the name of a mesh axis means "all devices along this axis".
 #
 # - `jax.lax.psum(x, "rows")` returns the sum over the devices, on each of them.
@@ -290,7 +289,7 @@ check("spread", spread)
 # %% [markdown] id="halo-text"
 # ## 4. Neighbours: the halo
 #
-# Now we let the heat flow. In a step, the temperature of a cell moves a fifth of the way towards that of each of its
+# Now we let the heat flow. In each step, the temperature of a cell moves a fifth of the way towards that of each of its
 # four neighbours. Outside the plate it is cold, which is temperature 0. Here is the step on one device.
 
 # %% id="one-device"
@@ -395,7 +394,7 @@ check("halo", step_with_halo)
 #
 # 1. A device in the middle sends and receives two rows, a device at the end only one, and a single device none. Count
 #    one message for each neighbour, because a device sends and receives at the same time.
-# 2. The number of rows is not always a multiple of the number of devices. The longest strip determines the time.
+# 2. The number of rows is not always a multiple of the number of devices, and the longest strip determines the time.
 # 3. A row has `4 * n` bytes.
 
 # %% id="model-exercise" tags=["exercise"]
@@ -450,7 +449,7 @@ draw_scaling(step_time) if step_time(1, 1) else print("This needs step_time.")
 # the latency, so in the end it dominates.
 
 # %% [markdown] id="strips-or-squares-predict" tags=["predict"]
-# Two laws describe this. In both, a share *s* of the work does not get faster with more devices.
+# Two laws describe this for work of which a share *s* does not get faster with more devices.
 #
 # - By **Amdahl's** law of 1967, the same work is at most 1 / (*s* + (1 − *s*) / *p*) times as fast on *p* devices. With
 #   *s* = 5%, that is never more than 20 times.
@@ -490,10 +489,10 @@ for p in (4, 16, 64, 256):
 # %% [markdown] id="dask-text"
 # ## 6. Workers and tasks: Dask
 #
-# Not all work fits into one array. For example, you may have a thousand files, and want to read each and fill a
-# histogram from it. That is a thousand **tasks**. [Dask](https://docs.dask.org) gives tasks to *workers*, which are
-# processes. If there are several GPUs, `dask_cuda.LocalCUDACluster()` starts a worker for each. The next cell starts
-# two workers on your CPU, which takes some seconds.
+# Not all work fits into one array. For example, to read a thousand files and fill a histogram from each is a thousand
+# **tasks**. [Dask](https://docs.dask.org) gives tasks to *workers*, which are processes. If there are several GPUs,
+# `dask_cuda.LocalCUDACluster()` starts a worker for each. The next cell starts two workers on your CPU, which takes
+# some seconds.
 
 # %% id="dask"
 from distributed import Client, LocalCluster
@@ -577,7 +576,7 @@ cluster.close()
 # %% [markdown] id="mpi-text"
 # ## 7. Many computers: MPI
 #
-# Computing centres use MPI. It starts the same program *p* times, as *ranks* 0 to *p* − 1, which send each other
+# Computing centres use MPI, which starts the same program *p* times, as *ranks* 0 to *p* − 1, which send each other
 # messages. Usually there is one rank for each GPU. We don't run it here, because it needs an MPI library and the
 # command `mpirun -n 8 python heat.py`.
 #

@@ -59,12 +59,12 @@ print("the same to the bit:", np.array_equal(subtract(raw, pedestals), by_thread
 # ## 1. A block for each program
 #
 # `grid=(250,)` asks for 250 **programs**. A `BlockSpec` has the shape of a block and an *index map*, which is a
-# function from the number of a program to the number of its block. It counts in blocks, not in elements. The kernel
+# function from the number of a program to the number of its block, counted in blocks and not in elements. The kernel
 # receives **references** to its blocks: `x_ref[...]` reads a block, and `out_ref[...] = …` writes one.
 
 # %% [markdown] id="edge-predict" tags=["predict"]
 # 64,000 is a multiple of 256, but most sizes aren't. In the next cell, four programs add up 1,000 values in blocks of
-# 256. The last block has only 232 values. *Predict:* what sum does the last program compute?
+# 256, of which the last has only 232 values. *Predict:* what sum does the last program compute?
 
 # %% id="edge-guess"
 predict("edge",
@@ -88,9 +88,9 @@ def block_sums(kernel, values, block=256):
 print(block_sums(careless_sum, raw[:1000]))
 
 # %% [markdown] id="edge-why" tags=["why"]
-# The sum is `nan`. All blocks have the same shape, so the last one extends beyond the end. Writes beyond the end are
-# dropped, so the subtraction needs no guard. But reads there return unspecified values, which are `nan` here, and on a
-# GPU whatever is in memory. As soon as you combine the elements of a block, you need a **mask**.
+# The sum is `nan`, because all blocks have the same shape, so the last one extends beyond the end. Writes beyond the
+# end are dropped, so the subtraction needs no guard. But reads there return unspecified values, which are `nan` here,
+# and on a GPU whatever is in memory. As soon as you combine the elements of a block, you need a **mask**.
 
 # %% [markdown] id="edge-task"
 # ### Exercise: sum with a mask
@@ -147,7 +147,7 @@ pl.pallas_call(counting_block, grid=(250,), in_specs=[block], out_specs=block,
 print("the text ran", times_run, "time(s)")
 
 # %% [markdown] id="traced-why" tags=["why"]
-# It runs once. JAX traces it, as it traces every function, and then runs the traced operations 250 times. With
+# It runs once, because JAX traces it, as it traces every function, and then runs the traced operations 250 times. With
 # `interpret=True` they become an ordinary JAX program, which is slow but right on any machine. So you can develop and
 # test without a GPU. On a GPU you leave that argument out.
 
@@ -160,7 +160,7 @@ print("the text ran", times_run, "time(s)")
 # trees with barriers, one for the maximum and one for the sum. With blocks, it is arithmetic on a table.
 #
 # Block compilers for GPUs work best if the sides of a block are powers of two. We have ten kinds, so we use blocks of 8
-# rows and 16 columns. Our first attempt is wrong.
+# rows and 16 columns, in a first attempt that is wrong.
 
 # %% id="index-map" raises="ValueError"
 def unchanged(scores_ref, out_ref):
@@ -309,7 +309,7 @@ for name, result in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b)),
     print(f"{name:12} element (1, 28) {result[1, 28]:.5f}   largest error {off:.0e}")
 
 # %% [markdown] id="tf32-why"
-# All three results have the dtype `float32`. TF32 gives you three digits fewer. This is not a mistake but a default,
+# All three results have the dtype `float32`. TF32 gives you three digits fewer, which is not a mistake but a default,
 # which you can change with `precision="highest"` in `jnp.dot`, or with `jax.default_matmul_precision("highest")` around
 # it. A test that requires the digits of exact arithmetic fails on such a machine. Require as many digits as the *format
 # of the multiplication* has.
@@ -335,8 +335,8 @@ Picture(figure, "The first 30 tracks: on the left their 64 readings, as subtract
 #
 # Threads can do everything, so why did people invent block languages? They did it for one piece of hardware. A **tensor
 # core** multiplies two small tiles and adds the result to a third, in one instruction of a whole warp, or of four. No
-# single thread has a tile, so thread languages can hardly express it. In block languages it is `jnp.dot`. The tiles
-# have few bits, in `float16`, `bfloat16` or smaller types.
+# single thread has a tile, so thread languages can hardly express it. In block languages it is `jnp.dot`, with tiles
+# that have few bits, in `float16`, `bfloat16` or smaller types.
 #
 # `float16` has 11 significant bits and ends at 65,504. *Predict:* what are 2048 + 1 and 300 × 300 in it?
 
@@ -353,9 +353,9 @@ for kind in (jnp.float16, jnp.bfloat16, jnp.float32):
           f"largest {float(about.max):.3g}, smallest normal {float(about.smallest_normal):.2g}")
 
 # %% [markdown] id="half-why" tags=["why"]
-# They are 2048 and `inf`. From 2,048 on, `float16` has at most every second whole number, and beyond 65,504 it has
-# none. Its smallest number above 0 is 6e-8. `bfloat16` has the range of `float32`, but only eight significant bits. It
-# doesn't overflow here, but it cannot represent 257.
+# They are 2048 and `inf`, because from 2,048 on, `float16` has at most every second whole number, and beyond 65,504 it
+# has none. Its smallest number above 0 is 6e-8. `bfloat16` has the range of `float32`, but only eight significant bits.
+# It doesn't overflow here, but it cannot represent 257.
 
 # %% [markdown] id="sums-predict" tags=["predict"]
 # A matrix product adds up thousands of products. In the next cell, sums have 16,384 products of numbers between 0 and
@@ -391,10 +391,10 @@ Picture(figure, "Relative error of a sum of products against their number. At 16
         "; ".join(f"{name} {off[-1]:.1g}" for name, off in errors.items()) + ".")
 
 # %% [markdown] id="sums-why" tags=["why"]
-# The sum does. In `float16` it stops growing at 2,048. The next number is 2,050, so a product below 1 is less than half
-# a step and is rounded away. The relative error from rounded *inputs* gets smaller the longer the sum is, because their
-# errors partly cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for this with
-# `preferred_element_type=jnp.float32`.
+# The sum does, because in `float16` it stops growing at 2,048. The next number is 2,050, so a product below 1 is less
+# than half a step and is rounded away. The relative error from rounded *inputs* gets smaller the longer the sum is,
+# because their errors partly cancel. So tensor cores take tiles of 16 bits and **add in `float32`**. In JAX you ask for
+# this with `preferred_element_type=jnp.float32`.
 
 # %% [markdown] id="mixed-task"
 # ### Exercise: 16-bit tiles, float32 sums
@@ -554,8 +554,8 @@ def tile_product(a, b, c):
 check("tile-product", tile_product)
 
 # %% [markdown] id="tile-report-text"
-# `report` also counts a launch over tiles, and draws which block reads or writes which tile. The grid has nine blocks.
-# The three blocks in a row all read the same tiles of `a`, and the three in a column all read the same tiles of `b`.
+# `report` also counts a launch over tiles, and draws which block reads or writes which tile. Of the nine blocks in the
+# grid, the three in a row all read the same tiles of `a`, and the three in a column all read the same tiles of `b`.
 
 # %% id="tile-report"
 from gpucourse import report

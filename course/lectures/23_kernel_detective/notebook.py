@@ -259,7 +259,8 @@ check("hang", mended_best)
 # ## Case 4: right but slow
 #
 # A table has 256 rows of 480 energies. Each thread adds up one row, from its first value to its last, as you would
-# share out work among people. The sums are right for every size. *Predict:* what does the report card complain about?
+# share out work among people, and the sums are right for every size. *Predict:* what does the report card complain
+# about?
 
 # %% id="slow-guess"
 predict("slow",
@@ -356,10 +357,11 @@ with virtualgpu.check() as report:
 print(report)
 
 # %% [markdown] id="days-why" tags=["why"]
-# It may have only one block, because `cuda.syncthreads()` waits only for the threads of *one block*. The comment beside
-# it is wrong. If eight blocks happen to run in step, the total is complete anyway, and every test passes. The finding
-# names two lines, which two different blocks executed, and advises a second launch. **If a wrong answer comes and goes,
-# an order is missing. Don't repeat the test until it passes. Use the checker, which finds the fault in any run.**
+# It may have only one block, because `cuda.syncthreads()` waits only for the threads of *one block*. So the comment
+# beside it is wrong, but if eight blocks happen to run in step, the total is complete anyway, and every test passes.
+# The finding names two lines, which two different blocks executed, and advises a second launch. **If a wrong answer
+# comes and goes, an order is missing. Don't repeat the test until it passes. Use the checker, which finds the fault in
+# any run.**
 
 # %% [markdown] id="days-task"
 # ### Exercise: close case 5
@@ -498,9 +500,9 @@ check("two-streams", in_two_streams)
 #   because the problem may not be a kernel at all.
 # - **Nsight Compute** (`ncu`) analyses *one kernel* with hundreds of metrics. It runs each launch several times, so name the kernel that you want.
 #
-# Both run a script, not a notebook. If you give names to parts of the script with **NVTX ranges**, the names appear on
-# the timeline. One way is `cupyx.profiler.time_range`, as a context manager or a decorator. Without a profiler it does
-# nothing.
+# Both run a script, not a notebook, and if you give names to parts of the script with **NVTX ranges**, the names appear
+# on the timeline. One way is `cupyx.profiler.time_range`, as a context manager or a decorator, which does nothing
+# without a profiler.
 
 # %% id="nsight-program"
 import shutil
@@ -591,8 +593,8 @@ for counter in ("global_load_requests", "global_load_sectors", "global_store_sec
 print("sectors for each request:", *(f"{one.global_load_sectors / one.global_load_requests:.1f}" for one in columns))
 
 # %% [markdown] id="nsight-why" tags=["why"]
-# It touches 32, and would touch 8. The 32 lanes of a warp read 32 × 8 bytes. If the elements are adjacent, they fill 8
-# sectors of 32 bytes. If the lanes read different rows, each needs its own sector.
+# It touches 32, and would touch 8, because the 32 lanes of a warp read 32 × 8 bytes. If the elements are adjacent, they
+# fill 8 sectors of 32 bytes. If the lanes read different rows, each needs its own sector.
 
 # %% [markdown] id="nsight-names"
 # | here | in `ncu` |

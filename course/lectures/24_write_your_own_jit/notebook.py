@@ -141,7 +141,7 @@ Picture(figure, f"Two graphs of operations, inputs on top. Freezing: {len(traced
 #
 # Write `interpret(closed, *arguments)`, which returns the list of the results. A closed jaxpr has two parts:
 # `closed.jaxpr`, with `invars`, `outvars`, `eqns` and `constvars`, and `closed.consts`, with the values of the
-# `constvars`. `run` computes one equation for you. An output can also be a literal. If you are stuck, call
+# `constvars`. `run` computes one equation for you, and an output can also be a literal. If you are stuck, call
 # `hint("walk")`.
 
 # %% id="walk-exercise" tags=["exercise"]
@@ -347,10 +347,10 @@ print(built.source)
 print("as JAX:", np.allclose(ours.get(), freezing(dive["salinity"], dive["pressure"]), rtol=1e-5))
 
 # %% [markdown] id="build-why" tags=["why"]
-# There are one kernel, eight lines of arithmetic and two loads. Salinity is `x0[i]` wherever it appears. That is always
-# the same text, so it is always the same variable, `v0`. No result between the operations is ever written to memory.
-# This is **fusion**, and it needed no extra work, because an array that is only a function of its index needs no
-# memory.
+# There are one kernel, eight lines of arithmetic and two loads. Salinity is `x0[i]` wherever it appears, which is
+# always the same text, so it is always the same variable, `v0`. No result between the operations is ever written to
+# memory. This is **fusion**, and it needed no extra work, because an array that is only a function of its index needs
+# no memory.
 
 # %% [markdown] id="no-template-predict" tags=["predict"]
 # A cube, `x**3`, is one equation, and its primitive is not in our table. *Predict:* at which point do we get an error?
@@ -374,7 +374,7 @@ build(cube)
 # %% [markdown] id="power-task"
 # ### Exercise: `integer_pow`
 #
-# A template may be a function. It gets `name`, the names of the operands, and the parameters of the equation, and
+# A template may be a function, which gets `name`, the names of the operands, and the parameters of the equation, and
 # returns the text. The given one calls `pow`, which takes any exponent, but needs some sixty instructions. Write
 # `power(name, x, y)` for integers `y`, including 0 and negative ones, with products and at most one division. Use few
 # products: `x**16` needs four, not fifteen. `name(text)` stores a text in a variable of the kernel, which you can use
@@ -480,7 +480,7 @@ gpucourse.memory(cp.RawKernel(transposed.source, "fused"), 32, 128, square, np.e
 
 # %% [markdown] id="loads-why" tags=["why"]
 # If the elements are shifted by one, a load touches up to five sectors, and 4.5 on average over both loads. A row takes
-# four. For the column all 32 threads load the same element, which is in one sector. The transpose takes 32, because
+# four, and for the column all 32 threads load the same element, which is in one sector. The transpose takes 32, because
 # neighbouring threads read elements 256 bytes apart. So if you fuse a view, you save *memory*, but the *access pattern*
 # stays the same. XLA has the same problem, and so some of its kernels use shared memory.
 
@@ -719,7 +719,7 @@ Picture(figure, "The derivative of density by temperature, for three salinities,
                 "a lower temperature, with 35 it is negative throughout.")
 
 # %% [markdown] id="density-why" tags=["why"]
-# Each of the two is one kernel. The derivatives have more lines, but cause no more memory traffic than their three
+# Each of the two is one kernel, and the derivatives have more lines, but cause no more memory traffic than their three
 # results need. `grad` and `vmap` do their work while JAX traces, so our compiler sees only equations. The picture also
 # shows why ice forms on top of fresh water. The line for fresh water crosses zero at 4 °C, and below that, colder water
 # is lighter.
@@ -798,9 +798,9 @@ print(f"{entry.count(' fusion(')} fusion; inside of it",
 # %% [markdown] id="hlo-why"
 # XLA does the same: its program is one `fusion` of `kind=kLoop`, which is a loop over elements, with our lines inside,
 # and a `broadcast` for each constant. The names differ between versions and between machines. But XLA does more than
-# our compiler. It accepts several shapes in a program, fuses reductions with the operations before them, calls
-# libraries for matrix products, and reuses memory. It also leaves arrays on the device between calls, whereas ours
-# copies them to the device and back in each call.
+# our compiler, because it accepts several shapes in a program, fuses reductions with the operations before them, calls
+# libraries for matrix products, reuses memory, and leaves arrays on the device between calls, whereas ours copies them
+# to the device and back in each call.
 #
 # The design comes from [JaCe](https://github.com/GridTools/jace), which has a table with one small translator for each
 # primitive, and a driver that goes through the equations and keeps the scope. JaCe translates jaxprs for

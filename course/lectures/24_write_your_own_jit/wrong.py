@@ -228,7 +228,7 @@ def not_yet(names, kernel, closed, operands):
     return None
 
 
-@_nested("for one that is called twice, the kernel gives .*the second call has other operands")
+@_nested("for one that is called twice, the kernel computes .*the second call has other operands")
 def remembers_the_jaxpr(names, kernel, closed, operands):
     known = kernel.__dict__.setdefault("inlined", {})
     if id(closed) not in known:
@@ -236,7 +236,7 @@ def remembers_the_jaxpr(names, kernel, closed, operands):
     return known[id(closed)]
 
 
-@_nested("a function that is called once, the kernel gives .*which operand is which")
+@_nested("a function that is called once, the kernel computes .*which operand is which")
 def turns_inner_operands_around(names, kernel, closed, operands):
     return names["write"](kernel, closed, operands[::-1])
 
@@ -278,7 +278,7 @@ def takes_for_a_call(primitive, word):
 
 
 for primitive, word in (("scan", "jaxpr"), ("while", "body_jaxpr"), ("cond", "branches")):
-    wrong("nested", f"a {primitive} is (taken for|built as if it were) a call.*`CALLS`",
+    wrong("nested", f"treats a {primitive} as a call.*`CALLS`",
           f"takes a {primitive} for a call")(takes_for_a_call(primitive, word))
 
 # --- key ----------------------------------------------------------------------------------------
@@ -323,12 +323,12 @@ def a_set(tree, leaves):
     return tree, frozenset((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in leaves)
 
 
-@_key(r"\(3, 4\) and \(4, 3\).*with its order")
+@_key(r"\(3, 4\) and \(4, 3\).*with the order of its axes")
 def sorted_shapes(tree, leaves):
     return tree, tuple((*sorted(leaf.shape), leaf.dtype, leaf.weak_type) for leaf in leaves)
 
 
-@_key("float32 and float16.*not its kind")
+@_key("float32 and float16.*not only its kind")
 def kinds_of_types(tree, leaves):
     return tree, tuple((leaf.shape, leaf.dtype.kind, leaf.weak_type) for leaf in leaves)
 

@@ -2,8 +2,8 @@
 # ## Where were the hits?
 #
 # A particle crosses a silicon detector between two strips, and the strips share its charge according to its distance
-# from each of them. The signal below comes from eight hits. It is simulated, so we know where they were. To find the
-# hits, we start from a guess, and move the positions until the signal fits. Run the cell.
+# from each of them. The signal below comes from eight hits, and is simulated so that we know where they were. To find
+# the hits, we start from a guess, and move the positions until the signal fits. Run the cell.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -62,7 +62,7 @@ Picture(figure, f"The charge in {STRIPS} strips: eight pairs of bars as measured
 # %% [markdown] id="collect-task"
 # ## 1. The backward pass is a kernel
 #
-# The misfit depends on the strips. `g[k]` is the derivative of the misfit with respect to strip k, and all of these
+# The misfit depends on the strips, and `g[k]` is the derivative of the misfit with respect to strip k, and all of these
 # together are the **gradient** of the misfit. We need the derivatives with respect to the hits. Each hit changes two
 # strips: it adds `charge * (1 - share)` to the left one and `charge * share` to the right one. When `x` grows a little,
 # that fraction of the charge moves from left to right.
@@ -117,9 +117,9 @@ Picture(figure, f"How far each of the eight hits is from its true place, against
 # %% [markdown] id="by-hand-why"
 # Two kernels and a line of Python find the hits. If your hits stay where they are, look at `collect` again. If a guess
 # is between the *wrong* strips, it may get stuck at a strip, because its gradient comes from only two strips. In the
-# forward pass, several threads may add to the same strip, so they use atomics. This is a *scatter*. In the backward
-# pass each thread reads its two strips and writes only its own results, so it needs no atomic. This is a *gather*. In
-# general, the backward pass of a scatter is a gather, and that of a gather is a scatter.
+# forward pass, several threads may add to the same strip, so they use atomics, which makes it a *scatter*. In the
+# backward pass each thread reads its two strips and writes only its own results, so it needs no atomic, which makes it
+# a *gather*. In general, the backward pass of a scatter is a gather, and that of a gather is a scatter.
 
 # %% id="counts"
 gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.zeros(8))
@@ -127,7 +127,7 @@ gpucourse.report(collect_kernel, 1, 32, true, charge, measured, np.zeros(8), np.
 # %% [markdown] id="borrowed-predict" tags=["predict"]
 # ## 2. Whose memory is it?
 #
-# Array libraries share memory through [DLPack](05_cupy.ipynb#7-one-array-many-libraries). `from_dlpack(x)` calls
+# Array libraries share memory through [DLPack](05_cupy.ipynb#7-one-array-many-libraries), where `from_dlpack(x)` calls
 # `x.__dlpack__()` to get the address, the device, the shape, the strides and the type. NumPy can use a JAX array in
 # this way, but JAX arrays must not change. *Predict:* what does `taken[0] = 7` do?
 
@@ -141,8 +141,8 @@ print("one memory:", taken.ctypes.data == of_jax.unsafe_buffer_pointer())
 taken[0] = 7
 
 # %% [markdown] id="borrowed-why" tags=["why"]
-# It raises an error. The memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects that.
-# The view keeps the JAX array alive for as long as the view exists.
+# It raises an error, because the memory belongs to JAX, which declares it read-only through DLPack, and NumPy respects
+# that. The view keeps the JAX array alive for as long as the view exists.
 
 # %% [markdown] id="jax-changed-text"
 # PyTorch can use the JAX array as well, but it has no read-only tensors.
@@ -228,7 +228,7 @@ except RuntimeError as error:
 
 # %% [markdown] id="operator-text"
 # `torch.library.custom_op` turns a function into an **operator**. An operator has a name with a namespace, and PyTorch
-# reads the types of its arguments and results from the annotations. It makes two promises. Its results are new memory,
+# reads the types of its arguments and results from the annotations. It makes two promises: its results are new memory,
 # not views of the arguments, and it changes none of its arguments except for those in `mutates_args`. `register_fake`
 # adds a function for the shape and type that the result *would* have, for tensors that contain no numbers yet.
 
@@ -263,9 +263,9 @@ print("deposit as before:", torch.equal(deposit(position, charges, STRIPS), plai
 # The derivative of an operator is defined by two functions. PyTorch calls `setup_context(ctx, inputs, output)` in the
 # forward pass, where `ctx.save_for_backward(…)` stores arrays. `backward(ctx, g)` reads them from `ctx.saved_tensors`.
 # It receives the derivative with respect to each strip, and returns the derivatives with respect to *each* input, with
-# `None` for `n`, which is not an array. Complete both functions. `collect(x, charge, g)` computes both derivatives.
-# Without PyTorch, the check calls your functions as PyTorch would, with NumPy arrays. With PyTorch, it also runs
-# `opcheck` and `gradcheck`.
+# `None` for `n`, which is not an array. Complete both functions with `collect(x, charge, g)`, which computes both
+# derivatives. Without PyTorch, the check calls your functions as PyTorch would, with NumPy arrays. With PyTorch, it
+# also runs `opcheck` and `gradcheck`.
 
 # %% id="rule-exercise" tags=["exercise"]
 def setup_context(ctx, inputs, output):
@@ -345,7 +345,7 @@ Picture(figure, f"The misfit against 300 steps of Adam, from {misfits[0]:.2g} to
 # ## 4. What `torch.compile` does with it
 #
 # `torch.compile` reads a function's bytecode and collects operations into **graphs**, which a *backend* makes fast. If
-# it cannot read something, it ends the graph, lets Python run that part, and begins another graph. This is called a
+# it cannot read something, it ends the graph, lets Python run that part, and begins another graph, which is called a
 # **graph break**. Below, our kernel is in the middle of a function, once as a plain function that PyTorch doesn't look
 # into, and once as the operator. *Predict:* how many graphs does each version give?
 
