@@ -502,7 +502,7 @@ expect_formulas([
 #
 # `stored("in0", aval)` is the Array in memory at the pointer `in0`. `unravel("thread", shape)` is the index of the n-th
 # element, and `ravel(index, shape)` is its inverse. You choose the names of pointers. Do not use JAX's own names for
-# variables, because they run through the alphabet, and `do`, `if` and `or` are keywords of C++.
+# variables, because after `dn`, `ie` and `oq` come `do`, `if` and `or`, which are keywords of C++.
 #
 # The work of the busiest thread is counted. In a kernel with one array as input and one as result, it may make at most
 # 4 loads and stores.
