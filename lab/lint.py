@@ -1,6 +1,6 @@
 """Checks of this repository's texts: dangling names and outdated generated pages.
 
-python -m lab.lint
+    python -m lab.lint
 
 ``make check`` runs it together with ruff and import-linter. Each check is a generator of
 complaints, one line each. Without complaints the exit status is 0.

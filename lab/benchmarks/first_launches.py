@@ -1,6 +1,6 @@
 """Time of the first, second and tenth launch: interpreted, native, and by default.
 
-python -m lab.benchmarks.first_launches
+    python -m lab.benchmarks.first_launches
 
 The kernels are those of :mod:`.native_kernels`, and four of them also run over 100 to ten million
 elements. Each runs in three new processes with nothing on disk: with native code off, with native

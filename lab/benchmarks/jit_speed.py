@@ -1,6 +1,6 @@
 """Benchmark of jaxpile and jax.jit: processor, wall and compilation time, cost of a call.
 
-JAX_PLATFORMS=cpu python -m lab.benchmarks.jit_speed [--cores 1 0] [--sizes 4096] [--write]
+    JAX_PLATFORMS=cpu python -m lab.benchmarks.jit_speed [--cores 1 0] [--sizes 4096] [--write]
 
 Both run in turns in one process, because the machine may be shared, and medians are reported. Each
 number of cores has its own process: 1 is pinned to one core, 0 uses all. The results are compared

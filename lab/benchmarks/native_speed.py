@@ -1,6 +1,6 @@
 """Benchmark of the virtual GPU, interpreting and native, against ``numba.njit`` on one core.
 
-python -m lab.benchmarks.native_speed
+    python -m lab.benchmarks.native_speed
 
 It runs the same work as a kernel and as a serial loop (:mod:`.native_kernels`), and reports
 processor time as medians of interleaved calls. Kernel and loop have run before, so neither

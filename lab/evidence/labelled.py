@@ -1,6 +1,6 @@
 """Every labelled kernel under check(): in lockstep, in ten random orders and in native code.
 
-python -m lab.evidence.labelled
+    python -m lab.evidence.labelled
 
 The kernels and their labels are those of ``packages/virtualgpu/tests/support/labelled``; ``make
 test`` uses two of the ten orders. The exit status is 1 if a fault was not found at its line, if a

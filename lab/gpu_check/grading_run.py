@@ -1,6 +1,6 @@
 """The class of ``gpucourse demo``, graded without nbgrader, on the GPU or the virtual GPU.
 
-python -m lab.gpu_check.grading_run RESULT.jsonl --device gpu
+    python -m lab.gpu_check.grading_run RESULT.jsonl --device gpu
 
 It grades the reference solutions, every known-wrong answer and every damaged file of every
 project. The seed is the same on every device, so the hidden inputs are too. A row is written for

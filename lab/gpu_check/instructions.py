@@ -1,6 +1,6 @@
 """Comparison of every instruction form: this GPU, an H200's results and the virtual GPU.
 
-python -m lab.gpu_check.instructions RESULT --device gpu
+    python -m lab.gpu_check.instructions RESULT --device gpu
 
 The operands and the H200's results are those of ``packages/virtualgpu/tests/operations/h200``. A
 row for each form is saved at once, and existing rows are not repeated.

@@ -1,6 +1,6 @@
 """Run of a lesson's solution, cell by cell in this process, with the results of each cell.
 
-python -m lab.gpu_check.lesson_run 06_numba_cuda FOLDER --sizes virtual --record
+    python -m lab.gpu_check.lesson_run 06_numba_cuda FOLDER --sizes virtual --record
 
 It needs no Jupyter, because it reads the notebook as JSON. With IPython the cells run in its
 shell, as in a notebook; otherwise they are executed one after the other. The machine determines

@@ -1,7 +1,7 @@
 """Trial of Binder's environment on this machine: its size, and every notebook in 2 GB.
 
-    python -m lab.trials.binder                 continues where it stopped python -m
-    lab.trials.binder 04_ 01_fill     some notebooks again
+    python -m lab.trials.binder                 continues where it stopped
+    python -m lab.trials.binder 04_ 01_fill     some notebooks again
 
 The trial does the steps of repo2docker that work without Docker: it installs Python 3.12 and the
 packages of ``binder/requirements.txt``, runs ``binder/postBuild`` in a copy of the tracked files,

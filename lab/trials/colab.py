@@ -1,7 +1,7 @@
 """Trial of the copies for Colab on this machine, with Google Colab's package versions.
 
-    python -m lab.trials.colab                 continues where it stopped python -m
-    lab.trials.colab 03_ 01_fill     some notebooks again
+    python -m lab.trials.colab                 continues where it stopped
+    python -m lab.trials.colab 03_ 01_fill     some notebooks again
 
 The trial creates a Python 3.13 environment with ``lab/trials/colab_packages.txt``, starts kernels
 in it that have imported a package ``google.colab``, and runs each notebook of ``colab/`` with its

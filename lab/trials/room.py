@@ -1,8 +1,8 @@
 """Trial of a class on one machine: time to the first cell, and twenty learners at once.
 
-    python -m lab.trials.room                  both trials python -m lab.trials.room start
-    from the welcome page to the first cell's output python -m lab.trials.room learners -n 20
-    memory for each learner, and how long a cell takes
+    python -m lab.trials.room                  both trials
+    python -m lab.trials.room start            from the welcome page to the first cell's output
+    python -m lab.trials.room learners -n 20   memory for each learner, and how long a cell takes
 
 *start*: a browser opens the welcome page of a running JupyterLab and runs its first cell as soon
 as the kernel is ready. Server, kernel and browser share one core in the first run, and only server
