@@ -1,1 +1,1 @@
-"""Observers of a launch: races, barriers, uninitialised reads, counters."""
+"""Observers of a launch: checkers for races, barriers and uninitialised reads, and counters."""

@@ -1,4 +1,4 @@
-"""The observer that fills a :class:`~virtualgpu.findings.Report`, and its use by checkers."""
+"""Base of the checkers, and the observer that counts launches and notes their errors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from virtualgpu.launch.sampling import SampledLaunch
 from virtualgpu.memory.global_memory import GlobalMemory
 from virtualgpu.ptx import SourceLine
 
-LARGE = 64 << 20  # bytes of device memory whose records are not kept for a later check()
+LARGE = 64 << 20  # bytes of device memory above which records are not kept for a later check()
 
 
 class Recorder(Observer):
-    """Counts launches and notes the errors that stop them; they are raised all the same."""
+    """Observer that counts launches and notes errors that stop them, which still propagate."""
 
     def __init__(self, report: Report):
         self.report = report
@@ -31,7 +31,7 @@ class Recorder(Observer):
         self._memory = launch.memory
 
     def launch_began_again(self, launch) -> None:
-        """Do nothing: the launch is counted already."""
+        """Do nothing, because the launch is already counted."""
 
     def close(self) -> None:
         """Free large records of native code, because no launch will follow."""
@@ -47,14 +47,14 @@ class Recorder(Observer):
 
 
 class Checker(Observer):
-    """Base of the checkers: findings go to ``report`` when a launch ends, equal ones as a count."""
+    """Base of the checkers: it adds findings to ``report`` when a launch ends, each only once."""
 
     def __init__(self, report: Report):
         self.report = report
 
     def launch_started(self, launch) -> None:
         self.launch = launch
-        self.found: dict[tuple, list] = {}  # key → finding, how often
+        self.found: dict[tuple, list] = {}  # key → finding, number of times
 
     def launch_finished(self, launch) -> None:
         self.report.findings += [
@@ -66,7 +66,7 @@ class Checker(Observer):
         return bool(self.found)
 
     def again(self, key: tuple, count: int) -> bool:
-        """Return True if this finding is known; it is then only counted."""
+        """Return True and count the finding if its key is known."""
         if known := self.found.get(key):
             known[1] += count
         return known is not None
@@ -80,9 +80,9 @@ class Checker(Observer):
         count: int,
         advice: str = "",
     ) -> None:
-        """Keep a finding under its key; its kind is the message's first word.
+        """Keep a finding under its key. Its kind is the first word of the message.
 
-        ``advice`` follows the message after a colon.
+        ``advice`` is added to the message after a colon.
         """
         if not self.again(key, count):
             self.found[key] = [
@@ -105,7 +105,7 @@ class Checker(Observer):
     def location(self, wave: Wave, source: SourceLine | None, lane: int) -> Location:
         """Return the location of a lane of the wave.
 
-        ``source`` is an instruction's (None: no line).
+        ``source`` is the source line of an instruction, or None.
         """
         return Location.of(self.launch.kernel, source, *wave.where(lane))
 

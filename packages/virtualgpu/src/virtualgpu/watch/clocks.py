@@ -1,12 +1,12 @@
-"""Vector clocks of threads: the order that barriers make.
+"""Vector clocks of threads: the order that barriers create.
 
-Time counts synchronisations: it moves on after one of them if anything was accessed since the
-one before. An access at time *t* comes before whatever a thread does next if the thread knows
-its maker up to *t*. Barriers spread knowledge; lockstep does not.
+Time counts synchronisations: it advances after one if anything was accessed since the one before.
+An access of a thread at time *t* precedes whatever another thread does next if that thread's clock
+has reached *t* for the first one. Barriers join clocks; lockstep does not.
 
-Knowledge is kept coarse while it can be. Barriers of a whole block need one number a block,
-``bar.warp.sync`` of a whole warp one number a warp. Where a program has barriers that are
-neither (of some warps, of some lanes), each thread has a row of 32 lanes and 32 warps.
+The clocks are as coarse as possible. Barriers of a whole block need one number per block, and
+``bar.warp.sync`` of a whole warp needs one number per warp. If a program has other barriers (of
+some warps or some lanes), each thread has a row of times for 32 lanes and 32 warps.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _NONE = np.zeros(1, np.int32)
 
 
 def has_count(groups: list) -> bool:
-    """Return True if the barrier of ``groups`` names a number of threads.
+    """Return True if the barrier of ``groups`` has a thread count.
 
-    ``bar.sync a, b`` does, in place of all threads of the block.
+    ``bar.sync a, b`` has one, instead of waiting for all threads of the block.
     """
     last = [group.basic_block.last for group in groups]
     return any(instruction.opcode != "call" and _has_count(instruction) for instruction in last)
 
 
 def joins_some(instruction) -> bool:
-    """Return True if a barrier may join less than a whole warp or block."""
+    """Return True if a barrier may join only part of a warp or block."""
     if instruction.opcode not in BARRIERS:
         return False
     if "warp" in instruction.modifiers:
@@ -45,20 +45,20 @@ def _has_count(instruction) -> bool:
 
 
 class Time:
-    """The race check's clock; one for the process, so that old records are known as old."""
+    """Clock of the race detector, one per process, so that old records have earlier times."""
 
     def __init__(self):
         self.now = 1
         self.used = False  # something was accessed at `now`
-        self.generation = 0  # how often it has started again
+        self.generation = 0  # number of restarts
 
     def restart(self) -> None:
-        """Start again at 1. Records from before must be dropped."""
+        """Restart the clock at 1. Earlier records have to be dropped."""
         self.now, self.used = 1, False
         self.generation += 1
 
     def passes(self) -> int:
-        """Advance and return the time; later accesses come later."""
+        """Advance and return the time, so that later accesses have a later time."""
         before = self.now if self.used else self.now - 1
         self.now, self.used = before + 1, False
         return before
@@ -68,14 +68,14 @@ TIME = Time()
 
 
 class Knowledge:
-    """Up to which time the threads of a wave know each other. See the module's text."""
+    """Vector clocks of a wave's threads: the times up to which they know each other."""
 
     def __init__(self, wave: Wave, floor: int):
         self.wave = wave
-        self.floor = floor  # everything up to here is known to all
+        self.floor = floor  # all threads know everything up to here
         self.block_time = np.full(wave.blocks, floor, np.int64)
         self.warp_time = np.full(wave.warps, floor, np.int64)
-        self.all_blocks = floor  # the least of the block times
+        self.all_blocks = floor  # the smallest of the block times
         self.exact = False
         self.lane_times = self.warp_times = _NONE
         self.arrivals: dict[tuple, dict] = {}
@@ -86,7 +86,7 @@ class Knowledge:
         self.exact_pointers = tuple(map(pointer, (self.lane_times, self.warp_times)))
 
     def refine(self) -> None:
-        """Keep a row for each thread from now on."""
+        """Keep a separate row of times for each thread from now on."""
         if self.exact:
             return
         wave = self.wave
@@ -98,7 +98,7 @@ class Knowledge:
         self._find()
 
     def forget(self) -> None:
-        """Reset the clock: nothing is known of what will be recorded."""
+        """Reset the clocks after a restart: no thread knows anything that will be recorded."""
         self.floor = self.all_blocks = 0
         for times in (self.block_time, self.warp_time, self.lane_times, self.warp_times):
             times[...] = 0
@@ -106,10 +106,10 @@ class Knowledge:
     # -- barriers ------------------------------------------------------------------------------
 
     def barrier(self, barrier, lanes: np.ndarray, time: int, counted: bool) -> np.ndarray | None:
-        """Release ``lanes`` from a barrier of blocks.
+        """Join the clocks of ``lanes`` that a barrier of blocks released.
 
-        Returns the blocks that took part as a whole, or None for all of the wave's. Threads that
-        have ended count as arrived, unless the barrier names a number of threads.
+        Returns the blocks that took part with all their threads, or None if all blocks of the wave
+        did. Threads that have ended count as arrived, unless the barrier has a thread count.
         """
         wave = self.wave
         if len(lanes) == wave.lanes:
@@ -139,18 +139,18 @@ class Knowledge:
         return np.flatnonzero(whole)
 
     def arrive(self, barrier, lanes: np.ndarray, time: int) -> None:
-        """Handle ``bar.arrive``: lanes that wait will know these lanes up to now."""
+        """Handle ``bar.arrive``: lanes that wait later will know these lanes up to now."""
         self.refine()
         wave = self.wave
         for lane in lanes:
             block, warp = int(wave.block_of[lane]), int(wave.thread_of[lane]) // WARP
             known = self.arrivals.setdefault((barrier, block), {})
             count, _, row = known.get(warp, (0, 0, self.warp_times[lane]))
-            # Lanes may arrive one by one: the last one's time stands for all.
+            # Lanes may arrive one by one; the time of the last one is used for all.
             known[warp] = (count + 1, time, np.maximum(row, self.warp_times[lane]))
 
     def _meet(self, block: int, lanes: np.ndarray, time: int, arrivals: dict) -> None:
-        """Join the clocks of threads of one block; those in ``arrivals`` arrived and went on."""
+        """Join the clocks of threads of one block; those in ``arrivals`` did not wait."""
         wave = self.wave
         row = self.warp_times[lanes].max(0)
         warps = wave.thread_of[lanes] // WARP
@@ -170,7 +170,7 @@ class Knowledge:
         return min(WARP, self.wave.threads - int(warp) * WARP)
 
     def warp_barrier(self, lanes: np.ndarray, mask: np.ndarray, time: int) -> None:
-        """Handle ``bar.warp.sync``: lanes of each warp that share a mask met."""
+        """Handle ``bar.warp.sync``: join the clocks of the lanes of each warp that share a mask."""
         wave = self.wave
         if len(mask) == 1 and len(lanes) == wave.lanes and mask[0] == 0xFFFF_FFFF:
             self.warp_time[:] = time
@@ -195,7 +195,7 @@ class Knowledge:
         self.lane_times[lanes] = own[group]
         self.warp_times[lanes] = np.maximum.reduceat(self.warp_times[lanes], starts, axis=0)[group]
 
-    # -- questions -----------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------
 
     def knows(self, lane: int, other: int, time: int) -> bool:
         """Return True if ``lane`` knows lane ``other`` of its own block up to ``time``."""

@@ -1,12 +1,12 @@
-"""Order that the barriers of clusters make.
+"""Order that cluster barriers create.
 
 A thread that has waited knows what all threads of the cluster did before they arrived (PTX ISA,
 "barrier.cluster": the arrival releases, the wait acquires).
 
-A phase keeps the time of each thread's arrival. Since a phase ends only after all have waited for
-the one before, two are enough: the latest, and the one before for those who have not waited yet. A
-record of several threads counts as old as the latest arrival among them, so some races of accesses
-between arrival and wait are passed over; none is made up.
+A phase stores the time of each thread's arrival. It ends only after all threads have waited for
+the phase before, so two phases are enough: the latest, and the one before it for threads that have
+not waited yet. A record of several threads has the time of the latest arrival among them. So some
+races between arrival and wait are missed, but no false one is reported.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from virtualgpu.watch import race_loop
 
 
 class ClusterOrder:
-    """Knowledge that the lanes of one wave have of their clusters.
+    """Order between the lanes of one wave and their clusters.
 
-    ``state`` is the race check's.
+    ``state`` is the state of the race detector.
     """
 
     def __init__(self, state: Any):
         self.state = state
         wave = state.wave
-        self.size = wave.launch.cluster_size * wave.threads  # threads of a cluster
-        # Times up to which all who have waited know a lane: of the latest phase, of the one before.
+        self.size = wave.launch.cluster_size * wave.threads  # threads per cluster
+        # Times up to which all threads that have waited know a lane: in the latest phase, and in
+        # the one before.
         self.now, self.before = np.zeros((2, wave.lanes), np.int64)
-        self.came = np.zeros(wave.lanes, np.int64)  # at the phase that is not over
-        self.behind = np.zeros(wave.lanes, bool)  # has not waited for the latest
+        self.came = np.zeros(wave.lanes, np.int64)  # in the phase that has not ended
+        self.behind = np.zeros(wave.lanes, bool)  # has not waited for the latest phase
 
     def arrived(self, lanes: np.ndarray, time: int, orders: bool) -> None:
-        self.came[lanes] = time if orders else self.now[lanes]  # .relaxed promises no order
+        self.came[lanes] = time if orders else self.now[lanes]  # .relaxed guarantees no order
 
     def completed(self, lanes: np.ndarray) -> None:
         self.before[lanes] = self.now[lanes]
@@ -43,7 +44,7 @@ class ClusterOrder:
         self.behind[lanes] = True
 
     def passed(self, lanes: np.ndarray) -> None:
-        """Order the threads of blocks that have all waited, as after a barrier of the block."""
+        """Order the threads of blocks that have all waited, as after a block barrier."""
         self.behind[lanes] = False
         wave, knowledge = self.state.wave, self.state.knowledge
         blocks = np.unique(wave.block_of[lanes])
@@ -53,7 +54,7 @@ class ClusterOrder:
         knowledge.all_blocks = int(knowledge.block_time.min())
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Return True for accesses that come before the next one of their lanes, shape (n,)."""
+        """Return True for accesses that precede the next access of their lanes, shape (n,)."""
         wave = self.state.wave
         other = (records & race_loop.MAXIMUM_THREAD) - self.state.first
         here = (other >= 0) & (other < wave.lanes)

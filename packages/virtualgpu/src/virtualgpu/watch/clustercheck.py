@@ -1,11 +1,12 @@
-"""Clusters: barriers that threads miss, and shared memory of blocks that may not be there.
+"""Checker for missed cluster barriers, and for shared memory of blocks that may not be running.
 
-A block may reach for the shared memory of another one of its cluster once that block has begun, and
-until it ends; what makes sure of both is a barrier of the cluster before the first such access and
-one after the last (CUDA C++ Programming Guide, "Distributed Shared Memory"). The machine runs all
-blocks of a cluster together, so a missing barrier would show late or never.
+A block may access the shared memory of another block of its cluster from the time when that block
+has begun until it ends. A cluster barrier before the first such access and one after the last
+guarantee this (CUDA C++ Programming Guide, "Distributed Shared Memory"). The virtual GPU runs all
+blocks of a cluster together, so a missing barrier would rarely show an effect.
 
-A fence, an acquire and an mbarrier may make sure as well: what such a thread does is left alone.
+A fence, an acquire and an mbarrier may also guarantee it, so accesses of threads that use them are
+not reported.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from virtualgpu.wording import many
 class _Wave:
     """State of one wave.
 
-    It has the threads that know that the cluster's blocks have begun, and who reached where since
-    the reached block was last told (numbers of sites, -1 for none; shape (lanes, cluster)).
+    It stores which threads know that the cluster's blocks have begun, and which accesses to a
+    block it has not been told about (instruction numbers, -1 for none; shape (lanes, cluster)).
     """
 
     def __init__(self, wave: Any):
         self.met = np.zeros(wave.lanes, bool)
         self.open = np.full((wave.lanes, wave.launch.cluster_size), -1, np.int32)
-        self.told = self.open.copy()  # before the thread's arrival at a barrier that goes on
+        self.told = self.open.copy()  # before the thread arrived at a barrier that is not complete
 
 
 class Clustercheck(Checker):
-    """Adds such findings to a report, one for each line."""
+    """Checker that adds such findings to a report, one for each line."""
 
     def launch_started(self, launch) -> None:
         super().launch_started(launch)
         self.active = launch.cluster_size > 1
         self.waves: dict[Any, _Wave] = {}
-        self.sites: list = []  # instructions that reached into another block
+        self.sites: list = []  # instructions that accessed another block
         self.arrival: Any = None
 
     def launch_finished(self, launch) -> None:
@@ -97,7 +98,7 @@ class Clustercheck(Checker):
         self._close(group, state.told)
 
     def _close(self, group, table) -> None:
-        """Record that the group's blocks know what the cluster did to their shared memory."""
+        """Record that the group's blocks know the cluster's accesses to their shared memory."""
         wave, size = group.wave, self.launch.cluster_size
         for block in np.unique(wave.block_of[group.lanes]).tolist():
             first = block - block % size

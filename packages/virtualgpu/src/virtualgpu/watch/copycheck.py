@@ -1,9 +1,9 @@
-"""Reads and writes of shared memory that an asynchronous copy has yet to deliver.
+"""Checker for accesses to shared memory that an asynchronous copy has not yet delivered.
 
-A copy may write from where it begins until its own thread, or an ``mbarrier`` that it arrives at,
-is waited for (PTX ISA, "cp.async": nothing orders it with what its thread does before that). Who
-touches its target meanwhile may find the old contents or the new. That other threads need a barrier
-after the wait is the race check's business.
+A copy may write from its start until its own thread has waited for it, or for an ``mbarrier`` at
+which the copy arrives (PTX ISA, "cp.async": it is not ordered with anything that its thread does
+before that). A thread that accesses the target in between may find the old or the new contents.
+The barrier that other threads need after the wait is checked by the race detector.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from virtualgpu.wording import many
 
 
 class Copycheck(Checker):
-    """Adds them to a report as races, one finding for each pair of lines."""
+    """Checker that adds such accesses to a report as races, one finding for each pair of lines."""
 
     def launch_started(self, launch) -> None:
         super().launch_started(launch)
-        # Of each wave: how many bytes are to come, and for each byte who copies: the number of a
-        # copy's instruction and the lane, from 1.
+        # For each wave: the number of bytes still to come and, for each byte, the numbers of the
+        # copy's instruction and lane, from 1.
         self.to_come: dict[Wave, int] = {}
         self.maps: dict[Wave, np.ndarray] = {}
         self.copies: list[Access] = []

@@ -34,7 +34,7 @@ from virtualgpu.wording import many
 
 Line = tuple[str | None, int | None]
 
-# A maximum, where the rest are sums.
+# A maximum; the others are sums.
 LARGEST = {
     "atomic_contention",
     "atomic_hottest",
@@ -149,7 +149,7 @@ class Counters:
 
     @property
     def global_requests(self) -> int:
-        """Loads and stores of warps; atomics apart."""
+        """Loads and stores of warps, without atomics."""
         return self.global_load_requests + self.global_store_requests
 
     @property
@@ -160,7 +160,7 @@ class Counters:
     def coalescing(self) -> float:
         """Return ideal sectors over sectors of loads and stores.
 
-        It is 1 where every moved byte is used, and nan without global accesses.
+        It is 1 if every moved byte is used, and nan without global accesses.
         """
         ideal = self.global_load_ideal_sectors + self.global_store_ideal_sectors
         return _ratio(ideal, self.global_sectors)
@@ -192,9 +192,9 @@ class Counters:
         return _ratio(self.thread_instructions, self.warp_instructions)
 
     def add(self, other: Counters) -> None:
-        """Add another's counts; maxima become the larger."""
+        """Add the counts of another launch or line; of maxima, keep the larger."""
         for name in _SUMS:
-            if more := getattr(other, name):  # of one line most are 0
+            if more := getattr(other, name):  # most counts of a line are 0
                 setattr(self, name, getattr(self, name) + more)
         for name in LARGEST:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
@@ -257,7 +257,7 @@ class Counters:
 
 
 _BY_CLASS = ("warp_instructions_by_class", "thread_instructions_by_class")
-# Looked up once: a launch adds up the counts of each of its lines.
+# Looked up once, because a launch adds the counts of each of its lines.
 _SUMS = tuple(
     item.name for item in fields(Counters) if item.name not in (*LARGEST, *_BY_CLASS, "by_line")
 )
@@ -280,9 +280,10 @@ def add_access(
 ) -> None:
     """Count an access of ``lanes`` lanes to ``size`` bytes each.
 
-    ``moved`` are sectors of global memory or wavefronts of shared memory, ``least`` those that
-    would do; of an atomic the passes, and the most lanes of one warp on one address. ``hottest``:
-    the most updates that a word has had in this launch. Of local memory nothing but lanes count.
+    ``moved`` is the number of sectors of global memory or wavefronts of shared memory, and
+    ``least`` the smallest possible number. For atomics they are the passes, and the largest number
+    of lanes of one warp on one address. ``hottest`` is the largest number of updates of one word
+    so far in this launch. For local memory only lanes are counted.
     """
 
     def add(name: str, value: int) -> None:
@@ -333,7 +334,7 @@ def flops_of(instruction) -> int:
 
 
 def _product_flops(instruction) -> int:
-    """Return a lane's share of the operations of a float matrix product."""
+    """Return one lane's share of the floating-point operations of a matrix product."""
     shape = next(filter(None, map(Shape.of, instruction.modifiers)), None)
     if shape is None or {"load", "store", "s32"} & set(instruction.modifiers):
         return 0

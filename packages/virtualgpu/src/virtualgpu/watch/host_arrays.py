@@ -1,7 +1,8 @@
 """Pinned, mapped and managed host arrays that report their reads and writes.
 
-Made only while streams are watched (:func:`watched`). What NumPy does by methods, operators,
-functions and ufuncs is told; ``np.asarray``, buffers and pointers pass by.
+They are created only while streams are checked (:func:`watched`). Accesses by NumPy's methods,
+operators, functions and ufuncs are reported; those through ``np.asarray``, buffers and pointers
+are not.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _WRITERS = ("__setitem__", "fill", "sort", "put", "partition")
 
 
 class ReportingArray(np.ndarray):
-    """Mixed in before a class of arrays."""
+    """Mixin for array classes, which reports their accesses."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=(), **named):
         for value in (*inputs, named.get("where")):
@@ -105,7 +106,7 @@ def _method(name: str, kind: str):
 
     def method(self, *arguments, **named):
         if name == "__getitem__":
-            # A view reads nothing yet.
+            # Creating a view reads nothing.
             part = core(self, *arguments)
             if _is_view(part, self):
                 return part
@@ -142,7 +143,7 @@ _classes: dict[type, type] = {np.ndarray: ReportingArray}
 def watched(array: np.ndarray) -> np.ndarray:
     """Return the same memory as an array that reports accesses.
 
-    It is the array itself where streams are not watched.
+    If streams are not checked, this is the array itself.
     """
     if not any(observer.watches_host for observer in instruments.observers()):
         return array
@@ -151,7 +152,7 @@ def watched(array: np.ndarray) -> np.ndarray:
         _classes[kind] = type(
             kind.__name__, (ReportingArray, kind), {"__module__": kind.__module__}
         )
-    # By NumPy's method: Numba's arrays have another of the name.
+    # NumPy's own method, because Numba's arrays define another one of this name.
     made: np.ndarray = np.ndarray.view(array, _classes[kind])
     vars(made).update(getattr(array, "__dict__", {}))
     return made

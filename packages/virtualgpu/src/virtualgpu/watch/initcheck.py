@@ -1,17 +1,19 @@
-"""Reads of memory that was never written.
+"""Checker for reads of memory that was never written.
 
-Written are: what the host copied or filled, also before ``check()`` began; what kernels stored
-while a checker watched; everything on the device after a launch that none watched (what
-it wrote is not known), and mapped and managed memory, which the host writes unseen. Shared memory
-starts unwritten in each block, local memory in each thread.
+Memory counts as written if the host copied to it or filled it, even before ``check()`` began, or
+if a kernel stored to it while a checker watched. After a launch without a checker, all device
+memory counts as written, because the stores of that launch are unknown. Mapped and managed memory
+also count, because the host can write them unobserved. Shared memory starts unwritten in each
+block, and local memory in each thread.
 
-A struct that is copied takes its padding along, which no program writes: that is no finding, and
-the copy counts as written.
+A copied struct includes its padding, which no program writes. That is not reported, and the copy
+counts as written.
 
-Not seen: undefined values that come from elsewhere, such as a shuffle from a lane that is not
-there, or a variable that a thread never set, which is zero in Numba's PTX and anything in NVRTC's;
-parameters handed to functions through memory; local memory of what was compiled for a debugger,
-where the compiler keeps every variable and copies whole structures, gaps included.
+The checker does not detect undefined values from other sources, such as a shuffle from an absent
+lane, or a variable that a thread never set (it is zero in Numba's PTX, and arbitrary in NVRTC's).
+It does not check parameters passed to functions through memory. It also skips local memory of
+kernels compiled for a debugger, because there the compiler stores every variable and copies whole
+structures with their padding.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _COMPILERS = (
 
 
 class Initcheck(Checker):
-    """Adds reads of unwritten memory to a report, one finding for each line and space."""
+    """Checker that adds reads of unwritten memory to a report, one for each line and space."""
 
     marks_written = True
 
@@ -57,9 +59,10 @@ class Initcheck(Checker):
     def launch_started(self, launch) -> None:
         super().launch_started(launch)
         self.maps: dict[tuple, np.ndarray] = {}  # (wave, space) → byte map
-        # Of the byte maps of local memory: how much of a lane's part was frames, how much stack.
+        # For byte maps of local memory: how many bytes of a lane's part are frames, and how many
+        # are stack.
         self.parts: dict[tuple, tuple[int, int]] = {}
-        # (line, conversion) → what is said of the compiler that printed it
+        # (line, conversion) → message about the compiler that generated the printf
         self._compilers: dict[tuple, str] = {}
 
     def launch_finished(self, launch) -> None:
@@ -105,7 +108,7 @@ class Initcheck(Checker):
             key = (wave, "local")
             self._grow(key, wave, stride)
         addresses, lanes = _arrays(access)
-        if access.blocks is not None:  # other blocks' too: by its places in that of the wave
+        if access.blocks is not None:  # of any block: offset in the wave's
             addresses = addresses + (access.blocks * stride).astype(np.uint64)
             self._visit(
                 access, self.maps[key], addresses, lanes, part_of, 0, wave.blocks * stride, 0
@@ -127,7 +130,7 @@ class Initcheck(Checker):
         left = size - written if written else "any"
         what = f"{many(size, 'byte')} as {conversion}, of which nobody has written {left}"
         where = f"thread {at.thread} of block {at.block} prints {what}{at_line(at)}"
-        if written and language_of(source) is NUMBA:  # whose compilers choose conversions
+        if written and language_of(source) is NUMBA:  # the compiler chooses conversions
             self._compilers.setdefault((source, conversion), f"{at.kernel}: {where}: {_COMPILERS}")
             return
         self.add(
@@ -140,7 +143,7 @@ class Initcheck(Checker):
         )
 
     def _grow(self, key, wave, stride: int) -> None:
-        """Grow the map of local memory, which may grow while a wave runs."""
+        """Extend the map of local memory, which may grow while a wave runs."""
         known = self.maps.get(key)
         have = 0 if known is None else (len(known) - 4) // wave.lanes
         frames, stack = self.parts.get(key, (0, 0))
@@ -179,7 +182,7 @@ class Initcheck(Checker):
     def _visit(
         self, access: Access, written, addresses, lanes, part_of, base: int, span: int, stride: int
     ) -> tuple[int, int]:
-        """Return the number of lanes in the span, and of bytes they wrote for the first time."""
+        """Return the number of lanes in the span, and of bytes first written by them."""
         words = access.size % 4 == 0
         arguments = (
             pointer(addresses),
@@ -215,12 +218,13 @@ class Initcheck(Checker):
     ) -> bool:
         """Return True if the unwritten bytes are only padding of copied structs.
 
-        Nothing is computed from it, the rest of each struct is written, and the same bytes are
-        missing in all of them: those that these lanes copy, or those beside them.
+        This requires that nothing is computed from them, that the rest of each struct is written,
+        and that the same bytes are unwritten in all structs: those that these lanes copy, or the
+        neighbouring ones.
         """
         travels, instruction = self._travels(), access.instruction
         if access.kind != "load" or id(instruction) not in travels.loads:
-            return False  # a texture's fetch, for one, which copies no struct
+            return False  # for example a texture fetch, which copies no struct
         at = addresses.astype(np.int64) - base
         if stride:
             at = at + part_of[lanes] * stride
@@ -275,7 +279,7 @@ def _arrays(access: Access) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_periodic(written, at: int, pattern: np.ndarray) -> bool:
-    """Return True if structs beside the one at ``at`` lack the same bytes, or there are none."""
+    """Return True if all neighbours of the struct at ``at`` lack the same bytes."""
     size, written_beside = len(pattern), 0
     for period in range(size, 9 * size, size):
         beside = [

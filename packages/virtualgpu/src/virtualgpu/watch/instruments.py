@@ -1,6 +1,6 @@
 """Observers of launches: ``check()``, ``profile()``, ``trace()`` and ``schedule()``.
 
-Each is a context manager and holds for the launches inside it. They nest.
+Each is a context manager that applies to the launches inside it. They can be nested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _shares: list[float] = []
 _samples: list[Sample] = []
 _listeners: list[Callable[[Location, float], None]] = []
 
-LONG = 5.0  # seconds after which a launch takes long
+LONG = 5.0  # seconds after which a launch counts as long
 
 
 def observers() -> list[Observer]:
@@ -50,7 +50,7 @@ def new_schedule() -> Lockstep | Adversarial:
 def next_launch(budget: Budget) -> Conditions:
     """Return the settings of the next launch on a device with ``budget``.
 
-    :func:`hurried` leaves less of the budget.
+    :func:`hurried` reduces this budget.
     """
     if _shares:
         budget = replace(budget, seconds=budget.seconds * min(_shares))
@@ -60,13 +60,13 @@ def next_launch(budget: Budget) -> Conditions:
 
 
 def tell_of_long_launches(listener: Callable[[Location, float], None] | None) -> None:
-    """Call ``listener(location, seconds)`` from launches that take long; None: no more."""
+    """Call ``listener(location, seconds)`` from long launches; None removes the listener."""
     _listeners[:] = [listener] if listener else []
 
 
 @contextmanager
 def hurried(share: float) -> Iterator[None]:
-    """Limit launches inside the context to ``share`` of the usual time."""
+    """Limit launches inside the context to the fraction ``share`` of the usual time."""
     _shares.append(share)
     try:
         yield
@@ -76,7 +76,7 @@ def hurried(share: float) -> Iterator[None]:
 
 @contextmanager
 def watch(*added: Observer) -> Iterator[None]:
-    """Let observers see every launch inside the ``with``."""
+    """Let observers see every launch inside the context."""
     _observers.extend(added)
     try:
         yield
@@ -99,7 +99,7 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
-    """Yield the observers that fill ``report``, reusable until the end of the context."""
+    """Yield the observers that fill ``report``; they can be reused until the context ends."""
     from virtualgpu.watch.checking import Recorder
     from virtualgpu.watch.clustercheck import Clustercheck
     from virtualgpu.watch.copycheck import Copycheck
@@ -126,16 +126,17 @@ def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
 
 @contextmanager
 def check(streams: Callable[[Report, Observer], Observer] | None = None) -> Iterator[Report]:
-    """Implement ``virtualgpu.check()`` for kernels that run here anyway.
+    """Implement ``virtualgpu.check()`` for kernels that run on the virtual GPU.
 
-    ``streams(report, racecheck)`` makes the observer that looks for missing synchronisation; by
+    ``streams(report, racecheck)`` returns the observer that finds missing synchronisation; by
     default there is none.
     """
     from virtualgpu.findings import Report
 
     report = Report()
     with checkers(report) as observers:
-        # First: at the end of a launch it asks Racecheck, which then forgets.
+        # It comes first because, at the end of a launch, it uses Racecheck's records before they
+        # are dropped.
         first = [streams(report, observers[1])] if streams else []
         with watch(*first, *observers):
             yield report
@@ -161,12 +162,12 @@ def profile() -> Iterator[Profile]:
 
 @contextmanager
 def trace(limit: int | None = None, threads=None, values: bool = False) -> Iterator[Trace]:
-    """Write down what the threads do, step by step, in small launches inside the ``with``.
+    """Record what the threads do, step by step, in small launches inside the ``with``.
 
-    ``limit`` is how many threads' steps are kept of each launch (200,000 by default), ``threads``
-    the first so many threads of the grid, or an array of their numbers, that are watched at all
-    (by default every one), ``values`` whether what they read and wrote is kept too. See
-    :mod:`virtualgpu.watch.trace`.
+    ``limit`` is the number of threads' steps that are kept for each launch (200,000 by default).
+    ``threads`` selects the threads to record: a number of threads from the start of the grid, or an
+    array of thread numbers (by default all). With ``values``, the values that they read and wrote
+    are also kept. See :mod:`virtualgpu.watch.trace`.
     """
     from virtualgpu.watch.trace import LIMIT, Trace, Tracer
 
@@ -179,16 +180,17 @@ def trace(limit: int | None = None, threads=None, values: bool = False) -> Itera
 def schedule(seed: int) -> Iterator[None]:
     """Run the launches inside the ``with`` in a random order that hardware may choose.
 
-    Warps run in random order, and lanes of a warp apart where they may part; a long launch ends in
-    lockstep. The same seed and launches give the same order. Code that waits at the right barriers
-    gives the same answer under every seed; code that lacks one gives itself away under some.
+    Warps run in random order, and so do the lanes of a warp wherever they may diverge. A long
+    launch ends in lockstep. The same seed and launches give the same order. Code that waits at the
+    right barriers gives the same result with every seed, and code without one of them gives
+    different results with some seeds.
     """
     order = Adversarial(seed)
     _schedules.append(order)
     try:
         yield
     finally:
-        _schedules.remove(order)  # perhaps no longer the last: a fixture's may live on
+        _schedules.remove(order)  # it may not be the last, because a fixture's may live on
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Counting loops over the lanes of warps: sectors, banks, contention.
+"""Counting loops over the lanes of warps: sectors, bank conflicts and contention.
 
-Lanes are sorted, so those of a warp stand together. Each function adds to ``result``.
+The lanes are sorted, so those of a warp are adjacent. Each function adds to ``result``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from virtualgpu.compilers.loops import I64, U32, U64, compiled
 
 SECTOR = 32  # bytes
 BANKS = 32
-WORD = 4  # bytes of a bank
+WORD = 4  # bytes of a shared-memory bank
 
 
 @compiled
@@ -33,9 +33,9 @@ def sectors(
     elements: U64,
     result: I64,
 ) -> int:
-    """Count requests, sectors touched, and sectors that as many adjacent bytes would fill.
+    """Count requests, touched sectors, and sectors that as many adjacent bytes would fill.
 
-    ``result`` has three elements; ``seen`` and ``elements`` have room for 32 each.
+    ``result`` has three elements, and ``seen`` and ``elements`` have space for 32 each.
     """
     start = 0
     while start < count:
@@ -47,7 +47,8 @@ def sectors(
         while end < count and warp_of[lanes[end]] == warp:
             address = addresses[end]
             if address > highest:
-                # Beyond all before it: a new element, and a new sector unless the highest's.
+                # An address beyond all before it is a new element, and a new sector unless it is in
+                # the highest one.
                 if highest < 0 or address // SECTOR != highest // SECTOR:
                     seen[touched] = address // SECTOR
                     touched += 1
@@ -80,8 +81,9 @@ def banks(
 ) -> int:
     """Count requests, wavefronts, and conflict-free wavefronts of a shared load or store.
 
-    The hardware takes ``share`` lanes of a warp at a time: 32 for up to 4 bytes, 16 for 8, 8
-    for 16. ``words`` has room for 32, ``taken`` for the 32 banks and is zero.
+    The hardware serves ``share`` lanes of a warp at a time: 32 for accesses of up to 4 bytes, 16
+    for 8 and 8 for 16. ``words`` has space for 32 elements. ``taken`` has one element for each of
+    the 32 banks, which must be zero.
     """
     start = 0
     while start < count:
@@ -118,10 +120,10 @@ def banks(
 def contention(
     addresses: U64, lanes: I64, warp_of: I64, count: int, seen: U64, many: I64, result: I64
 ) -> int:
-    """Count requests, passes and the hottest address of an atomic.
+    """Count requests, passes and the contention of an atomic.
 
-    Passes are the lanes on the address that most share, summed over requests; the last is the
-    largest number of lanes of one warp on one address.
+    Passes are the lanes on the address that most lanes of a request share, summed over requests.
+    The last count is the largest number of lanes of one warp on one address.
     """
     start = 0
     while start < count:
@@ -161,10 +163,10 @@ def tally(
     counts: U32,
     result: I64,
 ) -> int:
-    """Count accesses per word from ``base`` on; ``result[0]`` is the most that one has seen.
+    """Count accesses per word from ``base`` on; ``result[0]`` becomes the largest count of a word.
 
-    Returns the position of the first lane outside ``span`` bytes, or ``count``. Each block of
-    the wave has ``stride`` words of its own (0 for global memory).
+    Returns the position of the first lane outside ``span`` bytes, or ``count``. Each block of the
+    wave has ``stride`` separate words (0 for global memory).
     """
     for i in range(count):
         offset = addresses[i] - base
@@ -181,7 +183,7 @@ def tally(
 def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32, warps: U32) -> int:
     """Add ``amount`` to each of these lanes' elements of ``threads``.
 
-    It is added to each of their warps' elements of ``warps`` once.
+    It is also added to the element of each of their warps in ``warps``, once per warp.
     """
     last = -1
     for i in range(count):
@@ -195,7 +197,7 @@ def raise_by(amount: int, lanes: I64, count: int, warp_of: I64, threads: U32, wa
 
 @compiled
 def divergent(taken: U32, lanes: I64, warp_of: I64, count: int, result: I64) -> int:
-    """Return branches (one a warp), and those at which lanes of the warp diverge.
+    """Return the number of branches (one per warp), and of those at which the warp diverges.
 
     ``taken`` is 0 or 1 for each lane.
     """

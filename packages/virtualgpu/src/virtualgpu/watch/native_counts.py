@@ -1,7 +1,7 @@
 """Counts of ``profile()`` from native code (:mod:`virtualgpu.native.counting`).
 
-Accesses that are not plain come here warp by warp, to the loops that count for the interpreting
-machine; at the end the tables become counters, line by line.
+Accesses that native code does not count are passed here warp by warp, to the loops that also count
+for the interpreter. At the end, the tables become counters for each line.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from virtualgpu.watch.memory_traffic import WORD, banks, contention, sectors
 if TYPE_CHECKING:
     from virtualgpu.native.compiled import NativeKernel
 
-# After the table of allocations: of which block the shared words are counted, where these begin
-# among all words and how many there are.
+# These follow the table of allocations: the block whose shared words are counted, the position of
+# its words among all words, and their number.
 _SHARED_WORDS = 3
 
 
 @compiled
 def updates(addresses: U64, count: int, space: int, block: int, extents: I64, hot: U32) -> int:
-    """Count atomic updates per word; the most that one of these words has had.
+    """Count atomic updates per word; return the largest number for one of these words.
 
-    ``extents`` has how many allocations there are, their starts, ends and first words in ``hot``,
-    then _SHARED_WORDS numbers.
+    ``extents`` begins with the number of allocations, their starts, their ends and their first
+    words in ``hot``. _SHARED_WORDS numbers follow.
     """
     many = extents[0]
     most = 0
@@ -94,7 +94,7 @@ def count_apart(
     atomic: int,
     block: int,
 ) -> int:
-    """Count one access of a warp's lanes to separate addresses."""
+    """Count one access of a warp's lanes to scattered addresses."""
     count = 0
     for lane in range(LANES):
         if (mask >> lane) & 1:
@@ -145,7 +145,7 @@ def most(work: I64, count: int) -> int:
 
 @compiled
 def end_stretch(instructions: I64, accesses: I64, span: I64, warps: int, ended: int) -> int:
-    """Count a block that passes a barrier, or has ended, as :class:`.work_shares.Shares` does."""
+    """Count a block that passes a barrier or has ended, as :class:`.work_shares.Shares` does."""
     done = most(instructions, warps)
     reached = most(accesses, warps)
     if ended == 0:
@@ -170,7 +170,7 @@ def tables(
 ) -> Counts:
     """Return the tables for a run of the blocks from ``first`` on.
 
-    ``hot`` are the updates of each word up to now, by allocation.
+    ``hot`` holds the updates of each word so far, by allocation.
     """
     threads = (launch.blocks - first) * launch.threads + LANES
     warps = -(-launch.threads // LANES)
@@ -219,7 +219,7 @@ def _words_of_memory(
 
 
 def executed(kernel: NativeKernel, counts: Counts) -> Iterable[tuple[Any, int, int]]:
-    """Yield each place's instructions, and how many warps and lanes ran them."""
+    """Yield each place's instructions, and the number of warps and lanes that ran them."""
     for place, row in zip(kernel.places, counts.places, strict=True):
         if row[WARPS]:
             yield place.block.instructions, int(row[WARPS]), int(row[HERE])

@@ -1,8 +1,8 @@
-"""Nsight Compute's (``ncu``) names of this package's counters.
+"""Nsight Compute (``ncu``) metrics that correspond to this package's counters.
 
-The names are those of Nsight Compute 2021 to 2025 (its Profiling Guide explains how they are
-built: unit, quantity, what it is restricted to, roll-up). A counter without an entry has no metric
-that is known to count the same.
+The names are those of Nsight Compute 2021 to 2025. Its Profiling Guide explains their parts: unit,
+quantity, restriction and roll-up. A counter without an entry has no metric that is known to count
+the same.
 """
 
 from __future__ import annotations
@@ -30,5 +30,6 @@ METRICS: dict[str, tuple[str, ...]] = {
     "thread_instructions": ("smsp__thread_inst_executed.sum",),
 }
 
-#: Counted on PTX here and on SASS there: the numbers differ, the ratio of two kernels much less.
+#: Counted on PTX here and on SASS there. The numbers differ, but the ratio of two kernels differs
+#: much less.
 OF_INSTRUCTIONS = frozenset({"divergent_branches", "warp_instructions", "thread_instructions"})

@@ -1,20 +1,23 @@
-"""Proof that no order of threads can change a kernel's result, if it does not race.
+"""Proof that no thread order can change the result of a kernel without races.
 
-Threads of such a kernel learn of each other through ordinary loads alone. What a thread stores or
-changes by an atomic, no other loads or stores before a barrier has come between the two: anything
-else is a race (:mod:`.racecheck`). So each load gives the same in any order, by induction over the
-barriers each thread does the same, and one launch without a race stands for all orders.
+Threads of such a kernel learn of each other only through ordinary loads. If a thread stores to
+memory or changes it by an atomic, no other thread loads it or stores to it before a barrier has
+separated the two, because that would be a race (:mod:`.racecheck`). So each load gives the same
+value in any order. By induction over the barriers, each thread does the same in every order, and
+one launch without a race stands for all of them.
 
-For that to be a proof, only what is known to keep to it counts (PTX ISA, "Memory Consistency
-Model"); everything else may tell threads of an order, and is refused. What is known:
+The proof holds only for instructions that are known to satisfy these assumptions (PTX ISA, "Memory
+Consistency Model"). Any other instruction may depend on the order, so a kernel that contains one is
+not accepted. The accepted instructions are:
 
-- arithmetic, branches, calls of functions that are there; of the special registers those that say
-  which thread it is;
-- loads and stores that are weak, in all memory but local;
+- arithmetic, branches, calls of known functions, and reads of the special registers that identify
+  the thread;
+- weak loads and stores, in all memory except local memory;
 - ``bar.sync 0`` of the whole block: the n-th one of a thread meets the n-th ones of the others.
-  Barriers of some threads, votes and shuffles are not among it: who comes may be chance;
-- atomics that commute, of one kind and type in the whole kernel, on integers, whose result is not
-  looked at: the sum is the same, whatever comes first. Sums of floats are not, by their rounding.
+  Barriers of some threads, votes and shuffles are not accepted, because the threads that take part
+  may depend on the order;
+- commutative integer atomics, of one kind and type in the whole kernel, whose result is not used.
+  Their sum is the same in any order. Sums of floats are not accepted, because they are rounded.
 """
 
 from __future__ import annotations
@@ -36,13 +39,13 @@ ANYWHERE = frozenset(["relaxed", "gpu", "sys", "global", "shared"])
 
 
 class Orderless(Observer):
-    """Record of whether every launch so far was of an orderless kernel: ``holds``."""
+    """Observer that records in ``holds`` if every launch so far ran an orderless kernel."""
 
     def __init__(self) -> None:
         self.holds = True
 
     def launch_started(self, launch) -> None:
-        # Races are not looked for in larger launches.
+        # The race detector does not check larger launches.
         self.holds = (
             self.holds
             and launch.blocks * launch.threads <= MAXIMUM_THREAD
@@ -54,17 +57,17 @@ class Orderless(Observer):
 
 
 def _known(program: Program) -> bool:
-    """Look up :func:`is_orderless` once for all launches of a program."""
+    """Return the result of :func:`is_orderless`, computed once per program."""
     if program.orderless is None:
         program.orderless = is_orderless(program)
     return program.orderless
 
 
 def is_orderless(program: Program) -> bool:
-    """Return True if the order of threads cannot change the result of ``program``.
+    """Return True if the thread order cannot change the result of ``program``.
 
-    That holds for a launch in which no race, no barrier that some threads miss and no read of
-    unwritten memory is found.
+    This holds for launches without a race, a barrier that some threads miss, or a read of
+    unwritten memory.
     """
     atomics: set[tuple[str, ...]] = set()
     if any(
@@ -95,7 +98,7 @@ def _commutes(kind: tuple[str, ...]) -> bool:
 
 
 def _silent(instruction: Instruction, program: Program) -> bool:
-    """Return True if it tells a thread nothing of others but their stores."""
+    """Return True if the instruction shows a thread only the stores of others."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("ld", "ldu", "st"):
         return not STRONG.intersection(modifiers) and "local" not in modifiers

@@ -1,8 +1,9 @@
-"""32-bit indices that wrapped, where they became part of an address or decided a branch.
+"""Checker for 32-bit indices that wrapped before they formed an address or decided a branch.
 
-``row * pitch`` of two ints is an int: from 2**31 on it is another number, and no GPU says so. The
-kernel computes such indices exactly as well (:mod:`virtualgpu.program.exact_indices`), unless its
-grid, its block and its parameters show that none can wrap (:mod:`.index_ranges` there).
+The product ``row * pitch`` of two ints is an int, so from 2**31 on its value wraps, and a GPU does
+not report it. The kernel also computes such indices exactly
+(:mod:`virtualgpu.program.exact_indices`), unless its grid, block and parameters show that none can
+wrap (:mod:`virtualgpu.program.index_ranges`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from virtualgpu.ptx import Immediate
 from virtualgpu.watch.checking import Checker, at_line
 
 HALF = 1 << 31
-# Of an opcode, its sign and what its result is called.
+# Of each opcode, the sign of the operation and the name of its result.
 WORDS = {
     "add": ("+", "sum"),
     "sub": ("-", "difference"),
@@ -30,7 +31,7 @@ WORDS = {
 
 
 class Overflowcheck(Checker):
-    """Adds them to a report, one finding for each instruction that wraps."""
+    """Checker that adds them to a report, one finding for each instruction that wraps."""
 
     follows_indices = True
 
@@ -47,11 +48,11 @@ class Overflowcheck(Checker):
         if self.again(key, len(places)):
             return
         use = comparison.user.source
-        # A parameter is loaded where the compiler likes.
+        # The line of a parameter's load is the compiler's choice.
         source = use if instruction.opcode == "ld" else instruction.source or use
         at = self.location(group.wave, source, int(group.lanes[place]))
         who = f"thread {at.thread} of block {at.block}"
-        if at.filename in triton_files:  # whose threads are the compiler's
+        if at.filename in triton_files:  # its threads are assigned by the compiler
             who = f"program {at.block}"
         wide = language_of(source).wide.format("i")
         formula, sign, noun = computed(suspect, numbers, sources.text(at.filename, at.line))
@@ -74,7 +75,7 @@ class Overflowcheck(Checker):
 
 
 def origin(comparison: Comparison, numbers: list[int]) -> Suspect:
-    """Return the instruction that wrapped first: its operands are in range, its result is not."""
+    """Return the first instruction that wrapped: its operands are in range, its result is not."""
 
     def is_out(suspect: Suspect) -> bool:
         return abs(2 * numbers[suspect.result] + 1) > 2 * HALF
@@ -87,9 +88,9 @@ def origin(comparison: Comparison, numbers: list[int]) -> Suspect:
 
 
 def operands(suspect: Suspect, numbers: list[int]) -> list[int]:
-    """Return the numbers that an instruction was given.
+    """Return the operands that an instruction had.
 
-    A counter has changed since: ``i += step`` has the sum in ``i``.
+    A loop counter has changed since then: after ``i += step``, ``i`` holds the sum.
     """
     given = [one.value if isinstance(one, Immediate) else numbers[one] for one in suspect.operands]
     if suspect.result in suspect.operands[:1]:
@@ -99,7 +100,7 @@ def operands(suspect: Suspect, numbers: list[int]) -> list[int]:
 
 
 def _before(opcode: str, result: int, others: list[int]) -> int | None:
-    """Return the first operand of which a result was made, with the other ones."""
+    """Return the first operand, computed back from the result and the other operands."""
     if len(others) != 1:
         return None
     (other,) = others
@@ -115,7 +116,7 @@ def _before(opcode: str, result: int, others: list[int]) -> int | None:
 def computed(suspect: Suspect, numbers: list[int], line: str) -> tuple[str, str, str]:
     """Return a computed value, its sign and its name; empty if they are not known.
 
-    Compilers shift where a line multiplies.
+    Compilers use a shift for some multiplications.
     """
     given = operands(suspect, numbers)
     opcode = suspect.instruction.opcode
@@ -129,9 +130,9 @@ def computed(suspect: Suspect, numbers: list[int], line: str) -> tuple[str, str,
 
 
 def follows_indices(observers: Sequence[Observer]) -> bool:
-    """Return True if a launch's indices are followed.
+    """Return True if a launch's exact indices are computed.
 
-    They are not where an observer counts instructions, or lists them: those of the program alone
+    They are not if an observer counts or lists instructions, because only those of the program
     count.
     """
     if not any(observer.follows_indices for observer in observers):

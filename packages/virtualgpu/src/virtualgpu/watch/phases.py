@@ -1,16 +1,18 @@
-"""Order that barriers in shared memory make.
+"""Order that barriers in shared memory (mbarriers) create.
 
-A thread that saw a phase end knows what all threads did that arrived in it (PTX ISA,
-"mbarrier.arrive": release; "mbarrier.test_wait, mbarrier.try_wait": acquire).
+A thread that observes the end of a phase knows what all threads did before they arrived in it (PTX
+ISA, "mbarrier.arrive": release; "mbarrier.test_wait, mbarrier.try_wait": acquire).
 
-A phase has a row of times: up to which time it knows each thread of the block. An arriving thread
-adds all that it knows. A passing thread takes the row: where the row covers every lane of a warp,
-that goes to the thread's own times (:class:`.clocks.Knowledge`), with which accesses are compared
-first; the row itself is kept for the rest, where one lane arrives for others.
+A phase has a row of times, one for each thread of the block, up to which that thread's accesses
+are ordered before the phase's end. An arriving thread adds everything that it knows. A thread that
+passes takes over the row. The times of a warp that the row covers completely are added to the
+thread's own times (:class:`.clocks.Knowledge`), with which accesses are compared first. The row
+itself is kept for the remaining ones, where one lane arrives for others.
 
-Copies arrive with all that their thread did until then, which is more than the ISA promises: a race
-with what it did between the copy and its arrival is passed over. So are races between blocks of a
-cluster once one has arrived at another's barrier: a row has the threads of one block.
+A copy arrives with everything that its thread did until then, which is more than the ISA
+guarantees, so a race with an access between the copy and the thread's own arrival is missed. So
+are races between blocks of a cluster after one has arrived at another's barrier, because a row has
+only the threads of one block.
 """
 
 from __future__ import annotations
@@ -22,23 +24,23 @@ import numpy as np
 from virtualgpu.lanes.wave import WARP
 from virtualgpu.watch import race_loop
 
-ROOM = 256  # rows that are kept before those without a user are dropped
+ROOM = 256  # rows to keep before unused ones are dropped
 
 
 class Phases:
-    """The phases of one wave's barriers. ``state`` is the race check's of that wave."""
+    """The phases of one wave's barriers; ``state`` is the race detector's state of that wave."""
 
     def __init__(self, state: Any):
         self.state = state
         self.told: dict[int, np.ndarray] = {}  # word → row of its current phase
         self.over: dict[tuple[int, int], np.ndarray] = {}  # (word, phase) → row at its end
-        # What lanes took that their own times do not say: the number of a row, 0 for none; and
-        # each union of two rows, made once.
+        # What lanes took over beyond their own times: the number of a row, or 0; and each union of
+        # two rows, computed once.
         self.rows = [np.zeros(state.wave.threads, np.int64)]
         self.taken = np.zeros(state.wave.lanes, np.int64)
         self.unions: dict[tuple[int, int], int] = {}
         self.room = ROOM
-        self.remote = False  # blocks of a cluster arrive at each other's
+        self.remote = False  # blocks of a cluster may arrive at each other's barriers
 
     def made(self, words: np.ndarray) -> None:
         for word in words.tolist():
@@ -54,7 +56,7 @@ class Phases:
         self.told[word] = row if known is None else np.maximum(known, row)
 
     def completed(self, word: int, phase: int) -> None:
-        # Later phases know it too: arrivals follow each other at one object.
+        # Later phases also know it, because arrivals at one object are ordered.
         self.over[word, phase] = self.told.get(word, self.rows[0])
 
     def passed(self, lanes: np.ndarray, words: np.ndarray, phases: np.ndarray) -> None:
@@ -65,10 +67,10 @@ class Phases:
                 self._take(lanes[inverse == number], row)
 
     def met(self, lanes: np.ndarray, whole: np.ndarray | None) -> None:
-        """Join the knowledge of threads at a barrier of the block.
+        """Join the knowledge of threads at a block barrier.
 
-        In the blocks ``whole`` (None: in all) every thread has come, and each knows what all did;
-        in other blocks, those that have come know it of each other.
+        In the blocks ``whole`` (None: all blocks) every thread has arrived, and each knows what
+        all did. In other blocks, this holds for the threads that have arrived.
         """
         wave = self.state.wave
         if whole is None:
@@ -83,7 +85,7 @@ class Phases:
             self._share(lanes, self.state.wave.warp_of[lanes] << 32 | mask)
 
     def explains(self, lanes: np.ndarray, records: np.ndarray) -> np.ndarray:
-        """Return True for accesses that come before the next one of their lanes, shape (n,)."""
+        """Return True for accesses that precede the next access of their lanes, shape (n,)."""
         result, wave = np.zeros(len(lanes), bool), self.state.wave
         if self.remote:
             other = (records & race_loop.MAXIMUM_THREAD) - self.state.first

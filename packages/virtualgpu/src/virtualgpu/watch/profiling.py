@@ -1,4 +1,4 @@
-"""Counts every launch: the observer behind ``virtualgpu.profile()``."""
+"""Observer that counts every launch, for ``virtualgpu.profile()``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class LaunchProfile:
     kernel : str
     grid, block : tuple of three ints
     counters : Counters
-        Of the whole launch; ``counters.by_line`` has them line by line.
+        Counts of the whole launch; ``counters.by_line`` has those of each line.
     failed : bool
-        An error stopped the launch: the counts are those up to there.
+        True if an error stopped the launch; the counts are then those up to the error.
     """
 
     kernel: str
@@ -50,7 +50,7 @@ class Profile:
 
     @property
     def counters(self) -> Counters:
-        """All launches together."""
+        """Counters of all launches together."""
         total = Counters()
         for launch in self.launches:
             total.add(launch.counters)
@@ -70,7 +70,7 @@ class _BlockCount:
 
 
 class _Accesses:
-    """Accesses of an instruction to one memory, in one way, so far; see :func:`.add_access`."""
+    """Accesses so far by an instruction to one memory in one way; see :func:`.add_access`."""
 
     __slots__ = ("access", "hottest", "lanes", "least", "moved", "requests")
 
@@ -80,7 +80,7 @@ class _Accesses:
 
 
 class _Places:
-    """Starts of the arrays of a wave's lanes."""
+    """Start addresses of the arrays of a wave's lanes."""
 
     __slots__ = ("blocks", "threads", "warps", "wave")
 
@@ -92,7 +92,7 @@ class _Places:
 
 
 class Profiler(Observer):
-    """Adds each launch to a profile."""
+    """Observer that adds each launch to a profile."""
 
     def __init__(self, profile: Profile):
         self.profile = profile
@@ -100,7 +100,8 @@ class Profiler(Observer):
         self._banks, self._many = np.zeros(32, np.int64), np.zeros(32, np.int64)
         self._result = np.zeros(4, np.int64)
         self._output = pointer(self._result)
-        # Where they start, looked up once: 1 µs each, many times an access.
+        # The start addresses are looked up once: that takes 1 µs each, and an access needs them
+        # many times.
         self._room = [pointer(one) for one in (self._seen, self._more, self._banks, self._many)]
         self._places: _Places | None = None
 
@@ -110,9 +111,9 @@ class Profiler(Observer):
         self.blocks: dict[int, _BlockCount] = {}
         self.accesses: dict[tuple, _Accesses] = {}
         self.shares = Shares()
-        self.hot: dict[object, np.ndarray] = {}  # an allocation or wave → updates of each word
+        self.hot: dict[object, np.ndarray] = {}  # allocation or wave → updates of each word
         self._last: tuple = (None, 0)
-        self._running, self._steps = None, 0  # a group, and what its lanes ran since
+        self._running, self._steps = None, 0  # a group, and what its lanes have run since
         self._reaching: tuple[Wave, np.ndarray] | None = None  # a wave's lanes
         self._reached = 0  # their accesses since
         self.failure = False
@@ -149,11 +150,11 @@ class Profiler(Observer):
         self.blocks, self.accesses, self.hot, self._places = {}, {}, {}, None
 
     def _issued(self, block: _BlockCount) -> None:
-        """Count the instructions of a block for so many warps, and lanes of them."""
+        """Count the instructions of a block for the given numbers of warps and lanes."""
         known = self.launch.program.kinds
         kinds = known.get(id(block.instructions))
         if kinds is None:
-            # With the instructions, so that no other list gets their number.
+            # Held with the instructions, so that no other list gets the same id.
             kinds = known[id(block.instructions)] = _kinds(block.instructions), block.instructions
         for (line, kind, flops), many in kinds[0].items():
             counters = self._counters_at(line)
@@ -189,7 +190,7 @@ class Profiler(Observer):
     # -- native code -----------------------------------------------------------------------------
 
     def counts(self, kernel, first):
-        from virtualgpu.watch import native_counts  # LLVM's builder, which few need
+        from virtualgpu.watch import native_counts  # LLVM's builder; rarely needed
 
         return native_counts.tables(self.launch, kernel, first, self.hot)
 
@@ -223,20 +224,20 @@ class Profiler(Observer):
         self._steps += len(instructions)
 
     def _share_out(self) -> None:
-        """Give the lanes that ran last their instructions: one time for many blocks."""
+        """Add the pending instructions to the lanes that ran last: once for many blocks."""
         if self._running is not None:
             self.shares.executed(self._running, self._steps)
         self._running, self._steps = None, 0
 
     def _share_accesses(self) -> None:
-        """Give the lanes that came to memory last their accesses: one time for many."""
+        """Add the pending accesses to the lanes that made them: once for many."""
         if self._reaching is not None:
             self.shares.accessed(*self._reaching, self._reached)
         self._reaching, self._reached = None, 0
 
     def branched(self, group, instruction, taken) -> None:
         counters = self._counters_of(instruction)
-        if np.count_nonzero(taken) in (0, len(taken)):  # most often all go one way
+        if np.count_nonzero(taken) in (0, len(taken)):  # usually all lanes take the same direction
             counters.branches += self._warps(group)
             return
         wave, lanes = group.wave, np.ascontiguousarray(group.lanes)
@@ -298,13 +299,13 @@ class Profiler(Observer):
             sums.least += least
 
     def _turns(self, access: Access, addresses, lanes, places: _Places) -> tuple[int, int, int]:
-        """Return requests, actual and ideal sectors, wavefronts or passes.
+        """Return requests and the actual and ideal number of sectors, wavefronts or passes.
 
         See :func:`.add_access`.
         """
         kind, size, many = access.kind, access.size, len(lanes)
         in_global = access.space == "global"
-        if many == 1:  # no other to share with or to wait for
+        if many == 1:  # no other access to combine or conflict with
             return 1, 1, -(-size // memory_traffic.SECTOR) if in_global and kind != "atomic" else 1
         start = pointer(addresses), pointer(lanes), places.warps
         seen, more, banks, each = self._room

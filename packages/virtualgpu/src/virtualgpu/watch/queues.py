@@ -1,9 +1,9 @@
-"""Commands of the host to streams, reported to observers by every front end alike.
+"""Commands of the host to streams, which every front end reports to observers alike.
 
-Work is done when the call that asks for it returns, so nothing here changes what a program
-computes. Without an observer, each function looks at an empty list and returns.
+Work is complete when the call that issues it returns, so nothing here changes what a program
+computes. Without an observer, each function finds an empty list and returns.
 
-Numbers of streams are the driver's handles: 0 and 1 are the legacy default stream, 2 is the
+Streams are identified by the driver's handles: 0 and 1 are the legacy default stream, and 2 is the
 per-thread default stream (CUDA Driver API, "Stream synchronization behavior").
 """
 
@@ -29,7 +29,7 @@ _local = threading.local()
 
 
 class Command(NamedTuple):
-    """Something that the host asked for.
+    """One command of the host.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Command(NamedTuple):
 
 
 def tell(kind: str, stream: int | None = LEGACY, **details) -> None:
-    """Tell the observers of one :class:`Command`."""
+    """Report one :class:`Command` to the observers."""
     if instruments.watching():
         command = Command(kind, stream if stream is None else handle(stream), **details)
         for observer in instruments.observers():
@@ -66,7 +66,7 @@ def tell(kind: str, stream: int | None = LEGACY, **details) -> None:
 
 
 def handle(stream: int) -> int:
-    """Return the stream that a program's number names; 0 may be the thread's own."""
+    """Return the handle of the stream that a program names; 0 may mean the thread's own."""
     stream = int(getattr(stream, "value", stream) or 0)
     if stream == LEGACY and os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM") == "1":
         return PER_THREAD
@@ -74,7 +74,7 @@ def handle(stream: int) -> int:
 
 
 def chosen() -> int | None:
-    """Return the stream of this thread's next launch; None where no command asks for it."""
+    """Return the stream of this thread's next launch, or None if commands are not reported."""
     stream = getattr(_local, "stream", LEGACY)
     return stream if stream is None else handle(stream)
 
@@ -108,14 +108,14 @@ def wait(stream: int = LEGACY) -> None:
 
 @contextmanager
 def copying(stream: int, target: int, origin: int, nbytes: int) -> Iterator[None]:
-    """Report a copy from any memory to any; ``origin`` is 0 for a fill.
+    """Report a copy between any two addresses; ``origin`` is 0 for a fill.
 
-    The host waits where the copy's kind makes it.
+    The host waits if this kind of copy is synchronous.
     """
     if not instruments.watching() or chosen() is None:
         yield
         return
-    with on(None):  # its parts are no commands of their own
+    with on(None):  # its parts are not separate commands
         yield
     plain = [not (BASE <= address < END or is_pinned(address)) for address in (target, origin)]
     tell(
@@ -132,18 +132,18 @@ def copying(stream: int, target: int, origin: int, nbytes: int) -> Iterator[None
 
 @contextmanager
 def copying_from(stream: int, origin: int, host: np.ndarray, waits: bool) -> Iterator[None]:
-    """Watch a copy from a device to a host array inside the context."""
+    """Report a copy from a device to a host array inside the context."""
     with copying(stream, host.__array_interface__["data"][0], origin, host.nbytes):
         yield
     if waits:
         wait(stream)
 
 
-_pinned: dict[int, int] = {}  # page-locked memory of the host: where it starts and ends
+_pinned: dict[int, int] = {}  # page-locked host memory: start and end
 
 
 def pin(host: int, nbytes: int) -> None:
-    """Mark host memory as pinned: copies to and from it are asynchronous."""
+    """Mark host memory as pinned, so that copies to and from it are asynchronous."""
     _pinned[host] = host + nbytes
 
 

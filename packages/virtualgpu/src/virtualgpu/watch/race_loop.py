@@ -32,28 +32,29 @@ NARROW_BIT = 1 << NARROW
 MAXIMUM_RECORD = (1 << TIME) - 1  # all bits below the time
 
 LOAD, STORE, STRONG_LOAD, STRONG_STORE, VOLATILE_STORE = range(5)  # kinds of access
-WRITES, READS, STRONG_WRITES, STRONG_READS, VOLATILE_WRITES = range(5)  # kinds of record
+WRITES, READS, STRONG_WRITES, STRONG_READS, VOLATILE_WRITES = range(5)  # kinds of records
 
-# Words of one access. Addresses lie `base` and `span` bytes above it, granules have `1 << shift`
-# bytes, it covers `width` of them, and each block of the wave has `stride` granules of its own (0
-# for global memory). `stamp` is a record without its thread. `mixed`: its size may differ from
-# other atomics'. `seen` has bit 0 set if this memory may hold plain writes later than `floor`,
-# bit 1 for plain reads. `first` is the wave's first thread, `threads` are those of a block.
-# The others are the times that the threads know of (`virtualgpu.watch.clocks`).
+# Words of one access. Its addresses are from `base` to `base + span`. Granules have `1 << shift`
+# bytes, the access covers `width` of them, and each block of the wave has `stride` separate
+# granules (0 for global memory). `stamp` is a record without its thread. `mixed` is true if other
+# atomics may have another size. Bit 0 of `seen` is set if this memory may have plain writes later
+# than `floor`, and bit 1 is set for plain reads. `first` is the wave's first thread, and `threads`
+# the number in a block. The others are the times that the threads know of
+# (`virtualgpu.watch.clocks`).
 ACCESS = (
     *("base", "span", "shift", "width", "stride", "kind", "stamp", "narrow", "mixed", "seen"),
     *("floor", "first", "threads", "block_of"),
     *("block_time", "warp_time", "exact", "lane_times", "warp_times"),
 )
-# Words of a shadow: whether it has the rarer records, its records, and the masks of all but the
-# plain writes, of which each is one thread.
+# Words of a shadow: a flag that it has the rarer records, its records, and the masks of all records
+# but the plain writes, each of which is by one thread.
 SHADOW = (
     *("has_strong", "has_volatile"),
     *("writes", "reads", "strong_writes", "strong_reads", "volatile_writes"),
     *("read_masks", "strong_write_masks", "strong_read_masks", "volatile_write_masks"),
 )
-# Words of the conflicts: how many, the length of the arrays to which the first of them are written,
-# and these: position of the lane, granule, the older record and its kind.
+# Words of the conflicts: their number, the length of the arrays for the first of them, and these
+# arrays: position of the lane, granule, older record and its kind.
 CONFLICTS = ("count", "room", "positions", "granules", "records", "kinds")
 
 
@@ -70,7 +71,7 @@ class ShadowWords(Words):
 
 
 class ConflictWords(Words):
-    """Words of the conflicts that an access has."""
+    """Words of the conflicts of one access."""
 
     at: ClassVar = {name: number for number, name in enumerate(CONFLICTS)}
 
@@ -79,10 +80,10 @@ class ConflictWords(Words):
 def is_before(
     record: int, masks: U32, granule: int, me: int, lane: int, block: int, access: AccessWords
 ) -> int:
-    """Return True if all accesses of ``record`` come before the next one of thread ``me``.
+    """Return True if all accesses of ``record`` precede the next access of thread ``me``.
 
-    ``block`` is the block's number in the wave. ``masks`` tell which lanes or warps a record of
-    several stands for.
+    ``block`` is the number of the block in the wave. ``masks`` hold the lanes or warps of a record
+    of several threads.
     """
     time = record >> TIME
     if time <= access.floor:
@@ -115,7 +116,7 @@ def is_before(
 def is_before_exactly(
     record: int, mask: int, mine: int, lane: int, other: int, lane_times: I32, warp_times: I32
 ) -> int:
-    """Return the same as :func:`is_before`, where each thread has its own row of times."""
+    """Return the same as :func:`is_before` if each thread has its own row of times."""
     time = record >> TIME
     several = (record >> SCOPE) & 3
     warp = other >> 5
@@ -132,7 +133,7 @@ def is_before_exactly(
             elif bit != mine >> 5:
                 if time > warp_times[lane * 32 + bit]:
                     return 0
-            else:  # lanes of my own warp, but not which: all of them
+            else:  # some lanes of my warp, unknown which, so compare with all of them
                 for peer in range(32):
                     if peer != own and time > lane_times[lane * 32 + peer]:
                         return 0
@@ -141,7 +142,7 @@ def is_before_exactly(
 
 @compiled
 def widened(record: int, me: int, start: int, threads: int) -> int:
-    """Return the group (bits 28-29) that holds those of ``record`` and ``me``."""
+    """Return the group (bits 28-29) that contains the threads of ``record`` and ``me``."""
     several = (record >> SCOPE) & 3
     other = (record & MAXIMUM_THREAD) - start
     if other < 0 or other >= threads:
@@ -170,11 +171,11 @@ def widened_mask(record: int, mask: int, group: int, me: int, start: int) -> int
 
 @compiled
 def quick(addresses: U64, lanes: I64, count: int, access: AccessWords, shadow: ShadowWords) -> int:
-    """Check plain accesses of one granule that meet no recent write, as :func:`check` does.
+    """Check plain accesses of one granule without a recent write, as :func:`check` does.
 
-    Stops at the first lane of which that is not true and returns its position. Most accesses of
-    most kernels are of this kind, and this loop has few enough variables for a processor's
-    registers.
+    It stops at the first lane for which this does not hold, and returns its position. Most
+    accesses of most kernels are of this kind, and the loop has few enough variables for a
+    processor's registers.
     """
     base = access.base
     span = access.span
@@ -222,7 +223,7 @@ def quick(addresses: U64, lanes: I64, count: int, access: AccessWords, shadow: S
 
 @compiled
 def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
-    """Return True if a record of several, as recent as this access, covers it."""
+    """Return True if a record of several threads, as recent as this access, already covers it."""
     several = (record >> SCOPE) & 3
     if several == 3 or (several == 2 and same_block):
         return 1
@@ -231,7 +232,7 @@ def stands_for(record: int, me: int, same_block: int, whole_warps: int) -> int:
 
 @compiled
 def note(position: int, granule: int, record: int, kind: int, found: ConflictWords) -> int:
-    """Count a conflict, and write it down where there is room."""
+    """Count a conflict, and store it if there is space."""
     number = found.count
     if number < found.room:
         positions: I64 = found.positions
@@ -257,8 +258,8 @@ def check(
 ) -> int:
     """Check and record the access of ``count`` lanes.
 
-    Returns how many lanes were done: fewer than ``count`` where an address is not in the span.
-    ``found`` gets the conflicts.
+    Returns the number of lanes done, which is less than ``count`` if an address is outside the
+    span. Conflicts are stored in ``found``.
     """
     found.count = 0
     kind = access.kind
@@ -288,11 +289,11 @@ def check(
         for granule in range(at, at + access.width):
             # -- plain writes conflict with everything
             record = 0
-            if seen & 1 or kind == STORE:  # a store may meet another of the same instruction
+            if seen & 1 or kind == STORE:  # stores of one instruction may conflict
                 record = writes[granule]
             if (record >> TIME) > floor and not is_before(
                 record, shadow.read_masks, granule, me, lane, block, access
-            ):  # any masks: it is one thread
+            ):  # any masks will do, because it is one thread
                 note(i, granule, record, WRITES, found)
             # -- plain reads conflict with every write
             if seen & 2 and kind != LOAD and kind != STRONG_LOAD:
@@ -302,8 +303,8 @@ def check(
                 ):
                     note(i, granule, record, READS, found)
             if has_strong:
-                # -- strong accesses conflict with plain ones, and with strong ones of another
-                #    block where the scope of one is its block, and of another size (`mixed`)
+                # -- strong accesses conflict with plain ones, and with strong ones of another block
+                # if the scope of either is its block, or of another size (`mixed`)
                 record = strong_writes[granule]
                 if (
                     (record >> TIME) > floor
@@ -372,7 +373,7 @@ def check(
 def remember(
     records: I64, masks: U32, granule: int, me: int, lane: int, block: int, access: AccessWords
 ) -> int:
-    """Add this access to a record of several, or replace it where all of those came before."""
+    """Add this access to a record of several threads, or replace one that precedes it."""
     if is_before(records[granule], masks, granule, me, lane, block, access):
         records[granule] = access.stamp | me
         return 0
@@ -381,7 +382,7 @@ def remember(
 
 @compiled(inline=False)
 def join(records: I64, masks: U32, granule: int, me: int, start: int, access: AccessWords) -> int:
-    """Make the record stand for this access too."""
+    """Extend the record to this access."""
     record = records[granule]
     group = widened(record, me, start, access.threads)
     if access.exact:

@@ -61,7 +61,7 @@ class Party:
         return Location.of(launch.kernel, source, block, thread)
 
     def key(self, older: Access):
-        """Return the key of a race: the two lines, whatever is done there."""
+        """Return the key of a race: its two lines."""
         return (
             self.access.space,
             *sorted(a.instruction.source or ("", 0) for a in (self.access, older)),
@@ -87,7 +87,7 @@ class Races(Checker):
 
 
 def element(launch, access: Access, address: int) -> str:
-    """Return the array and element of an address, in words."""
+    """Return a phrase that names the array and element of an address."""
     known = None
     if access.space == "shared":
         extents = launch.shared_layout.extents
@@ -136,7 +136,7 @@ def _who(launch, party: Party, besides: Party | None = None) -> str:
 
 
 def _program(launch, party: Party, besides: Party | None) -> str:
-    """Name a Triton program; its threads are the compiler's, so that none is named."""
+    """Return a phrase for a Triton program; its threads are the compiler's, so none is named."""
     if party.thread is None:
         return "another program"
     block = party.thread // launch.threads
@@ -224,9 +224,9 @@ def _remedy(launch, first: Party, second: Party) -> str:
 
 
 def _tested(launch, one: Access, other: Access) -> bool:
-    """Return True if a load and a store are ``if x > a[k]: a[k] = x``.
+    """Return True if a load and a store are the pattern ``if x > a[k]: a[k] = x``.
 
-    The store then depends on a test of the loaded value.
+    This means that the store depends on a test of the loaded value.
     """
     load, store = (one, other) if one.kind == "load" else (other, one)
     if store.kind == "load" or not _in_place(load, store):
@@ -246,7 +246,7 @@ def _tested(launch, one: Access, other: Access) -> bool:
 
 
 def _names(operands: Iterable) -> Iterator[str]:
-    """Yield the registers that operands mention."""
+    """Yield the registers that appear in operands."""
     for operand in operands:
         if isinstance(operand, Register):
             yield operand.name
@@ -255,11 +255,11 @@ def _names(operands: Iterable) -> Iterator[str]:
 
 
 def _in_place(one: Access, other: Access) -> bool:
-    """Return True if a load and a store of one line are ``a[k] += …``.
+    """Return True if a load and a store on one line are the pattern ``a[k] += …``.
 
-    Both are then at one address of a thread.
+    Both then access one address of a thread.
 
-    ``s[t] += s[t + 1]`` has such a load too, but that is not the one that races.
+    ``s[t] += s[t + 1]`` contains such a load too, but it is not the load that races.
     """
     if one.kind == other.kind:
         return False
@@ -292,7 +292,7 @@ def _barrier(launch, first: Party, second: Party) -> str:
 
 
 def _uncalled(launch, barrier: str) -> str:
-    """Return a note if the kernel's source names a barrier and does not call it."""
+    """Return a note if the kernel's source names a barrier without calling it."""
     bare = barrier.removesuffix("()")
     lines: dict[str, list[int]] = {}
     for instruction in launch.program.entry_code.function.body:
@@ -317,12 +317,12 @@ def other_thread(
     area: Shadow,
     granule: int,
 ) -> int | None:
-    """Return one of a record's threads that is in conflict with ``me``.
+    """Return one of a record's threads that conflicts with ``me``.
 
-    ``latest`` is the last access of the record's instruction with its addresses, ``example``
-    the thread that the record names, ``several`` its group (:mod:`.race_loop`, bits 28 and 29),
-    ``granule`` the place in ``area``. Where threads of several blocks are meant, those of my own
-    may well have met me at a barrier: one of another block is named.
+    ``latest`` is the last access of the record's instruction with its addresses, ``example`` the
+    thread that the record names, ``several`` its group (:mod:`.race_loop`, bits 28 and 29), and
+    ``granule`` the index in ``area``. If the record covers several blocks, a thread of another
+    block is returned, because those of the same block may have met ``me`` at a barrier.
     """
     if latest is None:
         return example if example != me else None
@@ -347,10 +347,10 @@ def other_thread(
 def older_party(
     recent: list, older: Access, record: int, me: int | None, area: Shadow, granule: int
 ) -> tuple[Access, int | None]:
-    """Return the access of a record and its thread, one other than ``me``.
+    """Return the access of a record and one of its threads other than ``me``.
 
-    ``recent`` has the last access of each instruction with its addresses, ``older`` one of the
-    record's instruction.
+    ``recent`` has the last access of each instruction with its addresses, and ``older`` is an
+    access of the record's instruction.
     """
     thread = record & race_loop.MAXIMUM_THREAD
     if me is None or not (several := record >> race_loop.SCOPE & 3):
@@ -359,7 +359,8 @@ def older_party(
     found = other_thread(latest, me, thread, several, area, granule)
     if found is not None:
         return older, found
-    # The instruction that the record names was mine; another one of its kind has joined it.
+    # The recorded instruction was executed by `me`; another thread of the record executed one of
+    # its kind.
     for candidate in filter(None, recent):
         if candidate[0].kind == older.kind and candidate[0].space == older.space:
             found = other_thread(candidate, me, me, several, area, granule)

@@ -1,7 +1,6 @@
-"""Order of a launch's threads for the race check.
+"""Thread order of a launch, as the race detector sees it.
 
-Barriers of blocks, of warps, of the grid, of clusters and in shared memory make it, and so do
-fences.
+Barriers of blocks, warps, grids and clusters, barriers in shared memory, and fences create it.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class RaceOrder(Observer):
     Attributes
     ----------
     active : bool
-        Whether this launch is looked at.
+        True if this launch is checked.
     states : dict
-        Of each wave that runs, what is known.
+        State of each running wave.
     floor : int
-        What was done before this time is ordered before all that follows.
+        Accesses before this time precede all later ones.
     exact : bool
-        Threads of a block are told apart: not all of them have met at each barrier.
+        True if each thread of a block needs separate times, because a barrier joined only some.
     strong : bool
         The kernel has atomics or volatile accesses.
     messages : Messages or None
@@ -45,7 +44,7 @@ class RaceOrder(Observer):
     generation: int
 
     def _forget(self) -> None:
-        """Forget all times, because the clock started again."""
+        """Reset all times, because the clock has restarted."""
         self.generation = _time.generation
         self.floor = 0
         for state in self.states.values():
@@ -71,7 +70,7 @@ class RaceOrder(Observer):
         if _time.now >= race_loop.MAXIMUM_TIME:
             _time.restart()
             shadow_memory.forget()
-        if self.generation != _time.generation:  # perhaps by a check() around this one
+        if self.generation != _time.generation:  # perhaps set by an outer check()
             self._forget()
         return _time.passes()
 
@@ -103,7 +102,7 @@ class RaceOrder(Observer):
 
     def warp_synchronised(self, group, instruction, mask) -> None:
         if not self.active or instruction.opcode != "bar":
-            return  # votes and shuffles order no memory
+            return  # votes and shuffles do not order memory
         state = self.state(group.wave)
         state.knowledge.warp_barrier(group.lanes, mask, self.tick())
         self.exact |= state.knowledge.exact

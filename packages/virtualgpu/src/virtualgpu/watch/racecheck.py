@@ -11,21 +11,22 @@ Consistency Model"), as they appear to the author of a kernel:
 - Lockstep orders nothing: lanes of one warp race like others. Votes and shuffles exchange
   registers and order no memory (CUDA C++ Programming Guide, "Warp Shuffle Functions").
 - Atomics and volatile accesses do not race with each other, and order nothing by themselves. By
-  the letter of the model that is also true of two volatile accesses; CUDA C++ calls them a race,
-  and a lost update stays one. So ``volatile`` is passed over for flags alone
-  (:mod:`~virtualgpu.program.volatile_uses`): data read by it, and two stores by it, need an order.
-- Two atomics of different sizes race where they overlap.
-- What a thread did before a fence (``threadfence``) and then an atomic is ordered before what
-  another thread does that saw this atomic's result and then passed a fence
-  (:mod:`.release_acquire`).
+  the letter of the model this also holds for two volatile accesses. But CUDA C++ calls them a
+  race, and a lost update is still lost. So only flags may be ``volatile``
+  (:mod:`~virtualgpu.program.volatile_uses`); volatile data, and two volatile stores, need an order.
+- Two atomics of different sizes race if they overlap.
+- If a thread passes a fence (``threadfence``) and then runs an atomic, its earlier accesses are
+  ordered before the accesses of another thread that sees the atomic's result and then passes a
+  fence (:mod:`.release_acquire`).
 
-Two lanes that write one address in one instruction race too, whatever they write: the model
-does not say which value stays. Shared memory is left out in a kernel whose compiler says that it
-is one value (:data:`~virtualgpu.ptx.module.ONE_STORE`). In a Triton program, the thread is the
-program: a scalar that it loads and stores is its own (:mod:`~virtualgpu.program.scalar_loads`).
+Two lanes that write one address in one instruction also race, whatever they write, because the
+model does not say which value remains. Such writes to shared memory are not reported in a kernel
+whose compiler guarantees that the values are equal (:data:`~virtualgpu.ptx.module.ONE_STORE`). In a
+Triton program, the unit is the program and not the thread, so a scalar that a program loads and
+stores is private to it (:mod:`~virtualgpu.program.scalar_loads`).
 
-Not seen: races through local, constant or texture memory, between launches in different
-streams and between the host and a kernel (:mod:`.streamcheck` looks for those).
+The race detector does not see races through local, constant or texture memory. Races between
+launches in different streams, and between the host and a kernel, are found by :mod:`.streamcheck`.
 """
 
 from __future__ import annotations
@@ -53,21 +54,21 @@ from virtualgpu.watch.release_acquire import Messages, orders_memory
 from virtualgpu.watch.shadow_memory import Shadow
 from virtualgpu.watch.wave_state import WaveState
 
-ROOM = 1 << 16  # conflicts of one instruction that are looked at one by one
+ROOM = 1 << 16  # conflicts of one instruction that are examined one by one
 _ACCESS = Struct(f"{len(race_loop.ACCESS)}q")
 
 
 class Racecheck(RaceOrder):
-    """Looks for races in every launch and adds them to a report. See the module's text."""
+    """Race detector that checks every launch and adds races to a report (see the module)."""
 
     def __init__(self, report: Report):
         self.report = report
-        self.areas: dict[int, Shadow] = {}  # start of an allocation → its shadow
-        self.found = [np.empty(ROOM, np.int64) for _ in range(4)]  # as many as `_result` says
+        self.areas: dict[int, Shadow] = {}  # start of an allocation → its shadow memory
+        self.found = [np.empty(ROOM, np.int64) for _ in range(4)]  # as many as `_result` counts
         self._result = np.array([0, ROOM, *map(pointer, self.found)], np.int64)
         self._access = np.zeros(len(race_loop.ACCESS), np.int64)
         self.active = False
-        self.recorded = False  # whether what a launch has touched is asked for
+        self.recorded = False  # True if another checker needs the touched memory of a launch
         self.generation = _time.generation
 
     # -- launches ------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ class Racecheck(RaceOrder):
 
     def launch_started(self, launch) -> None:
         threads = launch.blocks * launch.threads
-        # One thread has no other to race with.
+        # A single thread cannot race.
         self.active = 1 - self.recorded < threads <= race_loop.MAXIMUM_THREAD
         if threads > race_loop.MAXIMUM_THREAD:
             self.report.notes.append(
@@ -129,13 +130,13 @@ class Racecheck(RaceOrder):
             self.states.pop(wave).close()
 
     def close(self) -> None:
-        """Leave the shadow memory to the next check, because no launch will follow."""
+        """Give the shadow memory back for the next check, because no launch will follow."""
         for area in self.areas.values():
             area.close()
         self.areas = {}
 
     def _drop_old_areas(self) -> None:
-        """Forget allocations that were freed, keep the arrays for others."""
+        """Drop allocations that were freed, and keep their arrays for others."""
         for start, area in list(self.areas.items()):
             if self.launch.memory.extent(start) != (start, start + area.nbytes):
                 self.areas.pop(start).close()
@@ -162,7 +163,7 @@ class Racecheck(RaceOrder):
         lanes = np.ascontiguousarray(access.lanes)
         site = self._site(access)
         if self.launch.cluster_size > 1 and access.space == "shared":
-            # Any block's memory may be another's too: all are one to the records.
+            # Blocks may access each other's memory, so the records treat it as one.
             addresses = addresses + (access.owners() * state.wave.shared_stride).astype(np.uint64)
         if self.messages:
             self.messages.remember(_time.now, site, access, addresses)
@@ -199,7 +200,7 @@ class Racecheck(RaceOrder):
                 state, access, site, area, addresses[done:], lanes[done:], self.floor, 0
             )
             if done < len(addresses) and done < 64:
-                # Lanes that hop between allocations: take them allocation by allocation.
+                # The lanes use several allocations; handle one allocation after the other.
                 rest, their = addresses[done:], lanes[done:]
                 starts = np.array(self.launch.memory.starts, np.uint64)
                 which = np.searchsorted(starts, rest, side="right")
@@ -295,12 +296,12 @@ class Racecheck(RaceOrder):
         return done
 
     def _site(self, access: Access) -> int:
-        """Return the instruction's number.
+        """Return the number of the instruction in records.
 
-        Beyond the last that fits a record, the last is shared.
+        If there are more instructions than numbers, the last number is shared.
         """
         instruction = access.instruction
-        key = id(instruction) + (access.kind == "store")  # of two ends, where it copies
+        key = id(instruction) + (access.kind == "store")  # a copy has two addresses
         number = self.numbers.get(key)
         if number is None:
             number = self.numbers[key] = min(len(self.sites), race_loop.MAXIMUM_SITE)
@@ -312,7 +313,7 @@ class Racecheck(RaceOrder):
     # -- conflicts -----------------------------------------------------------------------------
 
     def _conflicts(self, state, access, area, addresses, lanes) -> None:
-        """Sort conflicts by the instruction of the older access; keep the first of each pair."""
+        """Group conflicts by the older access's instruction; keep the first of each pair."""
         found = [one[: min(int(self._result[0]), ROOM)] for one in self.found]
         records, kinds = found[2:]
         older = records >> race_loop.SITE & race_loop.MAXIMUM_SITE
@@ -339,7 +340,7 @@ class Racecheck(RaceOrder):
             self._report(state, access, area, addresses, lanes, chosen)
 
     def _retried(self, access: Access, older: np.ndarray, retried: frozenset[int]) -> np.ndarray:
-        """Return True where an atomic meets the load of a compare-and-swap loop."""
+        """Return True if an atomic conflicts with the load of a compare-and-swap loop."""
         if access.kind == "load" and id(access.instruction) in retried:
             return np.array([self.sites[one].kind == "atomic" for one in older])
         if access.kind == "atomic":
@@ -347,7 +348,7 @@ class Racecheck(RaceOrder):
         return np.zeros(len(older), bool)
 
     def _mixed(self, state, access, older, kinds, lanes, records) -> np.ndarray:
-        """Return False where two atomics are of one size, and the scope of each holds the other."""
+        """Return False for two atomics of one size, each of which is in the other's scope."""
         size, narrow = unit(access.instruction, access.size), access.scope == "cta"
         apart = (records >> race_loop.SCOPE & 3) == 3
         thread = records & race_loop.MAXIMUM_THREAD
@@ -361,10 +362,10 @@ class Racecheck(RaceOrder):
         return (kinds != race_loop.STRONG_WRITES) | near | sizes
 
     def _of_one_program(self, state, access, older, lanes, records) -> np.ndarray:
-        """Return True where a Triton program stores a scalar that it has loaded itself.
+        """Return True if a Triton program stores a scalar that it has loaded itself.
 
-        No other thread has a use for the value, or all are of one warp, whose lanes Triton's code
-        counts on to run together.
+        This requires that no other thread uses the value, or that all are in one warp, whose lanes
+        Triton's code expects to run together.
         """
         wave = state.wave
         other = (records & race_loop.MAXIMUM_THREAD) - state.first
@@ -382,7 +383,7 @@ class Racecheck(RaceOrder):
         return result
 
     def _matters(self, access: Access, older: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-        """Return False where two volatile stores agree, or volatile data meets an atomic."""
+        """Return False if two volatile stores agree, or volatile data meets an atomic."""
         instruction, known = access.instruction, self.volatile
         others = [self.sites[one].instruction for one in older]
         if access.kind == "store" and id(instruction) in known.stores:
@@ -417,8 +418,8 @@ class Racecheck(RaceOrder):
 def _ordering(program: Program) -> tuple[bool, bool]:
     """Return the barriers and fences that matter for a program's order.
 
-    These are whether barriers may join less than a whole warp or block, and whether fences,
-    releases or acquires order memory: looked up once for all launches of a program.
+    The first result is True if a barrier may join only part of a warp or block, the second if
+    fences, releases or acquires order memory. Both are computed once per program.
     """
     if program.ordering is None:
         instructions = [i for code in program.functions.values() for i in code.function.body]

@@ -29,7 +29,7 @@ from virtualgpu.ptx.opcodes import FENCES
 from virtualgpu.watch import race_loop
 from virtualgpu.watch.releases import Fences, Known, Log, Release
 
-REMEMBERED = 1 << 23  # lanes' accesses kept for the question who exactly read an element
+REMEMBERED = 1 << 23  # accesses of lanes that are kept to find out which thread read an element
 
 _ACQUIRES = {"acquire", "acq_rel", "sc"}
 _RELEASES = {"release", "acq_rel", "sc"}
@@ -45,7 +45,7 @@ def orders_memory(instructions) -> bool:
 
 
 class Messages:
-    """Releases and acquires of one launch; ``check`` is its race check."""
+    """Releases and acquires of one launch; ``check`` is its race detector."""
 
     def __init__(self, check):
         self.check = check
@@ -55,7 +55,7 @@ class Messages:
         self._readers: dict[tuple, list] = {}
 
     def forget(self) -> None:
-        """Let all threads know all, after a barrier of the grid."""
+        """Let every thread know everything, after a grid barrier."""
         self.logs, self.history, self._readers = {}, [], {}
         self.remembered = 0
         for state in self.check.states.values():
@@ -64,7 +64,7 @@ class Messages:
     def remember(self, time: int, site: int, access: Access, addresses: np.ndarray) -> None:
         if self.remembered < REMEMBERED:
             wave = access.group.wave
-            # Without the group, whose registers would be kept alive.
+            # Stored without the group, which would keep its registers alive.
             self.history.append(
                 (
                     time,
@@ -94,7 +94,7 @@ class Messages:
         self._note(state, lanes, time, far)
 
     def _note(self, state, lanes: np.ndarray, time: int, far: bool) -> None:
-        """Record the lanes' knowledge at a fence, which a later atomic releases."""
+        """Record what the lanes know at a fence, because a later atomic may release it."""
         fences, knowledge, wave = state.fences, state.knowledge, state.wave
         for reach in (0, 1) if far else (0,):
             fences.last[reach, lanes] = time
@@ -112,7 +112,7 @@ class Messages:
                     )
 
     def barrier(self, state, lanes: np.ndarray, whole: np.ndarray | None) -> None:
-        """Handle lanes that met; ``whole`` are the blocks that met as a whole (None: all)."""
+        """Handle a barrier of lanes; ``whole`` are the blocks that met as a whole (None: all)."""
         fences, wave = state.fences, state.wave
         if fences is None:
             return
@@ -157,7 +157,7 @@ class Messages:
             fences.lanes[lane] = dict(together)
 
     def strong(self, state, access: Access, addresses: np.ndarray) -> None:
-        """Handle a strong access: it may release, see and acquire."""
+        """Handle a strong access: it may release, read a released value, and acquire."""
         reads, writes = access.kind != "store", access.kind != "load"
         lanes, fences = access.lanes, state.fences
         releases = np.zeros(len(lanes), bool)
@@ -225,15 +225,15 @@ class Messages:
             _join(known, fences.lanes.get(lane, {}))
         return known
 
-    # -- questions -----------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------
 
     def unordered(
         self, state, access, area, addresses, lanes, found: list[np.ndarray]
     ) -> np.ndarray:
-        """Return True for conflicts that no acquire explains, as long as the arrays in ``found``.
+        """Return True for conflicts that no acquire orders, up to the array length of ``found``.
 
-        A record of several is taken apart; where one of them is to blame, the record in
-        ``found`` becomes its own.
+        The accesses of a record of several threads are checked one by one. If one of them
+        conflicts, it replaces the record in ``found``.
         """
         at, granules, records, kinds = found
         real = np.ones(len(at), bool)
@@ -322,14 +322,14 @@ class Messages:
         entry[0] = max(entry[0], len(self.history) - 1)
         found = entry[1]
         if access.kind == "store" and not access.strong:
-            entry[1] = []  # from here on its record stands for what came before it
+            entry[1] = []  # from now on its record covers only what preceded it
         return found
 
 
 def _key(state, access: Access, lane: int, address: int) -> object:
-    """Return the key of a variable's log."""
+    """Return the key of the release log for a variable."""
     if access.space == "shared":
-        own = state.wave.launch.cluster_size == 1  # else the address says which block's it is
+        own = state.wave.launch.cluster_size == 1  # otherwise the address identifies the block
         return state.wave, int(state.wave.block_of[lane]) if own else -1, address
     return address
 
@@ -358,7 +358,7 @@ def _join(known: Known, more: Known) -> None:
 
 
 def _reaches(known: Known, block: int, thread: int, threads: int, time: int) -> bool:
-    """Return True if a release to ``known``, direct or through others, covers the access."""
+    """Return True if a release, direct or through other threads, covers the access."""
     theirs = thread // threads
     todo = [(known, block)]
     looked: dict = {}

@@ -1,8 +1,8 @@
 """Shadow memory: the last accesses to each granule of global and shared memory.
 
-A granule is as large as the smallest access seen so far to an allocation (to a wave's shared
-memory), at most 8 bytes, so that threads which write neighbouring bytes are told apart and
-arrays of doubles cost no more than arrays of records.
+A granule is as large as the smallest access so far to an allocation (or to a wave's shared
+memory), at most 8 bytes. So threads that write neighbouring bytes are told apart, while arrays of
+float64 need only one record per element.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from virtualgpu.watch import race_loop
 
 KINDS = 5  # plain writes, plain reads, strong writes, strong reads, volatile writes
 LARGEST_GRANULE = 8
-KEPT = 1 << 23  # records kept for later use when an allocation is gone: 64 MB
+KEPT = 1 << 23  # records of freed allocations kept for reuse: 64 MB
 
 _NONE = np.zeros(1, np.int64)
 _NO_MASKS = np.zeros(1, np.uint32)
 _lock = threading.Lock()
-_pool: dict[int, list[np.ndarray]] = {}  # by length: a test suite leaves thousands
-_kept = 0  # records in all of them
+_pool: dict[int, list[np.ndarray]] = {}  # by length, because a test suite leaves thousands
+_kept = 0  # number of records in all of them
 
 
 def _take(count: int) -> np.ndarray:
-    """Allocate records that are empty or too old to matter: time never goes back.
+    """Allocate records that are empty or too old to matter, because time never goes back.
 
-    An eighth more than ``count`` at most, so that arrays of about one size take turns.
+    The array may be up to an eighth longer than ``count``, so that allocations of similar size
+    share arrays.
     """
     global _kept
     step = 1 << max(count.bit_length() - 4, 0)
@@ -51,7 +52,7 @@ def _give(array: np.ndarray) -> None:
 
 
 def forget() -> None:
-    """Drop all records: the clock starts again."""
+    """Drop all records, because the clock has restarted."""
     global _kept
     with _lock:
         _pool.clear()
@@ -73,7 +74,7 @@ class Shadow:
         self.start, self.nbytes = start, nbytes
         self.shift = min(granule, LARGEST_GRANULE).bit_length() - 1
         self.has_strong = self.has_volatile = False
-        self.written = self.read = self.strong = 0  # when last
+        self.written = self.read = self.strong = 0  # at the last access
         count = max(1, -(-nbytes >> self.shift) + 1)
         self.records = [_take(count) if kind < 2 else _NONE for kind in range(KINDS)]
         self.masks = [_NO_MASKS] * KINDS
@@ -81,15 +82,14 @@ class Shadow:
 
     def _find(self) -> None:
         rare = self.has_strong, self.has_volatile
-        arrays = *self.records, *self.masks[1:]  # plain writes have no masks: each is one thread
+        arrays = *self.records, *self.masks[1:]  # a plain write is by one thread: no mask
         self.words = np.array([*rare, *map(pointer, arrays)], np.int64)
 
     def seen(self, floor: int, kind: int, now: int) -> int:
-        """Return True for records later than ``floor``.
+        """Return a flag for each kind of record later than ``floor``.
 
-        1 for plain writes, 2 for plain reads, 4 for strong accesses.
-
-        ``kind`` of access (0 load, 1 store, others strong) is noted as of ``now``.
+        The flags are 1 for plain writes, 2 for plain reads and 4 for strong accesses. ``kind`` of
+        access (0 load, 1 store, others strong) is recorded as of ``now``.
         """
         seen = (self.written > floor) | (self.read > floor) << 1 | (self.strong > floor) << 2
         if kind == 0:
@@ -101,9 +101,9 @@ class Shadow:
         return seen
 
     def since(self, floor: int) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-        """Yield the granules written, read and reached by strong accesses after a time.
+        """Yield the granules that were written, read and strongly accessed after a time.
 
-        They come in parts, one for each kind of record: its first granule, and three masks.
+        They come in parts: the first granule of a part, and three masks.
         """
         last = floor << race_loop.TIME | race_loop.MAXIMUM_RECORD
         for kind, records in enumerate(self.records):
@@ -115,7 +115,7 @@ class Shadow:
                 yield part.start, tuple(masks)
 
     def refine(self, granule: int) -> None:
-        """Split granules, and give each part the records of the whole."""
+        """Split granules, and give each part the records of the original."""
         times = (1 << self.shift) // granule
         if times <= 1:
             return
@@ -127,13 +127,13 @@ class Shadow:
         self._find()
 
     def use_strong(self) -> None:
-        """Record strong accesses as well, from now on."""
+        """Also record strong accesses from now on."""
         if not self.has_strong:
             self.has_strong = True
             self._keep((2, 3))
 
     def use_volatile(self) -> None:
-        """Record volatile stores as well, from now on."""
+        """Also record volatile stores from now on."""
         if not self.has_volatile:
             self.has_volatile = True
             self._keep((4,))
@@ -146,7 +146,7 @@ class Shadow:
         self._find()
 
     def use_masks(self) -> None:
-        """Keep masks in records of several, from now on; earlier records stand for all."""
+        """Keep masks in records of several threads; earlier records stand for all lanes."""
         if len(self.masks[1]) == 1:
             self.masks = [_all(a) if len(a) > 1 else _NO_MASKS for a in self.records]
             self._find()

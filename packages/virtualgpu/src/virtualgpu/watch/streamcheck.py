@@ -1,26 +1,27 @@
-"""Missing synchronisation between streams, and between a stream and the host.
+"""Checker for missing synchronisation between streams, and between a stream and the host.
 
-Two pieces of work on the same bytes, at least one of which writes, must be ordered. What orders
-them (CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime API, "Stream
-synchronization behavior"):
+Two pieces of work on the same bytes, at least one of which writes, must be ordered. They are
+ordered as follows (CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime
+API, "Stream synchronization behavior"):
 
-- the work of one stream is done in the order in which it was asked for;
-- what a stream is given after ``wait`` for an event comes after all that stood before the event's
-  last ``record``; an event that was never recorded is no wait;
-- the legacy default stream waits for all other streams of its device, and they for it, but for
-  those made non-blocking. A per-thread default stream is a stream like others;
-- the host waits in ``synchronize`` of a stream, an event or a device, in a query that says "done",
-  and in copies that are not asynchronous (memsets and copies within a device are). Asynchronous
-  copies from a device to ordinary host memory are done when the call returns; those from it have
-  taken their bytes. What the host asks for later comes after what it waited for.
+- The work of one stream is done in the order in which it was issued.
+- Work that is issued to a stream after its ``wait`` for an event comes after all work that preceded
+  the event's last ``record``. Waiting for an event that was never recorded has no effect.
+- The legacy default stream waits for all other streams of its device, and they wait for it, except
+  for non-blocking streams. A per-thread default stream is an ordinary stream.
+- The host waits in ``synchronize`` of a stream, an event or a device, in a query that returns
+  "done", and in synchronous copies (memsets and copies within a device are asynchronous). An
+  asynchronous copy from a device to ordinary host memory is done when the call returns, and one
+  from ordinary host memory has read its bytes. Whatever the host issues later comes after the work
+  for which it has waited.
 
-Each queue, event and the host has a vector clock: of each stream, how much of its work is done
-before whatever comes next. Threads of the host are taken as one.
+Each stream, each event and the host has a vector clock: for every stream, how much of its work is
+complete before the next command. All threads of the host count as one.
 
-Not seen: what the host does to memory other than by methods, functions and operators of NumPy on
-arrays that ``pinned_array``, ``mapped_array`` and their like made inside the ``with``; what CuPy's
-array expressions read (what they write, and kernels, are seen); graphs. A callback counts as a
-wait of the host for its stream.
+The checker sees host accesses only if they use methods, functions and operators of NumPy, on arrays
+that ``pinned_array``, ``mapped_array`` and similar functions created inside the ``with``. Of CuPy's
+array expressions it sees the writes and the kernels, but not the reads. It does not see graphs. A
+callback counts as a wait of the host for its stream.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from virtualgpu.watch import queues
 from virtualgpu.watch.queues import LEGACY, PER_THREAD, Command
 from virtualgpu.watch.racecheck import Racecheck
 
-Key = tuple[int, ...]  # a stream: its device, its handle, and of a thread's own the thread
+Key = tuple[int, ...]  # a stream: its device and handle, and for per-thread streams the thread
 Clock = dict[Key, int]
 
-READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: atomics, which may meet
+READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates are atomics
 
 
 class Work(NamedTuple):
@@ -61,7 +62,7 @@ class Work(NamedTuple):
 
     @property
     def kernel(self) -> str:
-        """Return the kernel's name, or an empty string for any other command."""
+        """Return the name of the kernel, or an empty string for any other command."""
         return self.what.removeprefix("kernel ") if self.what.startswith("kernel ") else ""
 
     @property
@@ -70,17 +71,17 @@ class Work(NamedTuple):
 
 
 class Streamcheck(Observer):
-    """Adds work that nothing orders to a report: a finding for each pair of lines.
+    """Checker that adds unordered work to a report, one finding for each pair of lines.
 
     Parameters
     ----------
     report : Report
     races : Racecheck
-        It watches the same launches and knows what they touched.
+        Race detector of the same launches, whose records show the memory that they touched.
     number_of : callable
-        Which device is this thread's: ``number_of()``.
+        ``number_of()`` returns the number of this thread's device.
     device_address : callable
-        The device's address of a host's, where a device reaches it; else that of the host.
+        Maps a host address to the device address, if a device can access it, or else to itself.
     """
 
     watches_host = True
@@ -97,7 +98,7 @@ class Streamcheck(Observer):
         self._names: dict[Key, str] = {}
         self._reported: set[tuple] = set()
 
-    # -- what is told ----------------------------------------------------------------------------
+    # -- commands ---------------------------------------------------------------------------------
 
     def launch_finished(self, launch) -> None:
         if (stream := queues.chosen()) is None:
@@ -157,7 +158,7 @@ class Streamcheck(Observer):
         self._of_the_host(WRITES, command)
 
     def _freed(self, command: Command) -> None:
-        """Treat arrays that lie in freed memory from now on as other arrays."""
+        """Treat arrays that are allocated in freed memory from now on as other arrays."""
         start, end = command.target, command.target + command.nbytes
         self.pending = [work for work in self.pending if not (start <= work.bytes_[0, 0] < end)]
 
@@ -170,7 +171,8 @@ class Streamcheck(Observer):
         if stream == PER_THREAD:
             key = (device, stream, threading.get_ident())
         elif stream != LEGACY:
-            # A handle may be used while another device is current; it stays that of its first use.
+            # A handle may be used while another device is current; it belongs to the device of its
+            # first use.
             key = next((known for known in self._names if known[1:] == (stream,)), key)
         if key not in self._names:
             number = sum(name.startswith("stream") for name in self._names.values()) + 1
@@ -184,7 +186,7 @@ class Streamcheck(Observer):
         return key
 
     def _reached(self, key: Key) -> Clock:
-        """Return the work that is done before the next command of a stream begins."""
+        """Return the work that is complete before the next command of a stream begins."""
         clock = dict(self.streams.get(key, {}))
         _join(clock, self.host)
         if key[1] not in queues.non_blocking:
@@ -218,7 +220,7 @@ class Streamcheck(Observer):
             for new in done:
                 self._look(new, clock)
             self.streams[key] = clock
-            # A loop that asks for the same again and again is remembered once.
+            # A loop that issues the same work again and again is stored once.
             self.pending = [
                 old
                 for old in self.pending
@@ -304,7 +306,7 @@ def _spans(which: np.ndarray) -> np.ndarray:
 
 def _meet(one: np.ndarray, two: np.ndarray) -> bool:
     """Return True if two sets of spans have a byte in common."""
-    # Of `one` the first span that ends behind the beginning of each of `two`.
+    # For each span of `two`: the first span of `one` that ends after its start.
     at = np.searchsorted(one[:, 1], two[:, 0], side="right")
     inside = at < len(one)
     return bool((one[at[inside], 0] < two[inside, 1]).any())

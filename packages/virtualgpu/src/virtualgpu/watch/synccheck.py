@@ -1,17 +1,17 @@
-"""Barriers that not all threads of a block reach, and warp barriers whose masks are wrong.
+"""Checker for barriers that not all threads of a block reach, and for wrong warp masks.
 
-``syncthreads`` must be reached by every thread of the block or by none, and by all at the same
-place (CUDA C++ Programming Guide, "Synchronization Functions"). Hardware is milder in ways that
-differ between generations: since sm_70 threads that ended do not hold up a barrier, and threads
-that wait at different barriers let each other go. Both are reported. A barrier with a count of
-threads (PTX ``bar.sync a, b``) asks for that many and no more.
+``syncthreads`` must be reached by all threads of the block or by none, and by all on the same line
+(CUDA C++ Programming Guide, "Synchronization Functions"). Hardware is more lenient, in ways that
+differ between generations: since sm_70, a barrier does not wait for threads that have ended, and
+threads that wait at different barriers release each other. Both cases are reported. A barrier with
+a thread count (PTX ``bar.sync a, b``) needs exactly that many threads.
 
-A lane that runs ``syncwarp``, a shuffle or a vote must be in the mask it gives, and lanes that name
-each other must give the same mask. Each named lane must take part in a shuffle or a vote (the same
-guide, "Warp Shuffle Functions"): hardware does not wait for lanes that ended, but then has no value
-of theirs, so naming them is reported. ``syncwarp`` may name them (Numba's ``cuda.reduce`` does). A
-mask may name lanes that a short warp never had. A shuffle by a lane's number, or by
-``xor``, must read a lane that takes part.
+A lane that runs ``syncwarp``, a shuffle or a vote must be in the mask that it passes, and lanes
+that name each other must pass the same mask. Each named lane must take part in a shuffle or a vote
+(the same guide, "Warp Shuffle Functions"). Hardware does not wait for lanes that have ended, but it
+then has no value from them, so a mask that names them is reported. ``syncwarp`` may name them
+(Numba's ``cuda.reduce`` does). A mask may name lanes that a short warp never had. A shuffle that
+reads a lane by its number or by ``xor`` must read a lane that takes part.
 
 A barrier that can never be complete stops the launch with a DeadlockError.
 """
@@ -27,7 +27,7 @@ from virtualgpu.wording import many
 
 
 class Synccheck(Checker):
-    """Adds such barriers to a report, one finding for each line or pair of lines."""
+    """Checker that adds such barriers to a report, one for each line or pair of lines."""
 
     # -- barriers of blocks --------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ class Synccheck(Checker):
         wave = groups[0].wave
         sites = [group.basic_block for group in groups]
         if has_count(groups):
-            return  # it asks for so many threads, wherever they come from
+            return  # it waits for a number of threads, whichever they are
         if missing is not None and len(missing):
             self._missing(barrier, wave, lanes, groups, sites, missing)
         if len({site.source for site in sites}) > 1 and barrier != "grid":
@@ -139,7 +139,7 @@ class Synccheck(Checker):
             )
 
     def _ended(self, wave, lanes, instruction, mask) -> None:
-        """Report lanes that a mask names and that ended without taking part."""
+        """Report lanes that a mask names although they ended without taking part."""
         ended = np.flatnonzero(wave.has_exited)
         named = np.zeros(wave.warps, np.uint32)
         np.bitwise_or.at(named, wave.warp_of[lanes], mask)

@@ -26,7 +26,7 @@ from virtualgpu.lanes.events import Access, Observer
 from virtualgpu.ptx.opcodes import JUMPS, traits
 from virtualgpu.wording import many
 
-LIMIT = 200_000  # threads' steps that are kept of a launch, about 10 MB
+LIMIT = 200_000  # steps of threads that are kept for a launch, about 10 MB
 
 
 class ThreadStep(NamedTuple):
@@ -39,21 +39,21 @@ class ThreadStep(NamedTuple):
         fence or exit.
     filename : str or None
     line : int or None
-        In the kernel's source.
+        Line in the kernel's source.
     threads : ndarray, int64, shape (n,)
         Block number × threads per block + thread number.
     space : str
-        Of an access: global, shared or local.
+        Memory of an access: global, shared or local.
     addresses : ndarray, uint64, shape (n,), or None
-        Of an access: device addresses, or offsets into the block's shared or thread's local
-        memory.
+        Addresses of an access: device addresses, or offsets into the block's shared or thread's
+        local memory.
     size : int
         Bytes of an access.
     taken : ndarray, bool, shape (n,), or None
-        Of a branch: which threads jumped.
+        For a branch, True for each thread that jumped.
     values : ndarray, uint8, shape (n, size), or None
-        Where values were asked for: the bytes at each address after the access. Where several
-        threads store to one address in one step, all show what the last of them left.
+        The bytes at each address after the access, if ``trace()`` records values. If several
+        threads store to one address in one step, all show what the last of them stored.
     """
 
     kind: str
@@ -69,10 +69,10 @@ class ThreadStep(NamedTuple):
 
 @dataclass
 class LaunchTrace:
-    """The steps of one launch in the order in which they ran.
+    """The steps of one launch, in the order in which they ran.
 
-    ``complete`` is False where the launch was larger than the limit and its end is missing.
-    ``shared`` holds (start, end, name) of each array in the shared memory of a block, in bytes.
+    ``complete`` is False if the launch exceeded the limit, so that its end is missing. ``shared``
+    holds (start, end, name) of each array in the shared memory of a block, in bytes.
     """
 
     kernel: str
@@ -119,13 +119,13 @@ class Tracer(Observer):
     Parameters
     ----------
     trace : Trace
-        Where to.
+        The trace to which launches are added.
     limit : int
-        Threads' steps to keep of each launch.
+        Number of threads' steps to keep for each launch.
     threads : int or array of int, optional
-        Keep the steps of the first so many threads of the grid, or of these.
+        Number of threads from the start of the grid whose steps are kept, or the thread numbers.
     values : bool
-        Also keep what was read and written.
+        True to keep also the values that were read and written.
     """
 
     def __init__(self, trace: Trace, limit: int = LIMIT, threads=None, values: bool = False):
@@ -143,7 +143,7 @@ class Tracer(Observer):
         self._unread: list[tuple[int, Access, np.ndarray]] = []  # accesses whose values are to come
 
     def failed(self, launch, error) -> None:
-        """Drop the lines after the one at fault in the failed block, which did not run."""
+        """In the block that failed, drop the lines after the faulty one, which did not run."""
         at = error.location.line if error.location else None
         reached = next(
             (
@@ -161,9 +161,9 @@ class Tracer(Observer):
         self._runner = None
 
     def _add(self, kind: str, source, wave, lanes, keep=None, **more) -> bool:
-        """Add a step and return True if it was written.
+        """Add a step and return True if it was recorded.
 
-        ``keep`` are the positions of the threads asked for.
+        ``keep`` are the positions of the selected threads.
         """
         threads = wave.first * wave.threads + np.asarray(lanes)
         keep = self._kept(threads) if keep is None else keep
@@ -202,7 +202,7 @@ class Tracer(Observer):
         self._queue, self._runner = list(instructions), (group.wave, group.lanes)
 
     def _run_on(self, until=None) -> None:
-        """Write down the instructions before ``until`` (or all) as runs of source lines."""
+        """Record the instructions before ``until`` (or all) as runs of source lines."""
         self._read_values()
         if not self._queue:
             return

@@ -1,4 +1,4 @@
-"""State of the race check for a wave."""
+"""State that the race detector keeps for each wave."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class WaveState:
         self.first = wave.first * wave.threads
         self.shared: Shadow | None = None
         self.shared_floor = floor
-        self.fences = None  # kept by release_acquire
-        self.clusters: ClusterOrder | None = None  # where it has barriers of clusters
-        self.phases: Phases | None = None  # where it has barriers in shared memory
+        self.fences = None  # set by release_acquire
+        self.clusters: ClusterOrder | None = None  # for waves with cluster barriers
+        self.phases: Phases | None = None  # for waves with barriers in shared memory
 
     def close(self) -> None:
         if self.shared is not None:
@@ -31,7 +31,7 @@ class WaveState:
 
     def shared_shadow(self, granule: int) -> Shadow:
         if self.shared is None:
-            # Old records of a shadow used before must be known as old.
+            # Records from an earlier use of the shadow have to count as old.
             self.shared_floor = max(TIME.passes(), self.knowledge.floor)
             wave = self.wave
             self.shared = Shadow(0, wave.blocks * wave.shared_stride, granule)

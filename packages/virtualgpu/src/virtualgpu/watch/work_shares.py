@@ -1,9 +1,9 @@
-"""Shares of a launch's work: the busiest thread's, and the longest path.
+"""Shares of a launch's work: the busiest thread, and the critical path (span).
 
-A launch cannot end sooner than its *span*: between two barriers a block waits for the warp that
-has most to do, so these add up. (Work and span: R. P. Brent, "The parallel evaluation of general
-arithmetic expressions", J. ACM 21, 1974.) Lanes of a warp that do the same access together make
-one request of it, lanes that take turns make one each.
+A launch cannot end before its *span*. Between two barriers, a block waits for its busiest warp, so
+the work of the busiest warps adds up. (Work and span: R. P. Brent, "The parallel evaluation of
+general arithmetic expressions", J. ACM 21, 1974.) Lanes of a warp that make the same access
+together count as one request, and lanes that take turns count one each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Shares:
         _counts(self._instructions, group.wave).add(group.wave, group.lanes, instructions)
 
     def accessed(self, wave, lanes: np.ndarray, accesses: int) -> None:
-        """Count the loads, stores and updates by lanes of ``wave``."""
+        """Count the loads, stores and updates of the lanes of ``wave``."""
         _counts(self._accesses, wave).add(wave, lanes, accesses)
 
     def passed(self, wave, blocks: np.ndarray) -> None:
@@ -40,7 +40,7 @@ class Shares:
             _counts(counts, wave).end_stretch(blocks)
 
     def counted(self, counts) -> None:
-        """Add the counts of native code, of threads of blocks that no wave ran."""
+        """Add the counts from native code, for threads of blocks that no wave ran."""
         for number, (mine, threads, warps) in enumerate(
             (
                 (self._instructions, counts.instructions, counts.warp_instructions),
@@ -51,7 +51,7 @@ class Shares:
             mine[-1 - counts.first] = _Counted(threads, max(longest, begun + warps.max()))
 
     def tell(self, counters: Counters) -> None:
-        """Write the launch's ``busiest_…``, ``span_…`` and ``threads_at_work``."""
+        """Write ``busiest_…``, ``span_…`` and ``threads_at_work`` of the launch."""
         for name, counts in (("instructions", self._instructions), ("accesses", self._accesses)):
             each = list(counts.values())
             setattr(
@@ -72,7 +72,7 @@ class _Counts:
         self.threads = np.zeros((wave.blocks, wave.threads), np.uint32)
         self.warps = np.zeros((wave.blocks, -(-wave.threads // WARP)), np.uint32)
         self.before = self.warps.copy()  # at each block's last barrier
-        self.span = np.zeros(wave.blocks, np.int64)  # up to there
+        self.span = np.zeros(wave.blocks, np.int64)  # up to that barrier
         self._warp_of = wave.warp_of
         self._places = pointer(self._warp_of), pointer(self.threads), pointer(self.warps)
 
@@ -85,7 +85,7 @@ class _Counts:
             memory_traffic.raise_by(amount, pointer(lanes), len(lanes), *self._places)
 
     def end_stretch(self, blocks: np.ndarray) -> None:
-        # Even one in which nothing is done costs the barrier.
+        # Even a barrier interval without work counts one.
         self.span[blocks] += np.maximum((self.warps - self.before).max(axis=1)[blocks], 1)
         self.before[blocks] = self.warps[blocks]
 
@@ -94,7 +94,7 @@ class _Counts:
 
 
 class _Counted(_Counts):
-    """One count of native code, which knows its longest way."""
+    """A count from native code, which computes the span itself."""
 
     def __init__(self, threads: np.ndarray, longest: int):
         self.threads, self._longest = threads, int(longest)

@@ -1,8 +1,8 @@
-"""Loops over byte maps: mark written bytes, find reads of unwritten ones.
+"""Loops over byte maps, which mark written bytes and find reads of unwritten ones.
 
-A byte map has 1 for each written byte. Accesses of 4 bytes and more see it in words.
-``part_of`` and ``stride`` give each lane its own stretch of the map: its block's shared memory,
-its own local memory; 0 for global memory.
+A byte map has a 1 for each written byte; accesses of 4 bytes and more use it in words. ``part_of``
+and ``stride`` select each lane's section of the map: the shared memory of its block or its own
+local memory. The stride is 0 for global memory.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def mark_bytes(
 ) -> int:
     """Mark ``size`` bytes of each lane as written.
 
-    Adds the bytes that were not written before to ``result[0]``. Returns the position of the first
-    lane outside the span, or ``count``.
+    The number of bytes that were not written before is added to ``result[0]``. Returns the
+    position of the first lane outside the span, or ``count``.
     """
     for i in range(count):
         at = addresses[i] - base
@@ -56,7 +56,7 @@ def mark_words(
     written: U32,
     result: I64,
 ) -> int:
-    """Mark as :func:`mark_bytes` does, for sizes that are multiples of four."""
+    """Mark as :func:`mark_bytes` does, if the size is a multiple of four."""
     for i in range(count):
         at = addresses[i] - base
         if at < 0 or at >= span:
@@ -86,8 +86,8 @@ def find_bytes(
 ) -> int:
     """Count lanes that read an unwritten byte.
 
-    The count goes to ``result[0]``, the first one's position to ``result[1]``. Returns as
-    :func:`mark_bytes` does.
+    The count is stored in ``result[0]``, the position of the first such lane in ``result[1]``.
+    Returns the same as :func:`mark_bytes`.
     """
     for i in range(count):
         at = addresses[i] - base
@@ -117,7 +117,7 @@ def find_words(
     written: U32,
     result: I64,
 ) -> int:
-    """Find as :func:`find_bytes` does, for sizes that are multiples of four."""
+    """Find as :func:`find_bytes` does, if the size is a multiple of four."""
     for i in range(count):
         at = addresses[i] - base
         if at < 0 or at >= span:
