@@ -20,7 +20,7 @@ def test_tickets_give_the_right_ones_in_another_order(shown):
 def test_with_one_barrier_sums_differ_and_the_checker_says_why(shown):
     text = shown["one-barrier"].text
     assert set(re.findall(r"128 ones is (\d+)", text)) != {"128"}
-    assert "race" in text and "by way of a local variable" in text
+    assert "race" in text and "into a local variable" in text
 
 
 def test_steps_and_additions(shown):

@@ -67,7 +67,7 @@ def scanning_blocks(aside=True, inside=False, fill=True, last=THREADS - 1):
     return kernel
 
 
-wrong("scan-blocks", "race.*by way of a local variable", "one_barrier")(
+wrong("scan-blocks", "race.*into a local variable", "one_barrier")(
     scanning_blocks(aside=False))
 wrong("scan-blocks", "barrier|race", "barriers_in_the_branch")(scanning_blocks(inside=True))
 wrong("scan-blocks", "uninitialised", "loose_threads_write_nothing")(scanning_blocks(fill=False))

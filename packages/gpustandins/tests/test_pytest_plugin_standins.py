@@ -112,4 +112,6 @@ def test_a_stand_in_answers_where_it_was_asked_for(tmp_path: Path, metadata, opt
 def test_a_name_that_has_no_stand_in_is_a_usage_error(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-standins=cuml", files=TESTS)
     assert ran.status == pytest.ExitCode.USAGE_ERROR
-    assert "there is no stand-in for 'cuml': there are cudf, cupy, cupyx, pycuda" in ran.text
+    assert (
+        "there is no stand-in for 'cuml'; those available are cudf, cupy, cupyx, pycuda" in ran.text
+    )

@@ -156,8 +156,8 @@ def test_many_errors_are_cut_off():
     [
         ("#include <stdint.h>\n", "has no host headers"),
         ("__device__ int64_t x;", "long long"),
-        ("#include <curand_kernel.h>\n", "wheel nvidia-curand brings"),
-        ("#include <cublas.h>\n", "write the kernel, or compute on the host"),
+        ("#include <curand_kernel.h>\n", "install the wheel nvidia-curand"),
+        ("#include <cublas.h>\n", "write the kernel yourself, or compute"),
         ('extern "C" { template <class T> __global__ void k() { } }', "close it before"),
         ("void f(); __global__ void k() { f(); }", "__device__"),
     ],

@@ -83,7 +83,7 @@ def test_what_cannot_be_handed_over_is_named():
     beside("""
 with reroute():
     for given, says in (((np.ones(4),), "add takes 4 arguments, not 1"),
-                        (((1, 2), np.ones(4), np.ones(4), 4), "a tuple cannot be handed")):
+                        (((1, 2), np.ones(4), np.ones(4), 4), "a tuple cannot be passed")):
         try:
             ct.launch(None, (1,), kernels.add, given)
         except TypeError as error:

@@ -75,7 +75,7 @@ def test_the_call_is_given_back_after_an_error():
             with reroute():
                 scale[1, 1](object(), 1, 2)
         except TypeError as error:
-            assert "object cannot be handed to the virtual GPU" in str(error)
+            assert "object cannot be passed to a kernel" in str(error)
         else:
             raise SystemExit("no error")
         assert CUDADispatcher.call is before

@@ -71,7 +71,7 @@ def test_signatures(cuda):
         y = np.zeros(3, dtype)
         several[1, 3](y)
         assert y.tolist() == [7] * 3
-    with pytest.raises(LaunchError, match="number of dimensions than the signature says"):
+    with pytest.raises(LaunchError, match="number of dimensions of an argument differs"):
         text[1, 3](np.zeros((2, 2), np.float32), 1)
 
 

@@ -62,7 +62,7 @@ def test_a_marker_accepts_a_line_or_a_kernel_and_nothing_else(tmp_path: Path):
     lines = [line for line in ran.text.splitlines() if line.startswith("virtual GPU: ")]
     assert (
         "virtual GPU: test_kernels.py::test_kernel: other is accepted (unknown) and was not "
-        "found: take that out"
+        "found: remove this entry"
     ) in lines
     assert any(
         line.startswith(f"virtual GPU: accepted at kernels.py:{READS}, ")
@@ -89,7 +89,7 @@ def test_entries_of_the_configuration_accept_in_every_test(tmp_path: Path):
 def test_an_entry_without_a_reason_is_a_usage_error(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-accept", "kernels.py:9", files=FILES)
     assert ran.status == pytest.ExitCode.USAGE_ERROR
-    assert "'kernels.py:9' is no entry: file.py:LINE: reason, or kernel: reason" in ran.text
+    assert "'kernels.py:9' is not an entry: file.py:LINE: reason, or kernel: reason" in ran.text
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,10 @@ def test_what_cutile_writes_is_read_in_every_version(arrays):
 
 
 def test_other_bytes_and_other_versions_are_refused(add):
-    assert "these bytes are no Tile IR" in refusal(b"\x7fELF" + bytes(60))
+    assert "these bytes are not Tile IR" in refusal(b"\x7fELF" + bytes(60))
     newer = bytearray(add)
     newer[9] = 9
-    assert "version 13.9 of the bytecode is not known" in refusal(bytes(newer))
+    assert "version 13.9 of the bytecode is not supported" in refusal(bytes(newer))
     preview = bytearray(add)
     preview[10] = 1
     assert "version 13.4.1" in refusal(bytes(preview))

@@ -195,7 +195,7 @@ def test_behind_a_barrier_the_thread_that_is_named_is_of_another_block():
     (finding,) = report.findings
     assert finding.block != finding.other.block
     assert "of the same block" not in finding.message
-    assert "wait for another launch" in finding.message
+    assert "be done in another launch" in finding.message
 
 
 def test_a_neighbour_added_in_place_is_advised_a_barrier_on_that_line():
@@ -219,7 +219,7 @@ def test_a_neighbour_added_in_place_is_advised_a_barrier_on_that_line():
         scan[1, 128](cuda.to_device(np.ones(128, np.int32)), cuda.device_array(128, np.int32))
     (finding,) = report.findings
     assert finding.other.thread is not None and finding.other.thread != finding.thread
-    assert "by way of a local variable" in finding.message
+    assert "into a local variable" in finding.message
 
 
 def test_lanes_of_a_warp_hear_of_syncwarp():
@@ -348,7 +348,7 @@ def test_more_threads_than_a_record_can_name_are_not_checked(monkeypatch):
     monkeypatch.setattr(race_loop, "MAXIMUM_THREAD", 100)
     report = check(counted, 2, 64, np.zeros(1, np.int32))
     assert report.ok
-    assert "races were not looked for" in str(report)
+    assert "was not checked for races" in str(report)
 
 
 # -- a compare-and-swap that begins with a plain read ---------------------------------------------

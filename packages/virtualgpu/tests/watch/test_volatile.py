@@ -139,7 +139,7 @@ def test_volatile_data_needs_the_order_that_it_lacks(name, seed):
 def test_volatile_updates_and_data_are_races(name, seed):
     report = launch(short(FAULTS[name]), seed)
     assert {finding.kind for finding in report.findings} == {"race"}
-    assert "orders no threads and makes no update one step" in report.findings[0].message
+    assert "neither orders threads nor makes an update atomic" in report.findings[0].message
 
 
 @pytest.mark.parametrize("seed", [None, 4])

@@ -1,1 +1,1 @@
-"""The real compilers, from their wheels: no GPU, driver or toolkit is needed."""
+"""Compilers from their wheels (NVRTC, nvJitLink, LLVM); they need no GPU, driver or toolkit."""

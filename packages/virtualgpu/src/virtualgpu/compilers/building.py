@@ -1,4 +1,4 @@
-"""Loops, tables and places on the stack, for functions that are written with llvmlite's builder."""
+"""Helpers for functions that are built with llvmlite: loops, table look-ups, stack slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def function(
 ) -> tuple[ir.IRBuilder, tuple[ir.Value, ...]]:
     """Return a builder at the start of a new function, and the function's arguments.
 
-    The function returns a word. It is internal to ``module``, or alone in a module of its own.
+    The function returns an integer. It is internal to ``module``, or alone in a new module.
     """
     made = ir.Function(module or ir.Module(name), ir.FunctionType(_WORD, arguments), name)
     if module is not None:
@@ -43,7 +43,7 @@ def item(
 def intrinsic(
     build: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value]
 ) -> ir.Value:
-    """Call a function of LLVM's own, or one that was compiled before, by its full name."""
+    """Call an LLVM intrinsic, or a function that was compiled before, by its full name."""
     known = declare(build.module, name, result, [argument.type for argument in arguments])
     return build.call(known, arguments)
 
@@ -58,7 +58,7 @@ def declare(
 
 @contextmanager
 def while_(build: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[None]:
-    """Emit a loop: the code written inside repeats while ``condition``'s result is true."""
+    """Emit a loop: the code emitted inside repeats while ``condition``'s result is true."""
     test, body, done = (build.append_basic_block(name) for name in ("test", "body", "done"))
     build.branch(test)
     build.position_at_end(test)
@@ -71,7 +71,7 @@ def while_(build: ir.IRBuilder, condition: Callable[[], ir.Value]) -> Iterator[N
 
 @contextmanager
 def count_to(build: ir.IRBuilder, end: ir.Value) -> Iterator[ir.Value]:
-    """Build a loop over the numbers from 0 to below ``end``."""
+    """Build a loop over the numbers from 0 to ``end`` - 1."""
     place = variable(build, end.type(0))
     with while_(build, lambda: build.icmp_unsigned("<", build.load(place), end)):
         number = build.load(place)
@@ -81,7 +81,7 @@ def count_to(build: ir.IRBuilder, end: ir.Value) -> Iterator[ir.Value]:
 
 @contextmanager
 def each_bit(build: ir.IRBuilder, word: ir.Value) -> Iterator[ir.Value]:
-    """Build a loop over the set bits, the lowest first, with each bit's number (64 bits)."""
+    """Build a loop over the set bits, lowest first, with each bit's number (64 bits)."""
     left = variable(build, word)
     with while_(build, lambda: build.icmp_unsigned("!=", build.load(left), word.type(0))):
         some = build.load(left)

@@ -1,14 +1,14 @@
-"""Cache of machine code on disk, shared by one process after the other.
+"""Cache of machine code on disk, shared by successive processes.
 
-It lies in the user's cache folder (``$XDG_CACHE_HOME/virtualgpu``, by default
-``~/.cache/virtualgpu``); ``VIRTUALGPU_CACHE`` names another folder, or ``0`` for none. Nothing
-here is an error: where the folder cannot be written, is full or belongs to another user, code is
+It is in the user's cache folder (``$XDG_CACHE_HOME/virtualgpu``, by default
+``~/.cache/virtualgpu``). ``VIRTUALGPU_CACHE`` names another folder, or ``0`` for none. Nothing
+here is an error: if the folder cannot be written, is full or belongs to another user, code is
 compiled again.
 
-A file is named by its key, which the caller makes of all that decides what the code is. It holds
-the key and a digest of key and code: what is cut short, damaged or meant for another key counts as
-missing, and is written again. The digest finds accidents. Against people, there is the folder's
-owner: code is read only where this user alone can write.
+A file is named by its key, which the caller derives from everything that decides the code. It
+contains the key and a digest of key and code. A truncated or damaged file, or one for another key,
+counts as missing and is written again. The digest detects accidents. As a protection against other
+people, code is read only from a folder that this user alone can write.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pathlib import Path
 from virtualgpu.signal_handlers import raised_by_handler
 
 LIMIT = 128 << 20  # bytes; a loop has 1 to 4 kB, a whole kernel 5 to 100
-KEY = 32  # bytes of a key, and of a digest
+KEY = 32  # bytes of a key and of a digest
 _MAGIC = b"virtualgpu code\n"
 _SUFFIX, _UNFINISHED = ".code", ".part"
-_OFTEN = 64  # files that a process writes between two looks at the folder's size
+_OFTEN = 64  # files that a process writes between two checks of the folder's size
 _DAY, _HOUR = 86_400.0, 3_600.0  # seconds
 
 _off = False
@@ -36,24 +36,24 @@ _written = 0
 
 
 def switch_off() -> None:
-    """Disable the cache in this process, for the grader, which runs others' code."""
+    """Disable the cache in this process, for the grader, which runs other people's code."""
     global _off
     _off = True
 
 
 def folder() -> Path | None:
-    """Return the cache's folder, which may not exist yet; None where there is no cache."""
+    """Return the cache's folder, which may not exist yet, or None if there is no cache."""
     chosen = os.environ.get("VIRTUALGPU_CACHE", "")
     if _off or chosen == "0":
         return None
     if chosen:
         return Path(chosen).expanduser().absolute()
     named = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "")
-    if os.path.isabs(named):  # others are to be ignored (XDG Base Directory Specification)
+    if os.path.isabs(named):  # relative paths are ignored (XDG Base Directory Specification)
         return Path(named) / "virtualgpu"
     try:
         home = Path.home()
-    except RuntimeError:  # a user without one
+    except RuntimeError:  # the user has no home directory
         return None
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "virtualgpu"
 
@@ -76,7 +76,7 @@ def fetch(key: bytes) -> bytes | None:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        if raised_by_handler(error):  # a TimeoutError, for one
+        if raised_by_handler(error):  # for example a TimeoutError from a signal handler
             raise
         return None
     start = len(_MAGIC) + KEY
@@ -85,18 +85,18 @@ def fetch(key: bytes) -> bytes | None:
         return None
     with suppress(OSError):
         if time.time() - path.stat().st_mtime > _DAY:
-            os.utime(path)  # it was used
+            os.utime(path)  # update the time of last use
     return code
 
 
 def has(key: bytes) -> bool:
-    """Return True if there is a file for ``key``; :func:`fetch` may still find it damaged."""
+    """Return True if there is a file for ``key``, which :func:`fetch` may still find damaged."""
     place = folder()
     return place is not None and (place / (key.hex() + _SUFFIX)).is_file()
 
 
 def keep(key: bytes, code: bytes) -> None:
-    """Put ``code`` on disk under ``key``, whole or not at all."""
+    """Write ``code`` to disk under ``key``, completely or not at all."""
     global _written
     place = folder()
     if place is None:
@@ -123,7 +123,7 @@ def keep(key: bytes, code: bytes) -> None:
 
 
 def entries(place: Path) -> Iterator[tuple[float, int, str]]:
-    """Yield the cache's files, finished or not: time of last use, bytes, path."""
+    """Yield the cache's files, complete or not: time of last use, bytes, path."""
     with suppress(OSError), os.scandir(place) as found:
         for entry in found:
             if entry.name.endswith((_SUFFIX, _UNFINISHED)):
@@ -161,7 +161,7 @@ def clear() -> tuple[int, int]:
 
 
 def _remove(path: str) -> None:
-    with suppress(OSError):  # another process was faster
+    with suppress(OSError):  # another process removed it first
         os.unlink(path)
 
 

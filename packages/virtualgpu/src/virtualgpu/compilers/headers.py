@@ -1,8 +1,8 @@
 """Header folders: CUDA's own, and the C library's headers that NVRTC lacks.
 
-NVRTC compiles device code only and knows no host headers. Code written for nvcc includes
-``<stdio.h>`` or ``<stdint.h>`` for declarations that the device compiler has anyway;
-:data:`HOST_HEADERS` gives such code what it needs.
+NVRTC compiles only device code and has no host headers. Code written for nvcc includes
+``<stdio.h>`` or ``<stdint.h>`` for declarations that the device compiler has anyway.
+:data:`HOST_HEADERS` provides these headers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _guarded(name: str, text: str) -> tuple[str, str]:
     return name, f"#pragma once\n{text}"
 
 
-#: (name, text) of headers that nvcc takes from the host compiler; for code written for nvcc.
+#: (name, text) of headers that nvcc takes from the host compiler.
 HOST_HEADERS = tuple(
     _guarded(name, text)
     for names, text in (
@@ -85,7 +85,7 @@ HOST_HEADERS = tuple(
     for name in names
 )
 
-#: ``<thrust/complex.h>``: CCCL's own asks for host headers. Its complex numbers are libcu++'s.
+#: ``<thrust/complex.h>``: CCCL's own version needs host headers. Its complex numbers are libcu++'s.
 THRUST_COMPLEX = (
     "thrust/complex.h",
     """#pragma once

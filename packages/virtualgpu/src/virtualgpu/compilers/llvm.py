@@ -1,9 +1,9 @@
-"""LLVM assembly to machine code in this process, by llvmlite's code generator.
+"""Compilation of LLVM assembly to machine code in this process, with llvmlite.
 
-``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` choose the processor to write for, as they do for
-Numba: with ``NUMBA_CPU_NAME=x86-64-v2`` code runs as it would on a host without AVX.
+``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` choose the target processor, as they do for Numba.
+With ``NUMBA_CPU_NAME=x86-64-v2``, code runs as on a host without AVX.
 
-What was compiled before, by this process or another, is loaded (:mod:`.cache`).
+Code that was compiled before, by this process or another one, is loaded (:mod:`.cache`).
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from llvmlite import binding as llvm
 
 from virtualgpu.compilers import cache
 
-# What is done to the assembly first: nothing; a few passes, which turn places on the stack into
-# values and leave out what stands twice; or all that LLVM does to C at -O2.
+# Passes applied to the assembly first: none; a few, which turn stack slots into values and remove
+# redundant code; or all that LLVM applies to C at -O2.
 Passes = Literal["none", "few", "all"]
 
 lock = threading.RLock()
-_loaded: set[bytes] = set()  # the keys of what this process has
-_calls: dict[str, list[str]] = {}  # by the names of `linkable`, which of them its text calls
+_loaded: set[bytes] = set()  # the keys of this process's code
+_calls: dict[str, list[str]] = {}  # names of `linkable` → the names that the code calls
 _DECLARED = re.compile(rf'^declare .*?@"?(\w+_[0-9a-f]{{{2 * cache.KEY}}})"?\(', re.MULTILINE)
 
 
 def machine_code(text: str, symbol: str, passes: Passes = "none") -> int:
-    """Compile LLVM assembly; the address of its function ``symbol``, valid for ever."""
+    """Compile LLVM assembly; return the permanent address of its function ``symbol``."""
     return address(linkable(text, symbol, passes))
 
 
 def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
-    """Compile LLVM assembly; the name by which later assembly finds its function ``symbol``.
+    """Compile LLVM assembly; return the name by which later assembly calls ``symbol``.
 
-    All functions of a process share one table of names, so the name says what is in the text.
+    All functions of a process share one symbol table, so the name is derived from the assembly.
     """
     with lock:
         key = _key(text, symbol, passes)
@@ -61,8 +61,8 @@ def linkable(text: str, symbol: str, passes: Passes = "none") -> str:
 def load(names: Iterable[str]) -> bool:
     """Load code that :func:`linkable` compiled before, by the names that it returned.
 
-    It may have been compiled in another process. Returns False, and loads nothing, where something
-    is missing.
+    It may have been compiled in another process. If something is missing, returns False and loads
+    nothing.
     """
     with lock:
         missing = {}
@@ -114,9 +114,9 @@ _HEAD = object.__basicsize__  # bytes
 def pointer(array: np.ndarray) -> int:
     """Return the address of an array's first element; the caller keeps the array alive.
 
-    Read from the array's object, as NumPy's header does for every extension (``PyArray_DATA``):
-    the first field behind Python's. ``__array_interface__`` takes 7 times as long (3.5 µs), and
-    observers ask several times an access.
+    It is read from the array object as NumPy's header does for every extension (``PyArray_DATA``):
+    it is the first field after Python's own. ``__array_interface__`` would take 7 times as long
+    (3.5 µs), and observers read several addresses for each access.
     """
     return _word_at(id(array) + _HEAD).value
 
@@ -128,7 +128,7 @@ def _processor() -> tuple[str, str]:
     features = os.environ.get("NUMBA_CPU_FEATURES", "")
     if not name:
         name = llvm.get_host_cpu_name()
-        with contextlib.suppress(RuntimeError):  # unknown: its family's must do
+        with contextlib.suppress(RuntimeError):  # an unknown processor: use the name of its family
             features = features or llvm.get_host_cpu_features().flatten()
     return str(name), features
 
@@ -150,10 +150,10 @@ def _engine() -> Any:
 
 @functools.cache
 def compiler() -> str:
-    """Return everything but the text on which machine code depends, this module included."""
+    """Return everything except the assembly on which machine code depends, this module included."""
     from virtualgpu import __version__
 
-    with contextlib.suppress(OSError):  # there may be no file
+    with contextlib.suppress(OSError):  # the module may have no file
         __version__ += blake2b(Path(__file__).read_bytes()).hexdigest()
     return "\0".join(
         [
@@ -184,7 +184,7 @@ def _compiled(text: str, symbol: str, name: str, passes: Passes) -> bytes:
         chosen = llvm.create_new_module_pass_manager()
         chosen.add_always_inliner_pass()
         chosen.add_sroa_pass()
-        chosen.add_sccp_pass()  # what is never regular: saves a fifth of grid-stride saxpy's time
+        chosen.add_sccp_pass()  # a fifth of saxpy's time, for nothing
         chosen.add_simplify_cfg_pass()
         chosen.add_dead_code_elimination_pass()
         chosen.run(module, builder)

@@ -1,4 +1,4 @@
-"""Translation of a small part of Python to LLVM assembly, for :mod:`.loops`."""
+"""Compiler from a small subset of Python to LLVM assembly, for :mod:`.loops`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-# annotation → (LLVM's type in memory, how it widens to 64 bits)
+# annotation → (LLVM type in memory, instruction that widens it to 64 bits)
 ELEMENTS = {
     "I64": ("i64", ""),
     "U64": ("i64", ""),
@@ -19,7 +19,7 @@ ELEMENTS = {
     "U32": ("i32", "zext"),
     "U8": ("i8", "zext"),
 }
-# What annotations are called; one by one, or mypy would not see names of types.
+# The names of annotations, one by one so that mypy recognises them as types.
 I64 = np.ndarray
 U64 = np.ndarray
 I32 = np.ndarray
@@ -33,7 +33,7 @@ class Words:
     A variable with this annotation holds the record's address.
     """
 
-    at: ClassVar[dict[str, int]]  # which word has which name
+    at: ClassVar[dict[str, int]]  # name of a word → its index
 
     if TYPE_CHECKING:
 
@@ -42,13 +42,13 @@ class Words:
 
 
 def call(address: int, *arguments: Any) -> int:
-    """Return the result of the function at ``address``."""
+    """Call the function at ``address`` and return its result."""
     signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(arguments))
     return int(signature(address)(*arguments))
 
 
 def fill(address: int, byte: int, nbytes: int) -> None:
-    """Set bytes."""
+    """Set bytes to a value."""
     ctypes.memset(address, byte, nbytes)
 
 
@@ -58,7 +58,7 @@ def copy(target: int, origin: int, nbytes: int) -> None:
 
 
 def atomic_add(array: np.ndarray, index: int, value: int) -> None:
-    """Compute ``array[index] += value`` atomically, as other cores may do the same."""
+    """Compute ``array[index] += value`` atomically, because other cores may do the same."""
     array[index] += value
 
 
@@ -85,7 +85,7 @@ _COMPARE = {
 
 
 class Compilable:
-    """A Python function of the language; ``inline=False`` keeps it out of those that call it."""
+    """Function of the language; ``inline=False`` keeps it from being inlined into its callers."""
 
     def __init__(self, function: Callable, inline: bool):
         self.python, self.inline = function, inline
@@ -101,8 +101,8 @@ class Compilable:
 def _definitions(filename: str) -> dict[int, ast.FunctionDef]:
     """Return the functions in a file by their first line.
 
-    :func:`inspect.getsource` would parse the file for each, which takes three times as long for the
-    loops of a check.
+    :func:`inspect.getsource` would parse the file for each function, which takes three times as
+    long for the loops of a checker.
     """
     tree = ast.parse("".join(linecache.getlines(filename)))
     return {
@@ -116,12 +116,12 @@ def translate(loop: Compilable, texts: dict[str, str]) -> None:
     """Add the LLVM assembly of ``loop`` and of its callees, by name."""
     name = loop.python.__name__
     if name not in texts:
-        texts[name] = ""  # a recursive call finds its name taken
+        texts[name] = ""  # added first, so that a recursive call finds its name
         texts[name] = _Translation(loop, texts, internal=len(texts) > 1).text()
 
 
 class _Translation:
-    """One function to LLVM assembly: every variable a stack slot, which the optimiser lifts."""
+    """Compiler of one function; each variable is a stack slot, which LLVM turns into a value."""
 
     def __init__(self, loop: Compilable, texts: dict[str, str], internal: bool):
         self.loop, self.texts, self.internal = loop, texts, internal
@@ -132,7 +132,7 @@ class _Translation:
         self.slots: dict[str, str] = {}
         self.lines: list[str] = []
         self.count = 0
-        self.targets: list[tuple[str, str]] = []  # of continue and break
+        self.targets: list[tuple[str, str]] = []  # targets of continue and break
         self.ended = False  # the current block has its terminator
 
     def text(self) -> str:
@@ -164,7 +164,7 @@ class _Translation:
         )
 
     def annotate(self, name: str, annotation: ast.expr | None) -> None:
-        """Record the type of the target of pointer ``name``, or of a number."""
+        """Record the element type to which the pointer or number ``name`` refers."""
         assert isinstance(annotation, ast.Name)
         known = self.globals.get(annotation.id)
         if annotation.id in ELEMENTS:
@@ -184,7 +184,7 @@ class _Translation:
         return f"b{self.count}"
 
     def start(self, label: str) -> None:
-        """Begin a block; the one before falls into it."""
+        """Begin a block; the previous one falls through into it."""
         if not self.ended:
             self.lines.append(f"br label %{label}")
         self.lines.append(f"{label}:")
@@ -223,7 +223,7 @@ class _Translation:
             self.assign(target, value)
 
     def on_annassign(self, node: ast.AnnAssign) -> None:
-        """Translate the annotation of a number that is the address of an array or of words."""
+        """Translate the annotation of a number as the address of an array or of words."""
         if not isinstance(node.target, ast.Name) or node.value is None:
             self.refuse(node)
         self.annotate(node.target.id, node.annotation)
@@ -267,7 +267,7 @@ class _Translation:
             self.refuse(node.iter)
         first = "0" if len(call.args) == 1 else self.value(call.args[0])
         last = self.value(call.args[-1])
-        # A counter of its own: `continue` must not skip the step, nor the body change it.
+        # A separate counter: `continue` must not skip its increment, nor the body change it.
         counter = f"%for{self.count}.slot"
         self.slots[counter] = counter
         self.lines.append(f"store i64 {first}, ptr {counter}")
@@ -323,7 +323,7 @@ class _Translation:
         elif isinstance(node, ast.Subscript | ast.Attribute):
             place, element = self.place(node)
             loaded = self.new(f"load {element}, ptr {place}")
-            assert isinstance(node.value, ast.Name)  # or place() had refused it
+            assert isinstance(node.value, ast.Name)  # place() would have rejected others
             widen = self.arrays[node.value.id][1] if isinstance(node, ast.Subscript) else ""
             return self.new(f"{widen} {element} {loaded} to i64") if widen else loaded
         elif isinstance(node, ast.BinOp):
@@ -346,8 +346,8 @@ class _Translation:
     def condition(self, node: ast.expr) -> str:
         """Return the expression as an i1.
 
-        ``and`` and ``or`` stop early, because the right side may index by what the left side has
-        checked.
+        ``and`` and ``or`` short-circuit, because the right side may use an index that the left
+        side has checked.
         """
         if isinstance(node, ast.Compare):
             if len(node.ops) != 1 or type(node.ops[0]) not in _COMPARE:

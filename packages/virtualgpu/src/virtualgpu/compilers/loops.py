@@ -1,21 +1,27 @@
 """Loops over lanes, written in plain Python and compiled by LLVM.
 
-Some bookkeeping goes lane by lane and has no NumPy form: who wrote this byte last, and does the
-writer's access come before mine? :func:`compiled` turns such a function into machine code when it
-is first called, in 20 to 80 ms; later processes load it (:mod:`..compilers.cache`) in 2 or 3.
-(Numba would do it too, but takes 2 s the first time in a process.)
+Some bookkeeping has to be done lane by lane and cannot be written with NumPy, for example to find
+the last writer of a byte and whether its access precedes the current one. :func:`compiled` compiles
+such a function to machine code when it is first called, in 20 to 80 ms. Later processes load the
+code (:mod:`..compilers.cache`) in 2 or 3 ms. Numba could also compile it, but its first compilation
+in a process takes 2 s.
 
-The language is a corner of Python: ``int`` variables of 64 bits, arrays given by their pointers
-and annotated with an element type of :data:`.loop_language.ELEMENTS`; assignment, ``if``,
-``while``, ``for … in range``, ``break``, ``continue``, ``return``; arithmetic, shifts and bit
-operations (``//`` and ``%`` for operands that are not negative), comparisons,
-``and``/``or``/``not``; calls of other compiled functions; integer constants of the module; a number
-that is annotated is the address of an array, or of named words (:class:`.loop_language.Words`);
-what :mod:`.loop_language` has to fill and copy bytes, to call a function by its address and to add
-as other cores do. Anything else is refused.
+The language is a small subset of Python:
 
-``.interpret`` runs the same function as Python, where no number is an address: tests compare the
-two.
+- ``int`` variables of 64 bits, integer constants of the module, and arrays, which are pointers
+  annotated with an element type of :data:`.loop_language.ELEMENTS`;
+- assignment, ``if``, ``while``, ``for … in range``, ``break``, ``continue``, ``return``;
+- arithmetic, shifts and bit operations (``//`` and ``%`` only for operands that are not negative),
+  comparisons, ``and``/``or``/``not``;
+- calls of other compiled functions;
+- annotations of a number as the address of an array or of named words
+  (:class:`.loop_language.Words`);
+- functions of :mod:`.loop_language` that fill and copy bytes, call a function by its address, and
+  add atomically.
+
+Anything else raises an error.
+
+``.interpret`` runs the same function as Python, if no number is an address. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -52,8 +58,8 @@ def compiled(
 def compiled(function: Callable | None = None, *, inline: bool = True, passes: llvm.Passes = "all"):
     """Compile the decorated function to machine code over pointers and ints.
 
-    ``inline=False`` keeps what is rarely needed out of the loops that call it. ``passes`` are
-    LLVM's, where it is called from outside the language.
+    ``inline=False`` keeps a rarely needed function out of the loops that call it. ``passes`` are
+    LLVM's, for a function that is called from outside the language.
     """
     if function is None:
         return lambda function: CompiledLoop(function, inline, passes)
@@ -61,9 +67,9 @@ def compiled(function: Callable | None = None, *, inline: bool = True, passes: l
 
 
 class CompiledLoop(Compilable):
-    """A compiled function. Call it with ints: pointers of arrays, and numbers."""
+    """A compiled function, called with ints: array addresses and numbers."""
 
-    _run: Any = None  # what ctypes makes of a signature and an address
+    _run: Any = None  # ctypes function type and address
 
     def __init__(self, function: Callable, inline: bool, passes: llvm.Passes):
         super().__init__(function, inline)
@@ -83,7 +89,7 @@ class CompiledLoop(Compilable):
         return self._run
 
     def interpret(self, *arguments):
-        """Run the function as Python, on arrays in place of pointers."""
+        """Run the function as Python, with arrays in place of pointers."""
         functions = {
             name: value.interpret if isinstance(value, CompiledLoop) else value
             for name, value in self.python.__globals__.items()

@@ -1,4 +1,4 @@
-"""NVRTC's complaints, for readers who wrote CUDA C++ in a string."""
+"""Explanations of NVRTC's error messages, for CUDA C++ in Python strings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from virtualgpu.wording import many
 
-SHOWN = 5  # errors quoted in a message; the log has them all
+SHOWN = 5  # errors quoted in a message; the log contains all of them
 
-# What the compiler says, and what helps. The first that matches is told.
+# A pattern in the compiler's message, and advice. The first match is used.
 _ADVICE = (
     (
         r'identifier "u?int(8|16|32|64)_t" is undefined',
@@ -17,37 +17,38 @@ _ADVICE = (
     ),
     (
         r'cannot open source file "curand',
-        "the wheel nvidia-curand brings that header (for CUDA 12 nvidia-curand-cu12); its "
-        "functions "
-        "for kernels run on the virtual GPU too",
+        "install the wheel nvidia-curand, which contains this header (nvidia-curand-cu12 for "
+        "CUDA 12); its device functions also run on the virtual GPU",
     ),
     (
         r'cannot open source file "(cublas|cufft)',
-        "that header belongs to a library that is not installed, and the virtual GPU cannot "
-        "run it: "
-        "write the kernel, or compute on the host",
+        "this header belongs to a library that is not installed and that the virtual GPU cannot "
+        "run: write the kernel yourself, or compute on the host",
     ),
     (
         r"device-side kernel launch",
-        "dynamic parallelism, a kernel that launches kernels, is not modelled: return to the host, "
-        "and launch the next one there",
+        "dynamic parallelism (a kernel that launches kernels) is not supported: return to the "
+        "host and launch the next kernel there",
     ),
     (
         r'cannot open source file "(std\w+|math|assert|string|limits|float|c\w+|iostream|vector|'
         r'algorithm|type_traits|complex|array|utility)(\.h)?"',
-        "NVRTC compiles device code only and has no host headers. printf, assert and the "
-        "functions of <math.h> need no #include; for C++'s use <cuda/std/...>",
+        "NVRTC compiles only device code and has no host headers. printf, assert and the "
+        "functions of <math.h> need no #include; for C++ headers use <cuda/std/...>",
     ),
     (
         r'identifier "(std|thrust|cub)" is undefined|name followed by "::" must be a class',
-        "#include the header that brings this namespace (<cuda/std/...>, <cub/cub.cuh>)",
+        "#include the header that declares this namespace (<cuda/std/...>, <cub/cub.cuh>)",
     ),
     (
         r'this declaration may not have extern "C" linkage|'
         r'template.* may not .*extern "C"|linkage specification is incompatible',
         'templates cannot be inside extern "C" { }: close it before them',
     ),
-    (r"calling a __host__ function", "mark the function __device__: a kernel calls nothing else"),
+    (
+        r"calling a __host__ function",
+        "mark the function __device__, because a kernel can only call device functions",
+    ),
     (
         r"unrecognized option|invalid value for",
         "NVRTC takes fewer options than nvcc; its documentation lists them under "
@@ -61,8 +62,8 @@ def explain(log: str) -> str:
     found = list(_errors(log))
     if unknown := re.search(r'Input name expression was: "\s*(.+?)\s*"', log):
         text = (
-            f"the CUDA C++ has no {unknown[1]}, of which the name was asked: a name expression "
-            f"is what one would write after & in the source\n{found[0]}"
+            f"the CUDA C++ code has no {unknown[1]}; a name expression is what you would write "
+            f"after & in the source\n{found[0]}"
         )
     elif not found:
         text = f"the CUDA C++ does not compile:\n{log}"
@@ -91,7 +92,7 @@ def _errors(log: str) -> Iterator[str]:
         match = re.match(r"(.+?)\((\d+)\): (?:catastrophic )?error[^:]*: (.*)", line)
         if not match:
             continue
-        # The file is named where it changes: mostly there is one.
+        # Name the file only if it changes, because usually there is only one.
         file, last = (f"{match[1]} " if match[1] != last else ""), match[1]
         place = f"{file}line {match[2]}: {match[3]}"
         echo, caret = [*lines[at + 1 : at + 3], "", ""][:2]

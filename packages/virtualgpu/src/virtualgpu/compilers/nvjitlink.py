@@ -1,9 +1,9 @@
-"""LTO-IR to PTX by nvJitLink, NVIDIA's run-time linker.
+"""Conversion of LTO-IR to PTX with nvJitLink, NVIDIA's run-time linker.
 
-LTO-IR is what NVRTC and NVVM write for optimisation at link time. nvJitLink makes machine code of
-it, or, by ``-lto -ptx``, PTX, for which it needs neither a driver nor a GPU (nvJitLink's
-documentation, "Basic Usage"; the wheel ``nvidia-nvjitlink``). A call of a function that is in none
-of the parts stays a call; a device function that no kernel of the parts calls is left out.
+LTO-IR is the output of NVRTC and NVVM for link-time optimisation. nvJitLink compiles it to machine
+code or, with ``-lto -ptx``, to PTX, for which it needs neither a driver nor a GPU (nvJitLink's
+documentation, "Basic Usage"; the wheel ``nvidia-nvjitlink``). A call of a function that none of
+the parts defines remains a call. A device function that no kernel calls is left out.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Sequence
 
 from virtualgpu.errors import LinkError
 
-#: What PTX is made of here; the link's own options come behind.
+#: Options that produce PTX; the options of the link follow them.
 _OPTIONS = ("-lto", "-ptx", "-lineinfo")
 
 
 def link_to_ptx(parts: Sequence[bytes], options: Sequence[str] = ("-arch=sm_90",)) -> str:
-    """Link LTO-IR ``parts`` that call each other and return their PTX.
+    """Link LTO-IR ``parts`` that call each other, and return their PTX.
 
-    ``options`` are nvJitLink's; ``-arch=sm_…`` must be among them. Raises LinkError with what
-    nvJitLink says, or where it is not installed.
+    ``options`` are nvJitLink's and must include ``-arch=sm_…``. Raises LinkError with nvJitLink's
+    message, or if nvJitLink is not installed.
     """
     try:
         from cuda.bindings import nvjitlink
 
         nvjitlink.version()
-    except Exception as missing:  # no library, or one too old for the bindings
+    except Exception as missing:  # no library, or one that is too old for the bindings
         raise LinkError(
-            f"LTO-IR becomes PTX by nvJitLink, which is not there ({type(missing).__name__}): "
-            "pip install nvidia-nvjitlink"
+            "nvJitLink, which converts LTO-IR to PTX, is not installed "
+            f"({type(missing).__name__}): pip install nvidia-nvjitlink"
         ) from None
     flags = list(dict.fromkeys([*options, *_OPTIONS]))
     handle = nvjitlink.create(len(flags), flags)
@@ -47,7 +47,7 @@ def link_to_ptx(parts: Sequence[bytes], options: Sequence[str] = ("-arch=sm_90",
 
 
 def said(nvjitlink, handle: int) -> str:
-    """Return the error log of a link; empty where there is none."""
+    """Return the error log of a link, or an empty string."""
     try:
         raw = bytearray(nvjitlink.get_error_log_size(handle))
         nvjitlink.get_error_log(handle, raw)

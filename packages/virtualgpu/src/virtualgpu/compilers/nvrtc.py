@@ -1,9 +1,10 @@
-"""CUDA C++ to PTX by NVRTC, NVIDIA's run-time compiler.
+"""Compilation of CUDA C++ to PTX with NVRTC, NVIDIA's run-time compiler.
 
-Works with no driver: only ``libnvrtc`` from the ``nvidia-cuda-nvrtc`` wheel (or a toolkit).
+It needs no driver, only ``libnvrtc`` from the ``nvidia-cuda-nvrtc`` wheel (or a toolkit).
 
-Each source text gets a path of its own in the PTX's line table, and Python's :mod:`linecache`
-learns its lines, so that every later message can quote the line of a string in a notebook.
+Each source string gets its own path in the line table of the PTX, and its lines are registered
+with Python's :mod:`linecache`, so that every later message can quote a line of a string in a
+notebook.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class CompilationError(VirtualGPUError):
 class Compiled(NamedTuple):
     """Result of an NVRTC compilation.
 
-    ``mangled`` has each name expression's name in the PTX, ``log`` the compiler's warnings about
-    the source.
+    ``mangled`` maps each name expression to its name in the PTX. ``log`` contains the compiler's
+    warnings about the source.
     """
 
     ptx: str
@@ -68,25 +69,25 @@ def compile_cuda(
     Parameters
     ----------
     source : str
-        The text.
+        CUDA C++ source code.
     name : str
-        What to call it in messages and source lines.
+        Name of the source in messages and source lines.
     options : tuple of str
         NVRTC's options (``-DN=3``, ``--use_fast_math``, ``-I...``; NVRTC's documentation,
         "Supported Compile Options"). ``--generate-line-info`` is always on.
     names : tuple of str
-        Name expressions whose mangled names are wanted: instances of templates
+        Name expressions whose mangled names are returned: instances of templates
         (``"add<float>"``), names in namespaces, addresses of variables (``"&weights"``).
     architecture : str
-        Compute capability; ignored where ``options`` give one. Code for a real architecture
-        (``sm_90``) becomes code for the virtual one (``compute_90``): PTX is what is wanted.
+        Compute capability; ignored if ``options`` contain one. A real architecture (``sm_90``)
+        is replaced by the virtual one (``compute_90``), so that the result is PTX.
     headers : tuple of pairs (name, text)
-        Headers that exist as texts only.
+        Headers given as strings.
 
     Raises
     ------
     CompilationError
-        With NVRTC's message, the source line that it names and a caret under the place.
+        With NVRTC's message, the source line that it names and a caret under the column.
     """
     from cuda.bindings import nvrtc
 
@@ -100,8 +101,8 @@ def compile_cuda(
         return values[0] if values else None
 
     def text(size, get):
-        # Not `b" " * n`, as in NVIDIA's examples: an empty log has n = 1, and Python has one object
-        # for every b" " of a process, which NVRTC would make b"\0".
+        # Not `b" " * n`, as in NVIDIA's examples. An empty log has n = 1, Python shares one b" "
+        # object in the whole process, and NVRTC would overwrite it with b"\0".
         raw = bytearray(checked(size(program)))
         checked(get(program, raw))
         return raw.rstrip(b"\0 ").decode("utf-8", "replace")
@@ -137,9 +138,9 @@ def compile_cuda(
 
 
 def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
-    """Return NVRTC's flags; ``architecture`` holds if the options name none."""
+    """Return NVRTC's flags; ``architecture`` is used if the options name none."""
     flags = [str(option) for option in options]
-    # nvcc takes two words for one option, NVRTC one.
+    # nvcc accepts an option as two words, NVRTC only as one.
     for at, flag in enumerate(flags[:-1]):
         if flag in ("-arch", "--gpu-architecture"):
             flags[at : at + 2] = [f"--gpu-architecture={flags[at + 1]}"]
@@ -158,17 +159,18 @@ def _flags(options: tuple[str, ...], architecture: str) -> list[str]:
 
 
 def source_path(source: str, name: str) -> str:
-    """Return the path by which the line table knows a source.
+    """Return the path of a source in the line table.
 
-    It is nowhere on disk, unless ``name`` is a real file. :mod:`linecache` has its lines from then
-    on.
+    The path does not exist on disk, unless ``name`` is a real file. The lines are registered with
+    :mod:`linecache`.
 
-    A frontend that pastes a user's text into generated code writes ``#line 1 "path"`` before it.
+    A front end that pastes a user's source into generated code writes ``#line 1 "path"`` before
+    it.
     """
     if Path(name).is_file():
         return name
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     path = f"/cuda-{digest}/{name.lstrip('/')}"
-    # No time of modification: linecache keeps such an entry though there is no file.
+    # Without a modification time, linecache keeps the entry although there is no file.
     linecache.cache[path] = (len(source), None, source.splitlines(True), path)
     return path

@@ -1,8 +1,8 @@
-"""The C++ types of a kernel's parameters, asked of the compiler itself.
+"""C++ types of a kernel's parameters, determined by the compiler.
 
-PTX knows a parameter's size only: a pointer to float and one to double look alike. So the source
-is compiled once more with a few lines after it, in which templates write each parameter's kind
-and size into a constant, and the constant's initial value is read from the PTX.
+PTX only contains a parameter's size, so pointers to float and to double look the same. Therefore
+the source is compiled a second time with a few lines appended. Templates in these lines write each
+parameter's kind and size into a constant, whose initial value is read from the PTX.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _PROBE = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
 
 
 class ParameterType(NamedTuple):
-    """A kernel's parameter in C++.
+    """C++ type of a kernel parameter.
 
-    ``kind`` is NumPy's letter for the type, or for what it points at: b, i, u, f, or ? for
-    whatever is none of C++'s numbers (a struct, ``void``, ``__half``); ``size`` its bytes (0 for
-    ``void``).
+    ``kind`` is NumPy's letter for the type or, for a pointer, for the type that it points to: b,
+    i, u, f, or ? for anything other than a C++ number (a struct, ``void``, ``__half``). ``size``
+    is its size in bytes (0 for ``void``).
     """
 
     pointer: bool
@@ -52,10 +52,10 @@ class ParameterType(NamedTuple):
         return f"{name} *" if self.pointer else name
 
     def takes_array_of(self, dtype: np.dtype) -> bool:
-        """Return True if a pointer of this type reads an array of ``dtype``.
+        """Return True if a pointer of this type can read an array of ``dtype``.
 
-        Bytes may be anything, as may structures; signed and unsigned of one size are alike, and
-        a complex number is two of its parts.
+        Bytes and structures match any type, signed and unsigned integers of one size match each
+        other, and a complex number matches a pair of floats.
         """
         dtype = dtype.base
         if self.kind == "?" or self.size <= 1 or dtype.kind not in "biufc":
@@ -75,7 +75,8 @@ def kernel_signature(
 ) -> tuple[ParameterType, ...] | None:
     """Return the parameters of ``kernel``, a name in the source or a name expression.
 
-    None where the compiler cannot say: a kernel that is overloaded, or known by its mangled name.
+    Returns None if the compiler cannot tell, because the kernel is overloaded or given by its
+    mangled name.
     """
     found = kernel_signatures(source, (kernel,), options, headers)
     return found[0] if found else None
@@ -90,10 +91,9 @@ def kernel_signatures(
 ) -> tuple[tuple[ParameterType, ...] | None, ...] | None:
     """Return the parameters of each of ``kernels``, from one compilation.
 
-    None where one of them stops it.
-
-    One for each would be work that grows with the square: a source of 82 small kernels, each
-    launched once, took 28 s of processor time.
+    Returns None if one of them causes an error. One compilation for each kernel would take time
+    that grows quadratically: a source of 82 small kernels, each launched once, took 28 s of
+    processor time.
     """
     probe = _PROBE + "".join(
         f'extern "C" __device__ const auto {_TABLE}_{k} = '
@@ -112,7 +112,7 @@ def _parameters(variable: Variable | None) -> tuple[ParameterType, ...] | None:
     """Return the parameters in a table that the compiler wrote as a variable's initial value."""
     if variable is None or not variable.values:
         return () if variable is not None else None
-    # The compiler writes bytes or words, and leaves zeros at the end out.
+    # The compiler writes bytes or words, and omits zeros at the end.
     width = int("".join(filter(str.isdigit, variable.element))) // 8
     words = [value for value in variable.values if isinstance(value, int)]
     values = np.array([word & ((1 << 8 * width) - 1) for word in words], f"u{width}")

@@ -1,8 +1,8 @@
-"""Delivery to the coverage.py that measures this process.
+"""Delivery of executed lines to the coverage.py that measures this process.
 
-Files that it does not measure (``--cov``, ``source``, ``omit``) are left out: a kernel's file was
-imported before the kernel ran, so that coverage.py knows it if it measures it. A line counts in the
-context (``--cov-context``) in which it first ran.
+Files that coverage.py does not measure (``--cov``, ``source``, ``omit``) are left out. A kernel's
+file was imported before the kernel ran, so coverage.py has seen it if it measures it. A line is
+attributed to the context (``--cov-context``) in which it first ran.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def measuring() -> Any:
 def of_program(program: Program, tried: bool = False) -> Iterator[None]:
     """Deliver lines that a launch inside the context reaches and earlier ones did not.
 
-    A launch that is only ``tried``, and taken back, counts for nothing.
+    A launch that is only ``tried``, and undone, is not counted.
     """
     if (running := measuring()) is None:
         yield
@@ -60,7 +60,7 @@ def of_program(program: Program, tried: bool = False) -> Iterator[None]:
 
 @contextmanager
 def of_tiles(kernel: TileKernel, tried: bool = False) -> Iterator[None]:
-    """Do the same for a launch of a kernel over tiles."""
+    """Deliver the lines of a launch of a kernel over tiles in the same way."""
     if (running := measuring()) is None:
         yield
         return

@@ -1,9 +1,9 @@
 """Source lines and branches that a launch reached, from the marks of its basic blocks.
 
-Numba's kernels say where each line begins (:mod:`virtualgpu.numba.line_marks`). Of others the
-places of the instructions must do (``.loc``). A compiler moves instructions, and computes both
-sides of a short ``if`` to choose one. A line whose instructions ran for such a reason counts as
-run.
+Numba's kernels contain a mark at the start of each line (:mod:`virtualgpu.numba.line_marks`). Other
+kernels have only the compiler's source locations (``.loc``). A compiler moves instructions, and may
+compute both sides of a short ``if`` to select one. A line whose instructions ran for such a reason
+counts as executed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from virtualgpu.sources import SourceLine
 
 @dataclass(slots=True)
 class Reached:
-    """Lines of one file: those that ran, those with code, and the ways between them.
+    """Lines of one file: the executed ones, those with code, and the arcs between them.
 
-    From the lines ``both`` lanes went both ways, wherever these lead; ``arcs`` has a line and one
-    that came next.
+    From the lines in ``both``, lanes took both directions of a branch, to whatever lines these
+    lead. ``arcs`` holds pairs of a line and a line that followed it.
     """
 
     ran: set[int] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Reached:
 def of_program(program: Program, stopped: Location | None = None) -> dict[str, Reached]:
     """Return the lines that a program's launches have reached so far, by file.
 
-    The last one has ``stopped`` there, where it has.
+    If the last launch stopped, ``stopped`` is the location.
     """
     assert program.ran is not None
     found: dict[str, Reached] = defaultdict(Reached)
@@ -59,7 +59,7 @@ def of_program(program: Program, stopped: Location | None = None) -> dict[str, R
 
 
 def _onward(block: BasicBlock, words: np.ndarray) -> Iterator[int]:
-    """Yield the blocks to which lanes went from a block, as far as its marks tell."""
+    """Yield the blocks to which lanes went from a block, as far as its marks show."""
     if block.kind == "branch":
         if words[TAKEN]:
             yield block.target
@@ -79,7 +79,7 @@ def _follow(found: dict[str, Reached], marks: list[SourceLine]) -> None:
 def of_lines(
     ran: Iterable[SourceLine | None], all_: Iterable[SourceLine | None]
 ) -> dict[str, Reached]:
-    """Return the same where lines are known without marks: those that ran, of all with code."""
+    """Return the same for lines known without marks: the executed ones of all with code."""
     found: dict[str, Reached] = defaultdict(Reached)
     for source in filter(None, all_):
         found[source.filename].known.add(source.line)

@@ -1,8 +1,9 @@
-"""Lines and branches that must have run, since others did.
+"""Inference of lines and branches that must have run, because others did.
 
-coverage.py knows from a file's syntax which line may follow which (its *arcs*). Together with the
-lines that ran, and those from which threads went both ways, this decides most branches, and the
-lines for which there is no code (``pass``, ``continue``). What it does not decide stays missing.
+coverage.py derives from a file's syntax which line may follow which (its *arcs*). Together with
+the executed lines, and those at which threads took both directions, this decides most branches,
+and the lines that have no code (``pass``, ``continue``). Lines and branches that it does not
+decide remain missing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Syntax:
                 self.entry.setdefault(owner[line], line)
 
     def leads_past(self, line: int, goal: int) -> bool:
-        """Return True if a thread may come to ``goal`` in its function without ``line``."""
+        """Return True if a thread may reach ``goal`` in its function without passing ``line``."""
         first = self.entry.get(self.owner[goal], goal)
         seen, todo = {line}, [first]
         while todo:
@@ -55,7 +56,7 @@ class Syntax:
 def _functions(text: str) -> dict[int, ast.AST]:
     """Return the innermost function of each line in a function's body."""
     owner: dict[int, ast.AST] = {}
-    for node in ast.walk(ast.parse(text)):  # outer ones come first
+    for node in ast.walk(ast.parse(text)):  # outer functions come first
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1):
                 if line > node.lineno:
@@ -65,7 +66,7 @@ def _functions(text: str) -> dict[int, ast.AST]:
 
 @functools.lru_cache(maxsize=256)
 def syntax(filename: str) -> Syntax | None:
-    """Return the syntax of a file; None of one that cannot be read as Python."""
+    """Return the syntax of a file, or None if it is not valid Python."""
     from coverage.exceptions import CoverageException
     from coverage.python import get_python_source
 
@@ -86,7 +87,7 @@ def complete(reached: Reached, lines: Syntax) -> tuple[set[int], set[Arc]]:
     left = list(ran)
     while left:
         line = left.pop()
-        # A line with code that did not run was not reached from here either.
+        # If a line has code and did not run, it was not reached from here either.
         ways = {
             way for way in lines.after.get(line, ()) if way < 0 or way in ran or way not in known
         }
@@ -94,9 +95,9 @@ def complete(reached: Reached, lines: Syntax) -> tuple[set[int], set[Arc]]:
             ways = {way for way in ways if way in ran and lines.before[way] == {line}}
         arcs |= {(line, way) for way in ways}
         new = {way for way in ways if way > 0} | {
-            other  # without code, but there is no way around it
+            other  # it has no code, but every path leads through it
             for other, onward in lines.after.items()
-            if onward  # no statement begins in other lines
+            if onward  # no statement begins on other lines
             and not (other in known or other in ran)
             and lines.owner.get(line) == lines.owner[other]
             and not lines.leads_past(other, line)

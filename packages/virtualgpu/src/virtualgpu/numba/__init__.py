@@ -1,5 +1,5 @@
-"""``numba.cuda`` on a device of ours: the hooks into numba-cuda, and its arguments.
+"""``numba.cuda`` on the virtual GPU: hooks into numba-cuda, and conversion of its arguments.
 
-No module here may begin with ``cuda``: numba-cuda's import hook takes every name that contains
-``numba.cuda`` for its own, and recurses.
+No module here may have a name that begins with ``cuda``. numba-cuda's import hook would take it
+over, because its full name would contain ``numba.cuda``, and would recurse.
 """

@@ -1,8 +1,8 @@
-"""Kernel arguments that live on the host: copied to the device for a launch, and back.
+"""Host arrays as kernel arguments: they are copied to the device for a launch, and back.
 
-numba-cuda does this through buffers of cuda.core, which ask for a driver; these functions take
-their place (see :mod:`virtualgpu.numba.hooks`). A view with gaps is copied with what
-lies between its elements, so its strides hold on the device too.
+numba-cuda does this with buffers of cuda.core, which need a driver. These functions replace it
+(see :mod:`virtualgpu.numba.hooks`). A view with gaps is copied together with the bytes between its
+elements, so that its strides are also valid on the device.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from virtualgpu.memory.plain_dtypes import demand_plain
 
 
 class ArrayLayout(NamedTuple):
-    """Layout of an array argument: ``fixed`` parameters and two for each dimension.
+    """Layout of an array argument: ``fixed`` parameters, and two for each dimension.
 
-    ``address`` is the number of the one that holds element 0's address. Where an offset follows it
-    and strides count elements, ``item_size`` tells how many bytes an element of a type has; None
-    for one that only an extension knows.
+    ``address`` is the index of the parameter with the address of element 0. If an offset follows
+    it and strides count elements, ``item_size`` returns the bytes of an element of a type, or None
+    for a type that only an extension knows.
     """
 
     fixed: int
@@ -43,8 +43,9 @@ def array_parameters(
 ) -> tuple[ArrayParameter, ...]:
     """Return the positions of array arguments in a kernel's parameters.
 
-    ``types`` are Numba's, or those of its successor. None are told from the first argument on
-    whose parameters only an extension knows, and no array of elements that only one knows.
+    ``types`` are Numba's, or those of its successor. From the first argument whose parameters only
+    an extension knows, no positions are returned, nor are those of arrays whose element type only
+    an extension knows.
     """
     if types is None:
         from numba.cuda import types as numba_types
@@ -74,7 +75,7 @@ def array_parameters(
 
 
 def view_class(devicearray):
-    """Return a class of strided device views that free their memory when they are gone."""
+    """Return a class of strided device views that free their memory when they are deleted."""
 
     class DeviceView(devicearray._StridedMemoryViewShim):
         __slots__ = ("__weakref__", "base", "host", "nbytes")
@@ -163,7 +164,7 @@ def to_strided_memory_view(devicearray, DeviceView):
 
 
 def _outside() -> int:
-    """Return the number of frames above that belong to Numba or to this package."""
+    """Return the number of stack frames from here that belong to Numba or to this package."""
     inside = tuple(
         os.path.join(os.path.dirname(module.__file__ or ""), "")
         for module in (sys.modules["virtualgpu"], sys.modules["numba.cuda"])
@@ -177,7 +178,7 @@ def _outside() -> int:
 def out_to_device(convert):
     """Return the replacement for ``Out.to_device`` and ``InOut.to_device``.
 
-    It copies back after the launch.
+    It copies the array back after the launch.
     """
 
     def to_device(self, retr, stream=0):
@@ -205,5 +206,5 @@ def out_to_device(convert):
 def _bytes_at(pointer: int, nbytes: int) -> np.ndarray:
     import ctypes
 
-    raw: Any = (ctypes.c_uint8 * nbytes).from_address(pointer)  # NumPy's types know it not
+    raw: Any = (ctypes.c_uint8 * nbytes).from_address(pointer)  # missing in NumPy's stubs
     return np.frombuffer(raw, np.uint8)

@@ -1,12 +1,12 @@
 """numba.cuda kernels on the virtual GPU, on a machine whose numba.cuda drives a real one.
 
-A real GPU cannot say which line of a kernel races, and a kernel that writes out of bounds there
-spoils the whole process. So inside :func:`reroute` launches go to a virtual device: the kernel is
-compiled to PTX, its arrays are copied over, and copied back when it is done. Where the virtual GPU
-is active anyway, nothing changes.
+A real GPU cannot tell which line of a kernel races, and a kernel that writes out of bounds there
+makes the whole process unusable. So inside :func:`reroute`, launches go to a virtual device. The
+kernel is compiled to PTX, and its arrays are copied to the device and back afterwards. If the
+virtual GPU is active already, nothing changes.
 
-Beside :mod:`virtualgpu.numba.hooks` and :mod:`~virtualgpu.numba.kernel_ptx` the only
-module that knows numba-cuda's dispatcher (0.30): every launch goes through
+Apart from :mod:`virtualgpu.numba.hooks` and :mod:`~virtualgpu.numba.kernel_ptx`, only this module
+depends on numba-cuda's dispatcher (0.30), whose every launch calls
 ``CUDADispatcher.call(arguments, configuration)``.
 """
 
@@ -37,12 +37,12 @@ _compiled: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
 def reroute() -> Iterator[None]:
     """Run launches of ``numba.cuda`` kernels inside the context on the virtual GPU.
 
-    Arguments are arrays of NumPy, numba.cuda, CuPy, JAX and Awkward, numbers and tuples of them;
-    raises :class:`TypeError` for others. Two views of one array are copied apart.
+    Arguments may be arrays of NumPy, numba.cuda, CuPy, JAX and Awkward, numbers, and tuples of
+    these; others raise :class:`TypeError`. Two views of one array are copied separately.
     """
     active = sys.modules.get("virtualgpu.numba.hooks")
     numba_cuda = getattr(sys.modules.get("numba.cuda"), "__name__", "")
-    # Its successor may answer by its name (virtualgpu.successor.choice).
+    # numba.cuda may be its successor (virtualgpu.successor.choice).
     if numba_cuda != "numba.cuda" or (active and active.is_active()):
         yield
         return
@@ -98,16 +98,16 @@ def _call(dispatcher, arguments: tuple, configuration) -> None:
 
 
 class _Arguments:
-    """Arguments of one launch on the machine: their parameters, and the copies back."""
+    """Arguments of one launch on the virtual device: their parameters, and the copies to return."""
 
     def __init__(self, machine: Device):
         self.parameters: list[bytes] = []
         self._machine = machine
-        self._copies: dict[int, tuple[Any, MachineArray]] = {}  # by the argument's id
+        self._copies: dict[int, tuple[Any, MachineArray]] = {}  # by the id of the argument
         self._owned: list[int] = []
 
     def add(self, value: Any) -> Any:
-        """Append the parameters of an argument; Numba's type of it."""
+        """Append the parameters of an argument; return its Numba type."""
         from numba.cuda import types
         from numba.cuda.np import numpy_support
 
@@ -130,9 +130,8 @@ class _Arguments:
             self.parameters += parameters
             return kind
         raise TypeError(
-            f"{a_or_an(type(value).__name__)} cannot be handed to the virtual GPU beside a "
-            "real one: "
-            "arrays and numbers can"
+            f"{a_or_an(type(value).__name__)} cannot be passed to a kernel on the virtual GPU of "
+            "a machine with a real one; pass arrays and numbers"
         )
 
     def _copy(self, value: Any, host: np.ndarray) -> MachineArray:
@@ -175,9 +174,9 @@ def _number(value: Any) -> np.generic | None:
 
 
 def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool]:
-    """Return the kernel's module and entry on the machine, compiled for these types.
+    """Return the kernel's module and entry on the device, compiled for these types.
 
-    The last result is whether its blocks wait for each other.
+    The last result is True if its blocks wait for each other.
     """
     from numba import cuda
 
@@ -199,10 +198,10 @@ def _load(dispatcher, signature: tuple, machine: Device) -> tuple[Any, str, bool
         entry = next(name for name, f in parse(ptx).functions.items() if f.is_entry)
         module = machine.load(ptx, {entry: dispatcher.py_func.__name__})
         arrays = array_names.register(entry, array_parameters(dispatcher.py_func, signature))
-        # As numba-cuda tells a cooperative kernel.
+        # numba-cuda's own test for a cooperative kernel.
         known[key] = machine, (module, entry, "cudaCGGetIntrinsicHandle" in ptx), arrays
         if gpu_is_present():
-            # As after a launch on the GPU, inspect_asm() and overloads know these types.
+            # Register the types for inspect_asm() and overloads, as a launch on the GPU does.
             with suppress(Exception):
                 dispatcher.compile(signature)
     return known[key][1]

@@ -1,8 +1,8 @@
-"""The parts of cuda.core that numba-cuda uses, without the driver that cuda.core asks for.
+"""Replacements of the parts of cuda.core that numba-cuda uses, which would need a driver.
 
-Each class has the attributes and methods that numba-cuda 0.30 touches, no more. The module cannot
-be called ``cuda_core``: numba-cuda's import hook takes every name with ``numba.cuda`` in it for its
-own.
+Each class has only the attributes and methods that numba-cuda 0.30 uses. The module cannot be
+called ``cuda_core``, because numba-cuda's import hook takes over every name that contains
+``numba.cuda``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ kernel_names: dict[str, str] = {}  # entry in the PTX → the Python function's 
 
 
 class CoreDevice:
-    """In place of ``cuda.core.Device``."""
+    """Replacement of ``cuda.core.Device``."""
 
     def __init__(self, number: int = 0):
         current = devices.every()[number]
@@ -39,11 +39,11 @@ class CoreDevice:
 def _context_handle(number: int):
     from cuda.bindings import driver as binding
 
-    return binding.CUcontext(number + 1)  # 0 is no context
+    return binding.CUcontext(number + 1)  # 0 would mean no context
 
 
 class CoreStream:
-    """In place of ``cuda.core.Stream``: work is done when the call returns."""
+    """Replacement of ``cuda.core.Stream``; work is complete when a call returns."""
 
     def __init__(self, handle: int):
         self.handle = int(handle)
@@ -63,7 +63,7 @@ class CoreStream:
 
 
 class NVRTCProgram:
-    """In place of ``cuda.core.Program``, which asks for a driver: NVRTC needs none."""
+    """Replacement of ``cuda.core.Program``, which needs a driver; NVRTC itself needs none."""
 
     def __init__(self, source, language, options=None):
         self.source = source.decode() if isinstance(source, bytes) else source
@@ -92,14 +92,14 @@ _handles = itertools.count(1)
 
 
 class ObjectCode:
-    """Linked PTX, as ``cuda.core.ObjectCode`` is a linked cubin; loaded when first used."""
+    """Linked PTX in place of a linked cubin (``cuda.core.ObjectCode``), loaded on first use."""
 
     def __init__(self, texts: list[str]):
         self.texts = texts
         self.code = "\n".join(texts).encode()
         self.handle = next(_handles)
-        self.arrays: list[array_names.Arrays] = []  # of kernels that come from a cache
-        # Each device has its own copy of the variables.
+        self.arrays: list[array_names.Arrays] = []  # names of kernels that come from a cache
+        # Each device has its own copy of the module's variables.
         self._loaded: PerDevice = PerDevice()
         API.modules[self.handle] = self
 
@@ -107,13 +107,13 @@ class ObjectCode:
         return self.handle
 
     def __reduce__(self):
-        # Numba's cache on disk pickles it: what comes back is loaded and numbered afresh.
+        # Numba's disk cache pickles it; an unpickled object is loaded and numbered again.
         names = {e: n for e, n in kernel_names.items() if any(e in text for text in self.texts)}
         arrays = {entry: array_names.registered(entry) for entry in names}
         return _from_cache, (self.texts, names, arrays)
 
     def loaded(self, device: devices.Device | None = None):
-        """Return the module that ``device`` (the current one) holds of it, loaded once."""
+        """Return the module on ``device`` (default: the current one), loaded on first use."""
         device = device or devices.current()
         return self._loaded.get_or(lambda: device.load(self.texts, kernel_names), device)
 
@@ -133,7 +133,7 @@ def _from_cache(texts: list[str], names: dict[str, str], arrays: dict[str, tuple
 
 
 class CoreKernel:
-    """In place of ``cuda.core.Kernel``."""
+    """Replacement of ``cuda.core.Kernel``."""
 
     def __init__(self, code: ObjectCode, name: str):
         self.code, self.name = code, name
@@ -151,11 +151,11 @@ class CoreKernel:
 
 def linker_class(module):
     class Linker(module._Linker):
-        """Collects PTX; CUDA C++ goes through NVRTC first."""
+        """Linker that collects PTX; CUDA C++ is first compiled by NVRTC."""
 
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
-            self.lto = False  # PTX is what runs: link-time optimisation has nothing to add
+            self.lto = False  # PTX is executed, so link-time optimisation has no effect
             self.texts: list[str] = []
 
         def add_ptx(self, ptx, name="<cudapy-ptx>"):
@@ -173,13 +173,13 @@ def linker_class(module):
 
         def add_file(self, path, kind):
             if "cudadevrt" in str(path):
-                return  # its functions are intrinsics of the machine
+                return  # the virtual GPU provides its functions
             super().add_file(path, kind)
 
         def _refuse(self, what):
             raise module.LinkerError(
-                f"{what} holds machine code of a real GPU; the virtual GPU links PTX and "
-                "CUDA C++ (.ptx, .cu)"
+                f"{what} contains machine code for a real GPU; the virtual GPU links only PTX "
+                "and CUDA C++ (.ptx, .cu)"
             )
 
         def get_linked_ptx(self):

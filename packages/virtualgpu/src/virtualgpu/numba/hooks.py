@@ -1,22 +1,21 @@
-"""``numba.cuda`` on a device of ours: where numba-cuda's internals are replaced.
+"""Hooks that replace internals of numba-cuda, so that ``numba.cuda`` uses the virtual GPU.
 
-What it relies on (numba-cuda 0.30):
+They rely on these parts of numba-cuda 0.30:
 
 - ``numba.cuda.cudadrv.driver`` reaches the CUDA driver through attributes ``cu...`` of one
   object, ``driver``; they become those of :class:`~virtualgpu.cuda.driver_api.DriverAPI`.
 - The same module names its parts of cuda.core ``ExperimentalDevice``, ``ExperimentalStream``
   and ``_Linker``; they become the small classes of
   :mod:`virtualgpu.numba.core`.
-- ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch by ``launch(stream, config,
-  kernel, *arguments)`` with a
-  ``LaunchConfig``, both module globals.
+- ``numba.cuda.dispatcher`` and ``memory_management.nrt`` launch kernels with ``launch(stream,
+  config, kernel, *arguments)`` and a ``LaunchConfig``, both of which are module globals.
 - ``_Kernel.entry_name`` is the kernel's name in the PTX.
 - Host arrays become device views in ``devicearray._to_strided_memory_view`` and come back in
   ``args.Out.to_device``.
-- What frees memory, streams, events and modules is made by ``driver._alloc_finalizer`` and its
-  like, and looks up the driver when it runs, which may be after :func:`deactivate`. It is put off
-  and may run on another device: ``cuMemFree`` is given the very pointer of ``cuMemAlloc``, which
-  knows its device.
+- ``driver._alloc_finalizer`` and similar functions create the finalizers of memory, streams, events
+  and modules. A finalizer looks up the driver when it runs, which may be after :func:`deactivate`.
+  It may run late and while another device is current, so ``cuMemFree`` must get the pointer object
+  that ``cuMemAlloc`` returned, which stores its device.
 - ``numba.cuda.cudadrv.nvrtc`` compiles CUDA C++ through its global ``Program``.
 - ``numba.cuda.np.linalg``, imported by the first compilation, has ``ensure_blas``.
 
@@ -70,7 +69,7 @@ def is_active() -> bool:
 
 
 def activate() -> None:
-    """Point numba-cuda at :func:`virtualgpu.devices.current`. A second call changes nothing."""
+    """Direct numba-cuda to :func:`virtualgpu.devices.current`. A second call changes nothing."""
     if _saved:
         return
     from numba import cuda
@@ -90,9 +89,10 @@ def activate() -> None:
     for name in dir(API):
         if name.startswith("cu"):
             _replace(driver, name, _numba_call(module, getattr(API, name)))
-    # Handles of memory (IPC) that numba-cuda can send.
+    # Memory handles (IPC) of a type that numba-cuda can send.
     _replace(module, "binding", _with(module.binding, CUipcMemHandle=MemoryHandle))
-    # Each compilation reads the environment again, and `jit` would give a kernel of the simulator.
+    # Each compilation reads the environment again, and `jit` would return a kernel of the
+    # simulator.
     _replace(decorators, "config", _with(decorators.config, ENABLE_CUDASIM=0))
     for name in _FINALIZERS:
         _replace(module, name, _while_active(getattr(module, name)))
@@ -113,7 +113,7 @@ def activate() -> None:
         *line_marks.replacements(),
     ):
         _replace(owner, name, method)
-    # Numba warns of grids that leave a GPU empty: here is none.
+    # Numba warns of grids that underuse a GPU, which does not apply here.
     _replace(dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
     _replace(nvrtc, "Program", NVRTCProgram)
     convert = arguments.to_strided_memory_view(devicearray, arguments.view_class(devicearray))
@@ -139,11 +139,11 @@ def _with(module, **others):
 
 
 def _watched(make):
-    """Return host arrays that report their accesses, while streams are watched."""
+    """Return host arrays that report their accesses, if streams are checked."""
 
     @functools.wraps(make)
     def make_watched(*arguments, **named):
-        # shape, dtype, ...: looked at before there is an array, whose elements NumPy would follow.
+        # shape, dtype, …: set before it is an array whose accesses are reported
         demand_plain(named.get("dtype", np.float64 if len(arguments) < 2 else arguments[1]))
         return watched(make(*arguments, **named))
 
@@ -151,7 +151,7 @@ def _watched(make):
 
 
 def _plain_init(init):
-    """Call ``DeviceNDArrayBase.__init__`` after a check that refuses arrays of Python objects."""
+    """Call ``DeviceNDArrayBase.__init__`` after rejecting arrays of Python objects."""
 
     @functools.wraps(init)
     def plain_init(self, shape, strides, dtype, *more, **named):
@@ -162,7 +162,7 @@ def _plain_init(init):
 
 
 def _let_go(driver) -> None:
-    """Close the library that numba-cuda opened on import, and which has no device.
+    """Close the library that numba-cuda opened on import, which has no device.
 
     Its calls go through cuda.bindings.
     """
@@ -173,7 +173,7 @@ def _let_go(driver) -> None:
 
 
 def deactivate() -> None:
-    """Give numba-cuda its own parts back."""
+    """Restore numba-cuda's own parts."""
     from numba.cuda.cudadrv import devices
     from numba.cuda.cudadrv import driver as module
 
@@ -188,7 +188,7 @@ def deactivate() -> None:
 
 
 def _find_blas(linalg) -> None:
-    """Have SciPy's BLAS found, not imported, which takes a third of the first compilation."""
+    """Find SciPy's BLAS without importing it, which takes a third of the first compilation."""
     imported = linalg.ensure_blas
     linalg.ensure_blas = lambda: None if importlib.util.find_spec("scipy") else imported()
 
@@ -203,7 +203,7 @@ def _replace(owner: object, name: str, value: object) -> None:
 
 
 def _forget_devices(driver, devices) -> None:
-    """Forget devices and contexts that were made through the other driver."""
+    """Forget devices and contexts that were created through the other driver."""
     driver.devices.clear()
     devices._runtime.gpus.__class__.lst.fget.cache_clear()
     devices._runtime._tls.__dict__.clear()
@@ -235,7 +235,7 @@ def _numba_call(module, function):
 
 
 def _add_callback(self, callback, arg=None) -> None:
-    """Call at once, because all work of the stream is done already."""
+    """Call the function at once, because all work of the stream is complete."""
     queues.tell("synchronize", self.handle)
     callback(self, 0, arg)
 
@@ -245,13 +245,13 @@ def _managed_init(module):
         self.owned = owner
         module.AutoFreePointer.__init__(self, context, pointer, size, finalizer=finalizer)
         self._buflen_ = self.size
-        # The host reads the device's bytes where they are; the two addresses may differ here.
+        # The host accesses the device's bytes in place; the host and device addresses may differ.
         self._bufptr_ = API.host_address(int(pointer), size)
 
     return __init__
 
 
-# -- launching ----------------------------------------------------------------------------------
+# -- launches -----------------------------------------------------------------------------------
 
 
 def _kernel_init(original):

@@ -1,6 +1,6 @@
-"""A numba.cuda kernel as linked PTX, without a launch: for graders and for reading.
+"""Compilation of numba.cuda kernels to linked PTX without a launch, for graders and readers.
 
-Beside :mod:`virtualgpu.numba.hooks` the only place that knows numba-cuda's dispatcher;
+Apart from :mod:`virtualgpu.numba.hooks`, only this module depends on numba-cuda's dispatcher. It
 needs :func:`virtualgpu.activate`.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-#: Of kernels, beside numba-cuda's own: its successor's, once that is adapted.
+#: Kernel classes in addition to numba-cuda's own: its successor's, once that is adapted.
 classes: list[type] = []
 
 
 class CompiledKernel(NamedTuple):
-    """PTX texts to load together, the kernel's name in them, and its launch requirements."""
+    """PTX modules to load together, the kernel's name in them, and its launch requirements."""
 
     texts: list[str]
     entry: str
@@ -21,14 +21,14 @@ class CompiledKernel(NamedTuple):
 
 
 def is_kernel(value: object) -> bool:
-    """Return True if ``value`` came out of ``@cuda.jit`` and can be launched."""
+    """Return True if ``value`` was created by ``@cuda.jit`` and can be launched."""
     from numba.cuda.dispatcher import CUDADispatcher
 
     return isinstance(value, (CUDADispatcher, *classes)) and not value.targetoptions.get("device")  # type: ignore[attr-defined]
 
 
 def compile_kernel(dispatcher: Any, types: tuple) -> CompiledKernel:
-    """Compile for argument ``types`` (numba's). Raises numba's own errors for what cannot be."""
+    """Compile for argument ``types`` (Numba's). Raises Numba's errors if that is impossible."""
     compiled = dispatcher.compile(types)
     linked = compiled._codelibrary.get_cufunc().kernel
     return CompiledKernel(list(linked.code.texts), linked.name, bool(compiled.cooperative))

@@ -1,4 +1,4 @@
-"""Launches of numba-cuda on the current device, with errors that are numba-cuda's own kinds too."""
+"""Launches of numba-cuda on the current device, with errors of numba-cuda's classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from virtualgpu.wording import many
 
 
 class Launcher:
-    """The function ``launch`` of numba-cuda's driver module.
+    """Replacement of the function ``launch`` of numba-cuda's driver module.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Launcher:
         from cuda.core._utils.cuda_utils import CUDAError
 
         class IllegalAddress(MemoryAccessError, module.CudaAPIError):
-            """A real GPU's error 700 (illegal address), with details that the GPU cannot give."""
+            """Error 700 of CUDA (illegal address), with details that a GPU cannot give."""
 
             number = 700
 
@@ -42,12 +42,12 @@ class Launcher:
                 return Exception.__str__(self)
 
         class MisalignedAddress(IllegalAddress, MisalignedAddressError):
-            """716, misaligned address."""
+            """Error 716 of CUDA (misaligned address)."""
 
             number = 716
 
         class InvalidLaunch(LaunchError, CUDAError):
-            """The error of cuda.core for a launch that no device takes, with the reason."""
+            """cuda.core's error for a launch that no device accepts, with the reason."""
 
             def __init__(self, error: LaunchError):
                 LaunchError.__init__(
@@ -58,23 +58,23 @@ class Launcher:
         IllegalAddress.__name__ = IllegalAddress.__qualname__ = "MemoryAccessError"
         MisalignedAddress.__name__ = MisalignedAddress.__qualname__ = "MisalignedAddressError"
         for one in (IllegalAddress, MisalignedAddress, InvalidLaunch):
-            one.__module__ = "virtualgpu"  # where users know the name from
+            one.__module__ = "virtualgpu"  # module from which users know the class
         self._illegal_address = IllegalAddress
         self._misaligned_address = MisalignedAddress
         self._invalid_launch = InvalidLaunch
 
     def launch(self, stream, config, kernel, *arguments):
-        """Run ``kernel`` on the current device, in the order of numba-cuda's own arguments."""
+        """Run ``kernel`` on the current device; the arguments are in numba-cuda's order."""
         if len(arguments) != len(kernel.sizes):
             raise self._invalid_launch(
                 LaunchError(
                     f"the kernel takes {many(len(kernel.sizes), 'value')} and got "
-                    f"{len(arguments)}: an "
-                    "argument has another type or number of dimensions than the signature says"
+                    f"{len(arguments)}: the type or the number of dimensions of an argument "
+                    "differs from the signature"
                 )
             )
         parameters = [
-            # Most are plain: an array's sizes, strides and pointer.
+            # Most values are integers: an array's sizes, strides and pointer.
             (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
             if type(value) is int
             else _bytes(value, size)

@@ -1,18 +1,19 @@
-"""Lines of kernels and of device functions in the PTX, though numba-cuda was not asked for them.
+"""Line information in Numba's PTX, also without ``lineinfo=True``.
 
-Every message names the line, so what is compiled has ``lineinfo``, the user's device functions
-too. Three things of numba-cuda 0.28 to 0.30 are replaced for it:
+Every message names a line, so all code is compiled with ``lineinfo``, including the user's device
+functions. Three parts of numba-cuda 0.28 to 0.30 are replaced for this:
 
-- ``dispatcher.compile_cuda`` takes ``lineinfo``, of kernels and of device functions.
-- ``lowering.get_func_def_lineno`` parses a function's source lines, which of a lambda inside a
-  longer statement (``{"a": jit(lambda i: i)}``) are no Python by themselves: then it knows no line.
+- ``dispatcher.compile_cuda`` is called with ``lineinfo``, for kernels and for device functions.
+- ``lowering.get_func_def_lineno`` parses a function's source lines. Those of a lambda inside a
+  longer statement (``{"a": jit(lambda i: i)}``) are not valid Python by themselves; the replacement
+  then returns no line.
 - ``CUDATargetContext.DIBuilder`` writes debug information. With ``lineinfo`` it also describes
-  variables and the types of arguments, which lines have no use for and which may do harm: libNVVM
-  13 leaves out the label of a basic block that ``llvm.dbg.declare`` of an inlined function's
-  argument is alone in (the branch to it stays, and no assembler takes the PTX), and a type that is
-  unknown to debuggers, such as a tuple of empty tuples, fails to compile. So of device functions,
-  and of kernels that fail for it, lines alone are written. A function whose author asks for
-  ``lineinfo`` is left as it is.
+  variables and the types of arguments, which line information does not need and which may do harm.
+  If a basic block contains only the ``llvm.dbg.declare`` of an inlined function's argument,
+  libNVVM 13 omits the block's label but not the branch to it, and no assembler accepts the PTX. A
+  type that is unknown to debuggers, such as a tuple of empty tuples, does not compile. So only
+  lines are written for device functions, and for kernels that fail because of this. A function
+  whose author requests ``lineinfo`` is left unchanged.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import Any
 
 from virtualgpu.signal_handlers import raised_by_handler
 
-# What these do for a kernel (grid.sync(), a reduction) counts as the line that calls it.
+# Code of these packages (grid.sync(), a reduction) counts as the line that calls it.
 _LIBRARIES = {"numba", "awkward", "virtualgpu"}
 
 
 class _Now(threading.local):
-    """Compilation of this thread: a kernel, soon; a function with lines alone, or of the user's."""
+    """Flags of this thread's compilation: kernel, line numbers only, user's function."""
 
     kernel = False
     alone = False
@@ -81,13 +82,13 @@ def _with_lines(compile_cuda: Callable) -> Callable:
             return compiled(False, users, pyfunc, *args, **options)
         options["lineinfo"] = True
         with warnings.catch_warnings():
-            # A function made by exec has no source to point at.
+            # A function created by exec has no source lines.
             warnings.simplefilter("ignore", NumbaDebugInfoWarning)
             try:
                 return compiled(not kernel, True, pyfunc, *args, **options)
             except Exception as error:
                 if not kernel or not _of_descriptions(error) or raised_by_handler(error):
-                    raise  # the author's own: compiling it again would say the same
+                    raise  # an error of the user's code would occur again
             return compiled(True, True, pyfunc, *args, **options)
 
     return compile_with_lines
@@ -102,7 +103,7 @@ def _of_descriptions(error: Exception) -> bool:
 
 
 def _lines_alone() -> type:
-    """Return a builder of debug information that writes lines alone where :data:`now` says so."""
+    """Return a builder of debug information that writes only lines if :data:`now` says so."""
     from numba.cuda.debuginfo import CUDADIBuilder
 
     class Lines(CUDADIBuilder):

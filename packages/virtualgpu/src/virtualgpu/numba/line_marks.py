@@ -1,10 +1,11 @@
-"""Marks in the PTX where a source line begins, in kernels whose lines are measured.
+"""Marks in PTX at the start of each source line, in kernels whose lines are measured.
 
-A compiler's own places of instructions (``.loc``) do not tell which lines ran: it computes both
-sides of ``if a[i] > 0: y = 1.0 … else: y = 2.0`` and chooses. A mark is inline assembly that does
-nothing (``.pragma``) and that a compiler may neither move out of its branch nor leave out. It
-touches no memory that the kernel can reach, so loads and stores stay as they are; short branches
-become real ones, and a profile counts those. Kernels that Numba caches on disk are kept apart.
+The compiler's own source locations (``.loc``) do not show which lines ran, because a compiler may
+compute both sides of ``if a[i] > 0: y = 1.0 … else: y = 2.0`` and select one. A mark is inline
+assembly that does nothing (``.pragma``) and that a compiler may neither move out of its branch nor
+remove. It touches no memory that the kernel can access, so loads and stores stay as they are.
+Short branches become real branches, which a profile counts. Kernels that Numba caches on disk are
+stored separately.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def _marked(original: Callable) -> Callable:
     def lower_inst(self: Any, inst: Any) -> Any:
         if now.users and not (
             isinstance(inst, ir.Del)
-            # The line of `def`.
+            # the line of `def`
             or (isinstance(inst, ir.Assign) and isinstance(inst.value, ir.Arg))
-            # The line of whatever comes before it in the text, if it is no line by itself.
+            # the previous line in the text, if this one does not start a line
             or (isinstance(inst, ir.Jump) and not _is_jump(inst.loc.filename, inst.loc.line))
         ):
             here = self.builder.basic_block, inst.loc.line
@@ -66,7 +67,7 @@ def _mark(builder: Any, filename: str, line: int) -> None:
     nothing = ir.FunctionType(ir.VoidType(), ())
     call = builder.call(ir.InlineAsm(nothing, text, "", side_effect=True), ())
     call.attributes.add("nounwind")
-    set.add(call.attributes, "inaccessiblememonly")  # LLVM knows it, llvmlite's list does not
+    set.add(call.attributes, "inaccessiblememonly")  # missing in llvmlite's list of names
 
 
 def _apart(original: Callable) -> Callable:

@@ -1,9 +1,9 @@
-"""Names of NumPy that numba-cuda asks for on import and NumPy 2.5 has dropped or warns of.
+"""NumPy names that numba-cuda needs on import and that NumPy 2.5 removed or deprecated.
 
-``numba.cuda.np.arrayobj`` overloads ``numpy.row_stack``, which is gone, and ``npdatetime_helpers``
-makes a time without a unit, which is deprecated. NVIDIA changes neither, because numba-cuda is in
-maintenance (numba-cuda issue 907). NumPy has the name while these modules are imported, and no
-longer.
+``numba.cuda.np.arrayobj`` overloads ``numpy.row_stack``, which was removed, and
+``npdatetime_helpers`` creates a time without a unit, which is deprecated. NVIDIA will change
+neither, because numba-cuda is in maintenance (numba-cuda issue 907). NumPy has the name only while
+these modules are imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TIMES = "numba.cuda.np.npdatetime_helpers"
 
 
 def lend() -> None:
-    """Have NumPy answer while numba-cuda asks."""
+    """Provide the names during numba-cuda's imports."""
     if _TIMES not in sys.modules:
         _around(_TIMES, *_silence())
     if _ROW_STACK not in sys.modules and not hasattr(np, "row_stack"):
@@ -31,7 +31,7 @@ def lend() -> None:
 
 
 def take_back() -> None:
-    """Undo :func:`lend` where the modules have not been imported."""
+    """Undo :func:`lend` if the modules have not been imported."""
     forget(_TIMES)
     forget(_ROW_STACK)
 

@@ -1,13 +1,14 @@
 """Cache of values that numba-cuda computes repeatedly while it compiles one kernel.
 
-None of it changes a kernel's IR or PTX. Of the time that Numba takes for a kernel, a seventh:
+The cache does not change a kernel's IR or PTX. It saves a seventh of the time that Numba takes to
+compile a kernel. It contains:
 
-- The size of an LLVM type. llvmlite parses a module of one variable each time that it is asked,
-  some hundred times a kernel; CUDA has one data layout, so a type has one size.
-- The hash of a node of debug information. It covers all nodes below it, and each line of a kernel
-  looks one up; the nodes do not change.
-- The options of a compilation as a dict. They are a part of the key of each function that
-  Numba's typing looks up; one access to a property for each of some forty options.
+- The size of an LLVM type. llvmlite parses a module with one variable for each query, about a
+  hundred times per kernel. CUDA has one data layout, so a type has one size.
+- The hash of a node of debug information. It covers all nodes below, and each line of a kernel
+  looks one up. The nodes do not change.
+- The options of a compilation as a dict. They are a part of the key of each function that Numba's
+  typing looks up, and Numba reads about forty properties for each.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _sizes(original: Callable[[Any, Any], int]) -> Callable[[Any, Any], int]:
 
     def get_abi_sizeof(self: Any, ty: Any) -> int:
         text = str(ty)
-        if "%" in text:  # by name, which another module may give to another type
+        if "%" in text:  # by name, and another module may use the name for another type
             return original(self, ty)
         if text not in known:
             known[text] = original(self, ty)

@@ -1,8 +1,8 @@
-"""Numba's own simulator of CUDA, which tutorials switch on where there is no GPU.
+"""Detection of Numba's CUDA simulator, which tutorials use on machines without a GPU.
 
-``NUMBA_ENABLE_CUDASIM=1``, or ``enable_cudasim: 1`` in ``.numba_config.yaml``, makes
-``import numba.cuda`` give threads of Python in place of compiled kernels: nothing of it is left
-that the virtual GPU could be put under.
+With ``NUMBA_ENABLE_CUDASIM=1``, or ``enable_cudasim: 1`` in ``.numba_config.yaml``, ``import
+numba.cuda`` provides Python threads in place of compiled kernels. The virtual GPU cannot run
+these.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import warnings
 from pathlib import Path
 
 VARIABLE = "NUMBA_ENABLE_CUDASIM"
-#: Numba reads it in the folder in which Python stands; the environment comes before it.
+#: Numba reads this file in the current directory; the environment variable takes precedence.
 FILE = ".numba_config.yaml"
-# Each reads variable and file when it is imported.
+# modules that read the variable and the file on import
 _CONFIGURATIONS = ("numba.core.config", "numba.cuda.core.config")
 
 
 class SimulatorError(RuntimeError):
-    """``numba.cuda`` was imported as the simulator."""
+    """Error: ``numba.cuda`` was imported as the simulator."""
 
 
 def take_its_place() -> None:
     """Switch the simulator off before ``numba.cuda`` is imported, and warn that it was on.
 
-    Raises SimulatorError where it was imported as the simulator.
+    Raises SimulatorError if the simulator has already been imported.
     """
     if told := switch_off():
         warnings.warn(told, UserWarning, stacklevel=3)
 
 
 def switch_off() -> str:
-    """Switch the simulator off without a warning; return the message, "" where it was off."""
+    """Switch the simulator off without a warning; return the message, or "" if it was off."""
     asked = _asked()
     read = [sys.modules[name] for name in _CONFIGURATIONS if name in sys.modules]
     if not asked and not any(getattr(one, "ENABLE_CUDASIM", 0) for one in read):
@@ -42,21 +42,23 @@ def switch_off() -> str:
     mend = (
         f"in a shell: unset {VARIABLE}"
         if asked == VARIABLE
-        else f"take enable_cudasim out of {Path(FILE).absolute()}"
+        else f"remove enable_cudasim from {Path(FILE).absolute()}"
     )
-    # Its modules alone say nothing: numba-cuda imports some of them beside compiled kernels.
+    # The modules alone prove nothing, because numba-cuda imports some of them with compiled
+    # kernels.
     jit = getattr(sys.modules.get("numba.cuda"), "jit", None)
     if getattr(jit, "__module__", "").startswith("numba.cuda.simulator"):
         raise SimulatorError(
-            f"{asked} had numba.cuda imported as Numba's simulator, which cannot become the "
-            f"virtual GPU: switch the simulator off and start Python again ({mend})"
+            f"because of {asked}, numba.cuda was imported as Numba's simulator, which the "
+            "virtual GPU cannot replace afterwards: switch the simulator off and start Python "
+            f"again ({mend})"
         )
     os.environ[VARIABLE] = "0"  # which a file cannot change, nor in processes that this one starts
     for one in read:
         setattr(one, "ENABLE_CUDASIM", 0)  # noqa: B010  (no attribute that a type checker knows)
     return (
-        f"{asked} asks for Numba's simulator; the virtual GPU takes its place, which runs the "
-        f"compiled kernels. Switch the simulator off ({mend}), and this warning goes"
+        f"{asked} selects Numba's simulator, but the virtual GPU, which runs the compiled "
+        f"kernels, is used instead. To remove this warning, switch the simulator off ({mend})"
     )
 
 

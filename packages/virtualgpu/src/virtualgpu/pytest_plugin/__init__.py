@@ -1,20 +1,21 @@
 """``pytest --virtual-gpu``: a project's CUDA tests on the virtual GPU, every launch checked.
 
-Kernels run without a GPU from the first ``conftest.py`` on, and a test fails if
-``virtualgpu.check()`` finds a race, a barrier that not all threads reach, or a read of unwritten
-memory in it or in its fixtures, also where the result was right by luck. The last line says how
-many launches were checked; ``--virtual-gpu-require`` fails a run without any.
+Kernels run without a GPU from the first ``conftest.py`` on. A test fails if ``virtualgpu.check()``
+finds a race, a barrier that not all threads reach, or a read of unwritten memory in the test or in
+its fixtures, even if the result happened to be right. The last line of the output shows the number
+of checked launches; ``--virtual-gpu-require`` fails a run without any.
 
-Errors that a kernel raises (bad addresses, deadlocks) fail a test as any exception does, and
-``pytest.raises(virtualgpu.MemoryAccessError)`` may expect them. A test that launches a faulty
-kernel on purpose is left alone with ``@pytest.mark.virtual_gpu_unchecked``.
+Errors that a kernel raises (bad addresses, deadlocks) fail a test like any other exception, and
+``pytest.raises(virtualgpu.MemoryAccessError)`` can expect them. Launches of a test with
+``@pytest.mark.virtual_gpu_unchecked`` are not checked, for a test that launches a faulty kernel on
+purpose.
 
-Other markers: ``virtual_gpu_seeds(1, 2, 3)`` runs a test once for each seed, its threads in that
-random order (``virtualgpu.schedule``); ``virtual_gpu_time_limit(60)`` gives its launches 60 seconds
-of processor time; ``virtual_gpu_accept("file.py:LINE: reason")`` accepts what is found at a line or
-in a kernel; ``virtual_gpu_streams`` also finds missing synchronisation between streams. All of
-this, and whether launches are checked, can be said for all tests by an option or in the
-configuration file; a marker comes before an option, and an option before the file.
+There are more markers. ``virtual_gpu_seeds(1, 2, 3)`` runs a test once for each seed, with its
+threads in that random order (``virtualgpu.schedule``). ``virtual_gpu_time_limit(60)`` gives its
+launches 60 seconds of processor time. ``virtual_gpu_accept("file.py:LINE: reason")`` accepts
+findings at a line or in a kernel. ``virtual_gpu_streams`` also finds missing synchronisation
+between streams. All these settings, and ``unchecked``, can also be set for all tests by an option
+or in the configuration file. A marker takes precedence over an option, and an option over the file.
 """
 
 from __future__ import annotations

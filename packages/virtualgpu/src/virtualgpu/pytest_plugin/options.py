@@ -40,7 +40,7 @@ SEED = "virtual_gpu_seed"
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings for a test's kernels. Without seeds threads run in lockstep."""
+    """Settings for a test's kernels; without seeds, threads run in lockstep."""
 
     seeds: tuple[int, ...] = ()
     time_limit: float = TIME_LIMIT  # seconds
@@ -48,7 +48,7 @@ class Settings:
     streams: bool = False
     accepted: tuple[Acceptance, ...] = ()
     standins: tuple[str, ...] | None = None  # None: all
-    huge: int | None = None  # bytes from which an allocation is only said to be large
+    huge: int | None = None  # allocations from this size on use memory only for touched pages
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,8 +76,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--virtual-gpu-orders",
         type=_as_option(several),
         metavar="N",
-        help="run each test once for each of the random orders 0 to N - 1: a fault may show in one "
-        "of several",
+        help=(
+            "run each test once for each of the random orders 0 to N - 1: a fault may show only "
+            "in some of them"
+        ),
     )
     group.addoption(
         "--virtual-gpu-accept",
@@ -107,8 +109,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SIZE",
         nargs="?",
         const=nbytes("1G"),
-        help="arrays from SIZE on (as 512M or 4G; by default 1G) take memory only where they are "
-        "touched, and launches that are given one run a sample of their blocks",
+        help=(
+            "arrays of SIZE or more (such as 512M or 4G; by default 1G) use memory only for "
+            "touched pages, and launches with such an argument run a sample of their blocks"
+        ),
     )
     group.addoption(
         "--virtual-gpu-unchecked", action="store_true", help="run kernels and check nothing"
@@ -135,7 +139,7 @@ def known_options(config: pytest.Config) -> argparse.Namespace:
 
 
 def refuse_without_switch(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for options that would do nothing, since --virtual-gpu is missing."""
+    """Raise pytest.UsageError for options that have no effect without --virtual-gpu."""
     if config.getoption("virtual_gpu"):
         return
     for name in (
@@ -153,9 +157,9 @@ def refuse_without_switch(config: pytest.Config) -> None:
 
 
 def of_run(config: pytest.Config) -> Settings:
-    """Return the settings of options, else of the configuration file and the environment.
+    """Return the settings from options, or else from the configuration file and the environment.
 
-    Raises pytest.UsageError for values that mean nothing.
+    Raises pytest.UsageError for invalid values.
     """
     options = known_options(config)
     entries = config.getini("virtual_gpu_seeds")
@@ -164,7 +168,7 @@ def of_run(config: pytest.Config) -> Settings:
         entry = f"virtual_gpu_{name}"
         try:
             on[name] = bool(getattr(options, entry) or config.getini(entry))
-        except ValueError as error:  # by pytest before 9
+        except ValueError as error:  # set by pytest before 9
             raise pytest.UsageError(f"{entry}: {error}") from None
     limit = options.virtual_gpu_time_limit
     if limit is None:
@@ -179,7 +183,9 @@ def of_run(config: pytest.Config) -> Settings:
     seeds = tuple(options.virtual_gpu_seed or ())
     orders = options.virtual_gpu_orders
     if seeds and orders is not None:
-        raise pytest.UsageError("--virtual-gpu-orders N is --virtual-gpu-seed 0 to N - 1: give one")
+        raise pytest.UsageError(
+            "--virtual-gpu-orders N means --virtual-gpu-seed 0 to N - 1: pass only one of the two"
+        )
     if not seeds and orders is None:
         seeds = tuple(_usage("virtual_gpu_seeds", seed, one) for one in entries)
         if (text := config.getini("virtual_gpu_orders")) is not None and not seeds:
@@ -204,7 +210,7 @@ def _accepted(place: str, entries: Iterable[str]) -> tuple[Acceptance, ...]:
     try:
         return read(entries)
     except (TypeError, ValueError, AttributeError) as error:
-        raise pytest.UsageError(f"{place}: {str(error)!r} is no entry: {FORM}") from None
+        raise pytest.UsageError(f"{place}: {str(error)!r} is not an entry: {FORM}") from None
 
 
 def _standins(config: pytest.Config, options: argparse.Namespace) -> tuple[str, ...] | None:
@@ -223,9 +229,9 @@ def _standins(config: pytest.Config, options: argparse.Namespace) -> tuple[str, 
 
 
 def of_test(node: pytest.Item, run: Settings) -> Settings:
-    """Return the settings of a test's markers, else those of ``run``.
+    """Return the settings from a test's markers, or else those of ``run``.
 
-    Raises pytest.UsageError for values that mean nothing.
+    Raises pytest.UsageError for invalid values.
     """
     found = run
     for accepting in node.iter_markers("virtual_gpu_accept"):
@@ -263,7 +269,7 @@ def of_test(node: pytest.Item, run: Settings) -> Settings:
 
 
 def seed(value: Any) -> int:
-    """Parse a whole number from 0. Raises ValueError."""
+    """Parse an integer from 0 up. Raises ValueError."""
     number = int(value)
     if number < 0 or isinstance(value, float):
         raise ValueError(value)
@@ -271,7 +277,7 @@ def seed(value: Any) -> int:
 
 
 def several(value: Any) -> int:
-    """Parse a whole number from 1. Raises ValueError."""
+    """Parse an integer from 1 up. Raises ValueError."""
     number = seed(value)
     if not number:
         raise ValueError(value)
@@ -287,7 +293,7 @@ def seconds(value: Any) -> float:
 
 
 def nbytes(value: Any) -> int:
-    """Parse a size: a whole number from 1, and K, M or G behind it. Raises ValueError."""
+    """Parse a size: a positive integer, optionally followed by K, M or G. Raises ValueError."""
     text = str(value).strip().upper()
     shift = {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0)
     return several(text[:-1] if shift else text) << shift
@@ -298,7 +304,7 @@ def _wrong(read: Callable, value: object) -> str:
         seed: "a seed, a whole number from 0",
         several: "a whole number from 1",
         seconds: "a positive number of seconds",
-        nbytes: "a size, as 512M or 4G (paths go before the option)",
+        nbytes: "a size, such as 512M or 4G (paths go before the option)",
     }[read]
     return f"{value!r} is not {wanted}"
 

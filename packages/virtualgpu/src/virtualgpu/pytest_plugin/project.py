@@ -1,7 +1,7 @@
-"""Stand-ins that a project's own metadata asks for.
+"""Stand-ins that a project's own metadata lists.
 
-Many libraries ask whether cuDF or CuPy is there (``try: import cudf``) and take other ways if it
-is: a stand-in that answers a project that never asked for the package changes its tests.
+Many libraries test if cuDF or CuPy is installed (``try: import cudf``) and behave differently if
+it is. A stand-in for a package that the project never listed would therefore change its tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from virtualgpu.standins.finder import NAMES, chosen
 
 _NAME = re.compile(r"\s*([A-Za-z][\w.-]*)")
-# What setup.py and setup.cfg hold is read as text: a name between quotes, or first on its line.
+# setup.py and setup.cfg are searched as text: for a name in quotes, or first on its line.
 _WRITTEN = re.compile(
     r"""(?:^\s*|["'])(cupy|cudf|pycuda)(?=[\w.-]*\s*(?:[\[<>=!~;"',]|$))""", re.MULTILINE
 )
@@ -25,7 +25,7 @@ _WRITTEN = re.compile(
 def standins_of(root: Path) -> list[str] | None:
     """Return the stand-ins for packages that the project lists or that are installed.
 
-    None, which means all, where nothing there says what the project needs.
+    Returns None, which means all stand-ins, if the metadata does not list requirements.
     """
     texts = [*_metadata(root)]
     if not texts:
@@ -36,7 +36,7 @@ def standins_of(root: Path) -> list[str] | None:
 
 
 def _metadata(root: Path) -> Iterator[str]:
-    """Yield the names of a project's requirements, "" for a file that lists none."""
+    """Yield the names of a project's requirements, or "" for a file that lists none."""
     if (file := root / "pyproject.toml").is_file():
         tables = tomllib.loads(file.read_text(encoding="utf-8", errors="replace"))
         if "project" in tables or "poetry" in tables.get("tool", {}):
@@ -57,7 +57,7 @@ def _metadata(root: Path) -> Iterator[str]:
 
 
 def _requirements(listed: Any) -> Iterator[str]:
-    """Yield the packages' names in lists of requirements, and in tables of such lists."""
+    """Yield the names of packages in lists of requirements, and in tables of such lists."""
     if isinstance(listed, dict):
         for group in listed.values():
             yield from _requirements(group)

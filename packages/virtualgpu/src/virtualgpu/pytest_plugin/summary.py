@@ -1,4 +1,4 @@
-"""Summary of a run of ``pytest --virtual-gpu``: headings, last lines, GitHub's annotations."""
+"""Summary of a run of ``pytest --virtual-gpu``: headings, last lines, GitHub annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def heading(findings: Sequence[Finding], config: pytest.Config) -> str:
 
 
 def note(report: Any, found: Report, wrong: Report, needed: Mapping[Acceptance, int]) -> None:
-    """Attach what :class:`Summary` adds up to a report, which xdist's workers send along."""
+    """Attach the data that :class:`Summary` adds up to a report, which xdist's workers transmit."""
     report.virtual_gpu = {
         "launches": found.launches,
         "notes": found.notes,
@@ -48,7 +48,7 @@ def _path(finding: Finding, config: pytest.Config) -> str:
 
 
 class Summary:
-    """Sum of the tests' findings, in the process that has the terminal."""
+    """Sum of the tests' findings, in the process that controls the terminal."""
 
     def __init__(self, config: pytest.Config, chosen: Settings, told: str = ""):
         self._config, self._chosen, self._told = config, chosen, told
@@ -73,7 +73,9 @@ class Summary:
             standins += " (virtual_gpu_standins)"
         huge = ""
         if self._chosen.huge is not None:
-            huge = f"; arrays from {self._chosen.huge:,} bytes on are only said to be large"
+            huge = (
+                f"; arrays of {self._chosen.huge:,} bytes or more use memory only for touched pages"
+            )
         how = (
             f"kernels run on the CPU, {checked}{order}; a launch may use "
             f"{self._chosen.time_limit:g} s{huge}{standins}"
@@ -97,7 +99,7 @@ class Summary:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        if hasattr(self._config, "workerinput"):  # one of xdist's: its reports go elsewhere
+        if hasattr(self._config, "workerinput"):  # a worker of xdist: its reports go elsewhere
             return (yield)
         nothing = self._required and not self._launches and not self._config.option.collectonly
         if nothing and session.exitstatus == pytest.ExitCode.OK:
@@ -153,7 +155,7 @@ def github_annotations(findings: Sequence[Sequence], root: Path) -> list[str]:
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return []
     checkout = Path(os.environ.get("GITHUB_WORKSPACE") or root)
-    lines: dict[str, None] = {}  # each once: several tests may launch one kernel
+    lines: dict[str, None] = {}  # each once, because several tests may launch one kernel
     for kind, filename, line, message in findings:
         where = ""
         if filename and Path(filename).is_relative_to(checkout):

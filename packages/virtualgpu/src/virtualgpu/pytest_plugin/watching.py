@@ -21,7 +21,7 @@ from virtualgpu.pytest_plugin.options import SEED, Settings
 from virtualgpu.pytest_plugin.summary import heading, note
 from virtualgpu.watch import instruments
 
-RAISED = ("memory", "deadlock", "other")  # findings that come with an exception
+RAISED = ("memory", "deadlock", "other")  # findings that are raised as an exception
 
 _CHOSEN = pytest.StashKey[Settings]()
 _FOUND = pytest.StashKey[Report]()
@@ -57,7 +57,7 @@ class Watching:
     def pytest_make_collect_report(
         self,
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Watch kernels that a module launches when it is imported, like a test's."""
+        """Observe kernels that a module launches when it is imported, as for a test."""
         with self._watched(self._run, self._streams(self._run)):
             report = yield
         found = self._take()
@@ -78,7 +78,7 @@ class Watching:
         for item in items:
             chosen = options.of_test(item, self._run)
             parameters = getattr(getattr(item, "callspec", None), "params", {})
-            # Tests that take no parameters, those of unittest, run with the first seed.
+            # Tests that take no parameters, such as those of unittest, run with the first seed.
             seeds = (options.seed(parameters[SEED]),) if SEED in parameters else chosen.seeds[:1]
             item.stash[_CHOSEN] = replace(chosen, seeds=seeds)
 
@@ -98,14 +98,14 @@ class Watching:
         __tracebackhide__ = True
         try:
             chosen = item.stash.get(_CHOSEN, self._run)
-            if when == "setup":  # one for each test, so that no test hears of another's work
+            if when == "setup":  # one for each test, so that a test sees only its own work
                 item.stash[_STREAMS] = self._streams(chosen)
                 item.stash[_NEEDED] = {}
             with self._watched(chosen, item.stash[_STREAMS]):
                 result = yield
         except BaseException as error:
             found = item.stash[_FOUND] = self._told_of(item, self._take())
-            if found.findings:  # beside the failure: perhaps its reason
+            if found.findings:  # reported with the failure, because it may be the reason
                 item.add_report_section(when, "virtual GPU", str(found))
             if isinstance(error, VirtualGPUError):
                 found.findings.append(_as_finding(error))
@@ -125,7 +125,7 @@ class Watching:
         if isinstance(error, VirtualGPUError) and not self._config.getoption("fulltrace"):
             before = error.__context__
             if before is not None and tracebacks.own(before.__traceback__) is None:
-                error.__suppress_context__ = True  # a launch that began again: no line of theirs
+                error.__suppress_context__ = True  # a launch that began again has no lines of these
             call.excinfo = pytest.ExceptionInfo.from_exception(
                 error.with_traceback(tracebacks.own(error.__traceback__) or error.__traceback__)
             )
@@ -138,7 +138,7 @@ class Watching:
         if report.when == "call" and report.passed and not chosen.unchecked:
             own = chosen.accepted[: len(chosen.accepted) - len(self._run.accepted)]
             found.notes += [
-                f"{one} is accepted ({one.reason}) and was not found: take that out"
+                f"{one} is accepted ({one.reason}) and was not found: remove this entry"
                 for one in own
                 if one not in needed
             ]
@@ -147,7 +147,7 @@ class Watching:
         return report
 
     def _told_of(self, item: pytest.Item, found: Report) -> Report:
-        """Return the findings to report of a phase; note accepted ones with the test."""
+        """Return the findings to report for a phase, and record accepted ones for the test."""
         wrong, needed = _to_tell(found, item.stash.get(_CHOSEN, self._run))
         known = item.stash.setdefault(_NEEDED, {})
         for one, count in needed.items():
@@ -157,7 +157,7 @@ class Watching:
     def _begin_with_the_place(
         self, report: pytest.TestReport, error: BaseException | None, found: Report
     ) -> None:
-        """Have the short summary begin with kind and line."""
+        """Make the short summary begin with the kind and the line."""
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is None:
             return
@@ -175,7 +175,7 @@ class Watching:
         return f"{heading(wrong.findings, self._config)}\nvirtual GPU, {wrong}"
 
     def _streams(self, chosen: Settings) -> tuple[Observer, ...]:
-        """Return the observer of missing synchronisation, if chosen; it remembers all work."""
+        """Return the observer of missing synchronisation, if selected; it keeps all work."""
         if not chosen.streams:
             return ()
         from virtualgpu.observed import streamcheck
@@ -184,7 +184,7 @@ class Watching:
 
     @contextmanager
     def _watched(self, chosen: Settings, streams: tuple[Observer, ...]) -> Iterator[None]:
-        """Run launches inside the context as chosen."""
+        """Run launches inside the context with the test's settings."""
         with ExitStack() as stack:
             stack.enter_context(_time_limit(chosen.time_limit))
             if chosen.huge is not None:
@@ -209,8 +209,8 @@ class Watching:
 def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, int]]:
     """Return a report without known or accepted findings.
 
-    An exception may have reported a finding already, which the test may have expected. Also returns
-    how often each acceptance was needed.
+    An exception may already have reported a finding, and the test may have expected it. The second
+    result is the number of times that each acceptance was needed.
     """
     left, needed = split((one for one in found.findings if one.kind not in RAISED), chosen.accepted)
     return replace(found, findings=left), needed
@@ -219,7 +219,8 @@ def _to_tell(found: Report, chosen: Settings) -> tuple[Report, dict[Acceptance, 
 def _as_finding(error: VirtualGPUError) -> Finding:
     """Return an error that stopped a launch as a finding.
 
-    It keeps the error's name where there is no kind for it, or only a wider one.
+    If there is no kind of finding for it, or only a wider one, the finding keeps the name of the
+    error.
     """
     finding = from_error(error, "", 0)
     named = finding.kind == "other" or isinstance(error, EndlessError)
@@ -230,7 +231,7 @@ def _as_finding(error: VirtualGPUError) -> Finding:
 def _time_limit(seconds: float) -> Iterator[None]:
     """Limit the processor time of launches on the current device."""
     device = devices.current()
-    if not isinstance(device, VirtualDevice):  # one in another process keeps its own
+    if not isinstance(device, VirtualDevice):  # a device in another process keeps its own limit
         yield
         return
     before = device.budget
@@ -243,7 +244,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _huge_from(nbytes: int) -> Iterator[None]:
-    """Have allocations from ``nbytes`` on take memory only where they are touched."""
+    """Make allocations of at least ``nbytes`` use memory only for touched pages."""
     memories = [one.memory for one in devices.every() if isinstance(one, VirtualDevice)]
     before = [memory.huge_from for memory in memories]
     for memory in memories:

@@ -1,6 +1,6 @@
 """Stand-ins for libraries that cannot work without a GPU: CuPy, PyCUDA, cuDF.
 
-The stand-ins themselves are packages of a distribution of its own, gpustandins. Here is what
-switches them on and off (:mod:`.finder`), what they use of virtualgpu (:mod:`.interface`), and the
-list of kernels that the originals would have launched (:mod:`.recorder`).
+The stand-ins themselves are packages of a separate distribution, gpustandins. This package switches
+them on and off (:mod:`.finder`), defines the names of virtualgpu that they use (:mod:`.interface`),
+and lists the kernels that the original libraries would have launched (:mod:`.recorder`).
 """

@@ -1,15 +1,15 @@
-"""Finder that has ``import cupy`` find CuPy's stand-in, and not CuPy, where there is no GPU.
+"""Finder that makes ``import cupy`` import CuPy's stand-in if there is no GPU.
 
-:func:`install` puts it first on ``sys.meta_path`` and sets aside what is imported already (real
-CuPy imports without a driver, and fails when it is used); :func:`remove` undoes both, so that
-``sys.modules`` is as if the stand-ins had never been. They come back as the same modules at the
-next :func:`install`: arrays made before keep their class.
+:func:`install` puts the finder first on ``sys.meta_path`` and removes packages that are already
+imported (the real CuPy imports without a driver, and fails when it is used). :func:`remove` undoes
+both, so that ``sys.modules`` is as if there had been no stand-ins. The next :func:`install` brings
+back the same modules, so that arrays created before keep their class.
 
-The stand-ins lie in other distributions, which name them by entry points (:data:`GROUP`). Where
-none does, ``import cupy`` raises ModuleNotFoundError with the line that installs it.
+The stand-ins are in other distributions, which declare them as entry points (:data:`GROUP`). If
+none does, ``import cupy`` raises ModuleNotFoundError with the command that installs it.
 
-Nothing happens where there is a GPU: then the real packages work, or Python itself says that they
-are missing.
+On a machine with a GPU nothing happens: the real packages work, or Python reports that they are
+missing.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from virtualgpu.installing import pip_install
 
 #: The packages that may have a stand-in.
 NAMES = ("cudf", "cupy", "cupyx", "pycuda")
-#: Entry points: a package's name, and the package that answers to it.
+#: Entry points: name of a package, and the package that replaces it.
 GROUP = "virtualgpu.standins"
-#: Entry points: a module of another library, and the function that fits it to the stand-ins. It is
-#: called with the module after its import, and returns the function that undoes it.
+#: Entry points: a module of another library, and the function that adapts it to the stand-ins. It
+#: is called with the module after its import, and returns the function that undoes the change.
 FITTED = "virtualgpu.standins.fitted"
 
-#: A stand-in that another one is imported by.
+#: A stand-in that is imported by another one.
 TOGETHER = {
     "cupy": ("cupyx",),
     "cupyx": ("cupy",),
     "cudf": ("cupy", "cupyx"),
     "pycuda": ("cupy", "cupyx"),
 }
-#: What each is called, and the extra of virtualgpu that installs its stand-in.
+#: The readable name of each package, and the extra of virtualgpu that installs its stand-in.
 _ORIGINALS = {
     "cudf": ("cuDF", "cudf"),
     "cupy": ("CuPy", "cupy"),
@@ -52,16 +52,18 @@ _ORIGINALS = {
 
 
 def chosen(names: Iterable[str]) -> list[str]:
-    """Return ``names`` and the packages that come with them. Raises ValueError for another name."""
+    """Return ``names`` and the packages that belong to them. Raises ValueError for another name."""
     names = list(names)
     for name in names:
         if name not in NAMES:
-            raise ValueError(f"there is no stand-in for {name!r}: there are {', '.join(NAMES)}")
+            raise ValueError(
+                f"there is no stand-in for {name!r}; those available are {', '.join(NAMES)}"
+            )
     return sorted({*names, *(other for name in names for other in TOGETHER[name])})
 
 
 def folder(name: str) -> Path | None:
-    """Return the folder of the stand-in for ``name``; None where none is installed."""
+    """Return the folder of the stand-in for ``name``, or None if it is not installed."""
     for point in entry_points(group=GROUP, name=name):
         if (spec := importlib.util.find_spec(point.value)) and spec.submodule_search_locations:
             return Path(spec.submodule_search_locations[0])
@@ -69,7 +71,7 @@ def folder(name: str) -> Path | None:
 
 
 class StandInFinder(MetaPathFinder):
-    """Finds the stand-ins of ``names``, and their modules nowhere but in their folders."""
+    """Import finder for the stand-ins of ``names`` and their modules, only in their own folders."""
 
     names: Collection[str] = NAMES
 
@@ -123,21 +125,21 @@ def _is_asked_by_an_import() -> bool:
 
 _finder = StandInFinder()
 _set_aside: dict[str, ModuleType] = {}  # modules of the real packages
-_ours: dict[str, ModuleType] = {}  # modules of the stand-ins, while they are switched off
-_awaited: list[str] = []  # modules of other libraries, to be fitted to the stand-ins
+_ours: dict[str, ModuleType] = {}  # modules of the stand-ins, while these are off
+_awaited: list[str] = []  # modules of other libraries, to be adapted
 _undo: list[Callable[[], object]] = []
 
 
 def is_installed() -> bool:
-    """Return True while the stand-ins answer."""
+    """Return True while the stand-ins are installed."""
     return _finder in sys.meta_path
 
 
 def install(names: Collection[str] | None = None) -> list[str]:
     """Import the stand-ins from now on.
 
-    :func:`virtualgpu.activation.use_standins` asks first whether there is a GPU. ``names`` are
-    those of :data:`NAMES` to switch on, by default all.
+    :func:`virtualgpu.activation.use_standins` first checks if there is a GPU. ``names`` are the
+    members of :data:`NAMES` to switch on, by default all.
 
     Returns the packages that were imported before and are replaced in ``sys.modules`` now. Names
     bound to them (``import cupy as cp``) still hold the package that needs a GPU.
@@ -160,7 +162,7 @@ def _fit(point: EntryPoint, module: ModuleType) -> None:
 
 
 def remove() -> None:
-    """Undo :func:`install`: the finder is gone and ``sys.modules`` is as it was."""
+    """Undo :func:`install`: remove the finder and restore ``sys.modules``."""
     if is_installed():
         while _awaited:
             forget(_awaited.pop())
@@ -173,7 +175,7 @@ def remove() -> None:
 
 
 def replaced(module: ModuleType) -> bool:
-    """Return True for a module of a real package whose stand-in answers now."""
+    """Return True for a module of a real package that a stand-in replaces."""
     return any(module is other for other in _set_aside.values())
 
 

@@ -1,9 +1,9 @@
-"""Names of virtualgpu that stand-ins for GPU libraries use, and the only ones.
+"""The only names of virtualgpu that stand-ins for GPU libraries may use.
 
-A stand-in is a package that answers to ``import cupy`` where there is no GPU. It lies in a
-distribution of its own (gpustandins) and is found by the entry points that
-:mod:`virtualgpu.standins.finder` reads. The modules behind these names may be moved and renamed;
-the names stay within a minor version.
+A stand-in is a package that ``import cupy`` imports on a machine without a GPU. It is in a
+separate distribution (gpustandins) and is found through the entry points that
+:mod:`virtualgpu.standins.finder` reads. The modules behind these names may be moved and renamed,
+but the names do not change within a minor version.
 """
 
 from __future__ import annotations

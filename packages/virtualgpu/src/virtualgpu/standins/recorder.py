@@ -1,7 +1,7 @@
-"""The kernels that a real GPU would have run, expression by expression.
+"""Recorder of the kernels that a real GPU would have run, expression by expression.
 
 A stand-in computes ``-b + c`` on arrays with NumPy, in one call or several. The library that it
-stands in for launches kernels instead, and a lecture shows how many:
+replaces would launch kernels, and this module lists them:
 
 >>> with virtualgpu.launches() as launched:
 ...     -b + c
@@ -9,11 +9,10 @@ stands in for launches kernels instead, and a lecture shows how many:
 1 cupy_negative__float64_float64          1,000,000 elements
 2 cupy_add__float64_float64_float64       1,000,000 elements
 
-Each :class:`Launched` says whether the original's launches are known one for one
-(``exact=True``: element-wise functions, reductions, copies and casts, user-defined kernels) or
-whether the entry stands for a routine that launches an unknown number of kernels
-(``exact=False``: sorting, linear algebra, FFT, random numbers). Times are never recorded: no
-GPU ran.
+With ``exact=True``, a :class:`Launched` is exactly one launch of the original library
+(element-wise functions, reductions, copies and casts, user-defined kernels). With
+``exact=False``, it is a routine that launches an unknown number of kernels (sorting, linear
+algebra, FFT, random numbers). Times are never recorded, because no GPU ran.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ class Launched:
     Attributes
     ----------
     name : str
-        What a profiler would show for a kernel; the function's name for a routine.
+        Name of a kernel, as a profiler would show it, or of a routine's function.
     kind : str
         ``elementwise``, ``reduction``, ``copy``, ``fill``, ``raw``, ``fused`` or ``routine``.
     size : int
-        Elements of the result (of the operand, for a reduction); 0 where that says nothing.
+        Elements of the result (of the operand, for a reduction); 0 if it has no meaning.
     exact : bool
-        Whether the original launches exactly this one kernel here.
+        True if the original library launches exactly this one kernel.
     details : dict
-        What else is known: ``grid``, ``block``, ``dtypes``, ``source``.
+        Further data: ``grid``, ``block``, ``dtypes``, ``source``.
     """
 
     name: str
@@ -62,8 +61,8 @@ class Launched:
 class Launches(list[Launched]):
     """The kernels of one ``with`` block, in order.
 
-    ``recorded`` is False where the originals answer, on a machine with a GPU: they keep no list,
-    so an empty one says nothing there.
+    ``recorded`` is False on a machine with a GPU, where the original libraries run. They keep no
+    list, so an empty list then has no meaning.
     """
 
     recorded: bool = True
@@ -74,7 +73,7 @@ class Launches(list[Launched]):
 
     @property
     def exact(self) -> bool:
-        """Return True if ``len`` is the number of kernels that the original would launch."""
+        """Return True if ``len`` is the number of kernels that the original library launches."""
         return self.recorded and all(one.exact for one in self)
 
     def __str__(self) -> str:
@@ -87,14 +86,14 @@ class Launches(list[Launched]):
 
 
 def listening() -> bool:
-    """Return True while a :func:`launches` is open: only then :func:`record` needs arguments."""
+    """Return True inside :func:`launches`; only then does :func:`record` need arguments."""
     return bool(_listening)
 
 
 def record(
     name: str, kind: str = "elementwise", *, size: int = 0, exact: bool = True, **details: Any
 ) -> None:
-    """Say that the original would have launched ``name`` now."""
+    """Record that the original library would have launched ``name`` now."""
     if _listening:
         one = Launched(name, kind, int(size), exact, details)
         for launches_ in _listening:
@@ -103,20 +102,20 @@ def record(
 
 @contextmanager
 def launches() -> Iterator[Launches]:
-    """List the launches that the originals of the stand-ins would make inside the ``with``."""
+    """List the launches that the original libraries would make inside the ``with``."""
     mine = Launches()
     mine.recorded = finder.is_installed()
     _listening.append(mine)
     try:
         yield mine
     finally:
-        # Not remove(): two empty lists are equal.
+        # remove() would not do, because two empty lists are equal.
         _listening[:] = [other for other in _listening if other is not mine]
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Record nothing inside the ``with``: for a step that is part of a launch already named."""
+    """Record nothing inside the ``with``, for a step of a launch that is already recorded."""
     before = _listening[:]
     _listening.clear()
     try:

@@ -1,1 +1,1 @@
-"""numba-cuda-mlir, the successor of numba-cuda, on a device of ours and under numba-cuda's name."""
+"""numba-cuda-mlir, the successor of numba-cuda, on the virtual GPU and as ``numba.cuda``."""

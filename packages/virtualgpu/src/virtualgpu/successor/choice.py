@@ -1,8 +1,8 @@
-"""Choice of the package that answers to ``numba.cuda``: numba-cuda or numba-cuda-mlir.
+"""Choice of the package that ``numba.cuda`` refers to: numba-cuda or numba-cuda-mlir.
 
-``VIRTUALGPU_NUMBA`` names one; by default numba-cuda answers where it is installed, else the
-successor. Where the successor is chosen, ``from numba import cuda`` gives ``numba_cuda_mlir.cuda``,
-with and without a GPU, so the same source runs on either.
+``VIRTUALGPU_NUMBA`` selects one. By default it is numba-cuda if that is installed, or else its
+successor. If the successor is chosen, ``from numba import cuda`` imports ``numba_cuda_mlir.cuda``,
+with and without a GPU, so that the same source runs on either.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "VIRTUALGPU_NUMBA"
 NUMBA_CUDA, SUCCESSOR = "numba-cuda", "numba-cuda-mlir"
 _ALIAS = "numba.cuda"
 _INSTALL = "pip install 'virtualgpu[numba-cuda]', or 'virtualgpu[mlir]' for its successor"
-# Where the successor has a module of numba.cuda: the first that is there.
+# Candidates for the successor's module of each numba.cuda module; the first that exists is used.
 _PLACES = ("numba_cuda_mlir.cuda", "numba_cuda_mlir.numba_cuda")
 
 
@@ -30,7 +30,7 @@ def chosen() -> str:
     asked = os.environ.get(VARIABLE, "").strip()
     if asked:
         if asked not in (NUMBA_CUDA, SUCCESSOR):
-            raise ValueError(f"{VARIABLE}={asked}: {NUMBA_CUDA} or {SUCCESSOR}")
+            raise ValueError(f"{VARIABLE}={asked} is not valid: use {NUMBA_CUDA} or {SUCCESSOR}")
         if not _is_installed(asked):
             raise ValueError(
                 f"{VARIABLE}={asked}, which is not installed: pip install {asked}, "
@@ -45,12 +45,12 @@ def _is_installed(package: str) -> bool:
 
 
 def is_none_installed() -> bool:
-    """Return True if neither is installed: kernels of other front ends run all the same."""
+    """Return True if neither is installed. Kernels of other front ends run all the same."""
     return not (_is_installed(NUMBA_CUDA) or _is_installed(SUCCESSOR))
 
 
 def said() -> str:
-    """Return the chosen package, its version where it is known, and the reason.
+    """Return the chosen package, its version if known, and the reason.
 
     Raises ValueError as :func:`chosen` does.
     """
@@ -67,15 +67,15 @@ def said() -> str:
         else ""
     )
     words = package
-    with suppress(importlib.metadata.PackageNotFoundError):  # not there, or there by PYTHONPATH
+    with suppress(importlib.metadata.PackageNotFoundError):  # absent, or found by PYTHONPATH
         words += f" {importlib.metadata.version(package)}"
     return f"{words} ({why})" if why else words
 
 
 def take() -> None:
-    """Have ``numba.cuda`` be the chosen package's.
+    """Make ``numba.cuda`` refer to the chosen package.
 
-    Raises RuntimeError where the other one was imported before.
+    Raises RuntimeError if the other one was already imported.
     """
     if is_none_installed():
         if not any(isinstance(one, _Refuser) for one in sys.meta_path):
@@ -85,8 +85,8 @@ def take() -> None:
         return
     if _ALIAS in sys.modules:
         raise RuntimeError(
-            f"numba.cuda was imported as numba-cuda before {SUCCESSOR} was to take its place: "
-            "start Python again, and let virtualgpu.activate() or %load_ext gpucourse come first"
+            f"numba.cuda was already imported as numba-cuda, so {SUCCESSOR} cannot replace it: "
+            "start Python again, and call virtualgpu.activate() or run %load_ext gpucourse first"
         )
     sys.meta_path.insert(0, _Finder())
 
@@ -104,12 +104,12 @@ def give_back() -> None:
 
 
 def is_taken() -> bool:
-    """Return True if ``numba.cuda`` is the successor's."""
+    """Return True if ``numba.cuda`` refers to the successor."""
     return any(isinstance(one, _Finder) for one in sys.meta_path)
 
 
 class _Finder(MetaPathFinder):
-    """Finds the successor's modules under the names that numba-cuda's have."""
+    """Import finder of the successor's modules under the names of numba-cuda's modules."""
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         if not f"{name}.".startswith(f"{_ALIAS}."):
@@ -133,13 +133,13 @@ class _Refuser(MetaPathFinder):
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         if name == _ALIAS:
-            # A ModuleNotFoundError would be lost: `from numba import cuda` says its own.
+            # ModuleNotFoundError would not do: `from numba import cuda` replaces its message.
             raise ImportError(f"no numba.cuda for the virtual GPU: {_INSTALL}", name=_ALIAS)
         return None
 
 
 class _Known(Loader):
-    """Gives a module that is loaded under its own name already."""
+    """Import loader that returns a module already loaded under its own name."""
 
     def __init__(self, module: ModuleType):
         self._module, self._spec = module, module.__spec__

@@ -1,18 +1,19 @@
 """Names, source lines and errors of numba-cuda-mlir's kernels, for messages.
 
-It launches from compiled code through the driver, and so reaches :mod:`virtualgpu.driver` without
-a hook. Changed, once it is imported, are:
+The successor launches kernels from compiled code through the driver, so its launches arrive in
+:mod:`virtualgpu.driver` without a hook. After its import, these parts are changed:
 
 - *Lines.* Line information is switched on, so that every message names the line.
-- *Names.* A kernel goes by its function's name, and its arrays by those of its parameters.
-- *Errors.* What a launch raises is the machine's error, and its own ``CUDAError`` too.
-- Of grids that leave a GPU empty it warns no more: here is none.
+- *Names.* Messages use the function's name for a kernel, and the parameters' names for its arrays.
+- *Errors.* A launch raises an error that is both the virtual GPU's and the successor's own
+  ``CUDAError``.
+- *Warnings.* Warnings of grids that underuse a GPU are switched off.
 
-What it relies on (numba-cuda-mlir 0.6): ``mlir_compiler.mlir_compiler_entry`` takes
-``targetoptions``; ``descriptor.MLIRDispatcher._compile`` gives ``(image, entry, ...)`` and keeps
-what it compiled in ``overloads`` and ``_launch_config_overloads``; a launch that failed goes
-through ``descriptor._raise_as_cuda_error``; an array is MLIR's memref: two addresses, of which the
-second counts, an offset, the shape, the strides in elements.
+The changes rely on these parts of numba-cuda-mlir 0.6. ``mlir_compiler.mlir_compiler_entry`` takes
+``targetoptions``. ``descriptor.MLIRDispatcher._compile`` returns ``(image, entry, ...)`` and stores
+compiled kernels in ``overloads`` and ``_launch_config_overloads``. A failed launch calls
+``descriptor._raise_as_cuda_error``. An array is an MLIR memref: two addresses, of which the second
+is used, an offset, the shape, and the strides in elements.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MODULE = f"{PACKAGE}.cuda"
 
 
 def _item_size(kind: Any) -> int | None:
-    """Return an element's bytes; booleans, dates, text and records have no ``bitwidth``."""
+    """Return an element's bytes; booleans, dates, strings and records have no ``bitwidth``."""
     from numba_cuda_mlir.numba_cuda.core.errors import NumbaNotImplementedError
     from numba_cuda_mlir.numba_cuda.np.numpy_support import as_dtype
 
@@ -62,12 +63,12 @@ def activate() -> None:
 
 
 def is_active() -> bool:
-    """Return True if its launches come to a device of this package."""
+    """Return True if its launches go to a device of this package."""
     return _on
 
 
 def deactivate() -> None:
-    """Give the successor its own parts back."""
+    """Restore the successor's own parts."""
     global _on
     _on = False
     forget(MODULE)
@@ -138,7 +139,7 @@ def _raised(raise_error):
 
 
 def _both(error: VirtualGPUError) -> Exception:
-    """Return the machine's error as one of cuda.core too, which GPU programs catch."""
+    """Return the device's error as one that is also cuda.core's, which GPU programs catch."""
     from cuda.core._utils.cuda_utils import CUDAError
 
     if type(error) is LaunchError:  # as for numba-cuda

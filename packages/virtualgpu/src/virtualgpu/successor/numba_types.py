@@ -1,11 +1,11 @@
 """Numba's own types in kernels of numba-cuda-mlir, which accepts only its own types.
 
-``from numba import cuda, float32`` is how programs for ``numba.cuda`` are written; where the
-successor answers to ``numba.cuda`` (:mod:`virtualgpu.successor.choice`), ``float32`` means its own
-type of that name: in a kernel, in a signature, as the element type of a shared array.
+Programs for ``numba.cuda`` contain ``from numba import cuda, float32``. If ``numba.cuda`` refers
+to the successor (:mod:`virtualgpu.successor.choice`), ``float32`` then means the successor's type
+of that name, in a kernel, in a signature, or as the element type of a shared array.
 
-What it relies on (numba-cuda-mlir 0.6): ``typeof_impl`` gives types to a kernel's globals, and
-signatures go through ``sigutils.is_signature`` and ``sigutils.normalize_signature``.
+It relies on these parts of numba-cuda-mlir 0.6: ``typeof_impl`` gives types to a kernel's globals,
+and signatures pass through ``sigutils.is_signature`` and ``sigutils.normalize_signature``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def accept() -> None:
-    """Have the successor take Numba's types, from now on."""
+    """Make the successor accept Numba's types from now on."""
     from numba.core import types, typing
     from numba_cuda_mlir.numba_cuda.core import sigutils
     from numba_cuda_mlir.numba_cuda.typing import typeof
@@ -45,9 +45,9 @@ def accept() -> None:
 
 
 def successors(kind: Any) -> Any:
-    """Return the successor's type for Numba's type ``kind``; others as they are.
+    """Return the successor's type for Numba's type ``kind``; others are returned unchanged.
 
-    Raises TypeError for a type that the successor has not.
+    Raises TypeError for a type that the successor lacks.
     """
     from numba.core import types
     from numba_cuda_mlir.numba_cuda import types as successor
@@ -68,4 +68,4 @@ def successors(kind: Any) -> Any:
         return successor.BaseTuple.from_types([successors(item) for item in kind])
     if isinstance(kind, types.Number | types.Boolean | types.NoneType):
         return getattr(successor, kind.name)
-    raise TypeError(f"numba-cuda-mlir knows no type like Numba's {kind}")
+    raise TypeError(f"numba-cuda-mlir has no type that corresponds to Numba's {kind}")

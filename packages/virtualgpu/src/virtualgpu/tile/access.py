@@ -16,14 +16,14 @@ from virtualgpu.tile.types import Element, decoded, encoded, rounded, unsigned
 from virtualgpu.tile.views import PADDINGS, Window
 from virtualgpu.wording import many
 
-# What an element holds that no array has and no padding stands for: visible in a result.
+# Value of elements that are outside the array and have no padding: conspicuous in a result.
 _UNSPECIFIED = 0xFE
 
 
 def demand(
     block: WatchedBlock, operation: TileOperation, addresses: np.ndarray, element: Element
 ) -> None:
-    """Check that every address holds an element.
+    """Check that every address is that of an element.
 
     Raises MemoryAccessError, MisalignedAddressError.
     """
@@ -46,7 +46,7 @@ def demand(
     if size > 1 and ((odd := addresses % size != 0).any()):
         address = int(addresses.reshape(-1)[np.argmax(odd.reshape(-1))])
         raise MisalignedAddressError(
-            f"{verb(operation)} at {address:#x}, which is no multiple of an element's "
+            f"{verb(operation)} at {address:#x}, which is not a multiple of the element size, "
             f"{many(size, 'byte')}",
             block.location(operation),
             address=address,
@@ -73,7 +73,7 @@ def scatter(
     values: np.ndarray,
     element: Element,
 ) -> None:
-    """Store ``values``; of several at one address the last one stays, and observers are told."""
+    """Store ``values`` and tell observers; of several at one address, the last remains."""
     demand(block, operation, addresses, element)
     memory, places = _memory(block, element), (addresses - BASE) // element.size
     memory[places] = stored = np.broadcast_to(encoded(values, element), places.shape)
@@ -85,7 +85,7 @@ def scatter(
 
 
 def _memory(block: WatchedBlock, element: Element) -> np.ndarray:
-    """View all of the device's memory as elements; BASE is a multiple of every size."""
+    """Return a view of the device's memory as elements; BASE is a multiple of every size."""
     return block.launch.memory.mapping.raw.view(element.stored)
 
 
@@ -158,7 +158,7 @@ def _strided(block: WatchedBlock, operation: TileOperation, window: Window) -> n
     if extent is None or corners[2] + element.size > extent[1]:
         demand(block, operation, window.addresses(), element)
         raise MemoryAccessError(
-            f"{verb(operation)} of a tile that reaches from one array into another",
+            f"{verb(operation)} of a tile that extends from one array into another",
             block.location(operation),
             address=int(corners[0]),
         )
@@ -169,7 +169,7 @@ def _strided(block: WatchedBlock, operation: TileOperation, window: Window) -> n
 
 
 def updated(mode: str, old: np.ndarray, by: np.ndarray, element: Element) -> np.ndarray:
-    """Return the value that an atomic leaves."""
+    """Return the new value of an element after an atomic."""
     if mode == "xchg":
         return by
     if mode == "addf":
@@ -197,7 +197,7 @@ def atomic(
 ) -> np.ndarray:
     """Read, compute and write each element in one step; return the old values.
 
-    Elements of a tile that share an address go one after the other, in order.
+    Elements of a tile that share an address are updated one after the other, in order.
     """
     addresses, values = addresses.reshape(-1), np.broadcast_to(values, addresses.shape).reshape(-1)
     block.touched("atomic", operation, addresses, element)
@@ -210,7 +210,7 @@ def atomic(
         turn = left[np.sort(first)]
         old = gather(block, operation, addresses[turn], element)
         new = updated(mode, old, values[turn], element)
-        if compare is not None:  # of bits: NaN equals itself, and 0 is not -0
+        if compare is not None:  # compare bits: NaN equals itself, and 0 is not -0
             width = f"u{element.stored.itemsize}"
             here, wanted = (
                 np.ascontiguousarray(encoded(one, element)).view(width)
@@ -224,7 +224,7 @@ def atomic(
 
 
 def argument(raw: bytes, element: Element) -> np.ndarray:
-    """Return a kernel's parameter from its bytes. Raises LaunchError where they are too few."""
+    """Return a kernel's parameter from its bytes. Raises LaunchError if there are too few."""
     if len(raw) != element.size:
         raise LaunchError(f"{many(len(raw), 'byte')} for a parameter of {element.size} ({element})")
     return decoded(np.frombuffer(raw, element.stored)[0], element).reshape(())

@@ -1,8 +1,9 @@
 """Element-by-element operations on tiles, and matrix products.
 
-A function takes the operation and its tiles as NumPy arrays and returns the result. Elements of a
-format that NumPy lacks come as float32 and are rounded into it (:mod:`.types`). Called under
-``np.errstate(all="ignore")``: a division by zero is no error on a GPU.
+A function takes the operation and its tiles as NumPy arrays and returns the result. A format that
+NumPy lacks is represented as float32, and results are rounded to it (:mod:`.types`). The functions
+are called under ``np.errstate(all="ignore")``, because a division by zero is not an error on a
+GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _does(*names: str):
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
-    """Replace subnormal numbers by zeros of their sign."""
+    """Replace subnormal numbers by zeros of the same sign."""
     return np.where(
         np.abs(array) < _NORMAL[array.dtype.itemsize],
         np.copysign(array.dtype.type(0), array),
@@ -40,7 +41,7 @@ def _flushed(array: np.ndarray) -> np.ndarray:
 
 
 def _float(function: Callable[..., np.ndarray]):
-    """Wrap a function of floats: it flushes where asked to and rounds into the format."""
+    """Wrap a function of floats: flush subnormal numbers if requested, and round to the format."""
 
     def run(operation: TileOperation, *tiles: np.ndarray) -> np.ndarray:
         element = operation.results[0].element
@@ -53,17 +54,17 @@ def _float(function: Callable[..., np.ndarray]):
 
 
 def _widely(function: Callable[..., np.ndarray]):
-    """Wrap a function that is computed in float64 where the result is no float64 itself."""
+    """Wrap a function that computes in float64 unless its result is float64."""
     return _float(lambda *tiles: function(*[np.asarray(one, np.float64) for one in tiles]))
 
 
 _MODES = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
-# Where a GPU is allowed to be less exact ("approx", "full"), results are rounded to nearest.
+# Where a GPU may be less exact ("approx", "full"), results are rounded to nearest.
 _NEAREST = ("nearest_even", "approx", "full", None)
 
 
 def _directed(name: str, plain: Callable[..., np.ndarray]):
-    """Return an operation that rounds in any direction, by the machine's own arithmetic."""
+    """Return an operation with a rounding mode, using the host's own arithmetic."""
     nearest = _float(plain)
 
     def run(operation: TileOperation, *tiles: np.ndarray) -> np.ndarray:
@@ -89,7 +90,7 @@ def _apply(function: Callable, tiles: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def _fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Multiply and add with one rounding, in float64 where the product is exact there."""
+    """Multiply and add with one rounding, in float64 if the product is exact there."""
     if a.dtype == np.float16:
         return np.multiply(a, b, dtype=np.float64) + c
     return _apply(
@@ -164,7 +165,7 @@ def _compare(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarr
 
 
 def _meant(operation: TileOperation, *tiles: np.ndarray, name: str = "sign") -> list[np.ndarray]:
-    """View tiles as signed or unsigned, as the operation's attribute says."""
+    """Return tiles as signed or unsigned, according to the operation's attribute."""
     return list(tiles if operation.attributes[name] == "signed" else map(unsigned, tiles))
 
 
@@ -197,7 +198,7 @@ def _extreme_integer(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> 
 
 
 def _back(result: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return the same bits as a tile's own dtype."""
+    """Return the same bits in the tile's own dtype."""
     result = np.asarray(result)
     return result if result.dtype == like.dtype else result.view(like.dtype)
 
@@ -205,13 +206,13 @@ def _back(result: np.ndarray, like: np.ndarray) -> np.ndarray:
 @_does("cmpi")
 def _compare_integers(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype == bool and operation.attributes["sign"] == "signed":
-        a, b = -a.astype(np.int8), -b.astype(np.int8)  # the one bit is the sign
+        a, b = -a.astype(np.int8), -b.astype(np.int8)  # the only bit is the sign
     return _COMPARES[operation.attributes["predicate"]](*_meant(operation, a, b))
 
 
 @_does("divi", "remi")
 def _divide(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Divide, or take the remainder; by zero as PTX's div and rem do.
+    """Divide, or take the remainder. Division by zero gives the result of PTX's div and rem.
 
     The quotient by zero has all bits set, and the remainder is the dividend.
     """
@@ -220,7 +221,7 @@ def _divide(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarra
     x, y = _meant(operation, a, b)
     zero = y == 0
     y = np.where(zero, y.dtype.type(1), y)
-    rest = np.fmod(x, y)  # of the dividend's sign
+    rest = np.fmod(x, y)  # sign of the dividend
     if operation.name == "remi":
         return _back(np.where(zero, x, rest), a)
     whole = ((x - rest) // y).astype(x.dtype)
@@ -234,7 +235,7 @@ def _divide(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarra
 
 @_does("shli", "shri")
 def _shift(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Shift; by the width or more, only zeros or sign bits are left (PTX's shl and shr)."""
+    """Shift; from the width on, only zeros or sign bits remain (PTX's shl and shr)."""
     if a.dtype == bool:
         return a & ~b
     bits = a.dtype.itemsize * 8
@@ -292,7 +293,7 @@ def _refloat(operation: TileOperation, a: np.ndarray) -> np.ndarray:
         raise UnsupportedInstruction(
             f"{operation}: the virtual GPU does not round to {to} by {mode}"
         )
-    # The two values of the format on either side of the number's size: codes are in their order.
+    # The format's two values around the number; codes are in the order of the values.
     size = np.abs(np.asarray(a, np.float64))
     near = rounded(size, to)
     codes, step = _bits(near, to), 1 << 13 if to.name == "tf32" else 1
@@ -382,15 +383,15 @@ def _select(
     return np.where(condition, yes, no)
 
 
-# -- products of matrices ------------------------------------------------------------------------
+# -- matrix products -----------------------------------------------------------------------------
 
 
 @_does("mmaf")
 def _product(operation: TileOperation, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Return a matrix product.
 
-    Products are exact and sums are kept in float32, float64 for f64. A GPU adds in its own order,
-    so last bits differ.
+    Products are exact. Sums are accumulated in float32, or in float64 for f64. A GPU adds in
+    another order, so the last bits may differ.
     """
     wide = np.float64 if c.dtype == np.float64 else np.float32
     return rounded(np.matmul(a.astype(wide), b.astype(wide)) + c, operation.results[0].element)
@@ -401,7 +402,7 @@ def _integer_product(
     operation: TileOperation, a: np.ndarray, b: np.ndarray, c: np.ndarray
 ) -> np.ndarray:
     (a,), (b,) = _meant(operation, a, name="left"), _meant(operation, b, name="right")
-    if a.shape[-1] <= 1 << 20:  # of 8 bits each, sums are exact in float64, which BLAS multiplies
+    if a.shape[-1] <= 1 << 20:  # sums of 8-bit products are exact in float64, which BLAS multiplies
         exact = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
         return (exact + c).astype(np.int32)
     return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32) + c
@@ -411,7 +412,7 @@ def _integer_product(
 def constant(data: bytes, tile) -> np.ndarray:
     """Return a constant's tile from its bytes (read-only).
 
-    The bytes hold one element for all, or one for each.
+    The bytes hold one value for all elements, or one for each.
     """
     element, count = tile.element, math.prod(tile.shape)
     if element.name == "i1":

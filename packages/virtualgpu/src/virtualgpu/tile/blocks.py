@@ -1,8 +1,8 @@
-"""One block: its values, and what each operation does with them.
+"""Execution of one block: its values, and the effect of each operation.
 
-A block is a Python generator. It yields where it waits for other blocks: at the end of a turn of a
-loop in which it touched memory by an atomic or in an order. The launch (:mod:`.launch`) then lets
-the others run.
+A block is a Python generator. It yields whenever it may be waiting for other blocks, which is at
+the end of a loop iteration in which it accessed memory with an atomic or a memory order. The
+launch (:mod:`.launch`) then runs the other blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PRINTED = 4096  # elements of a tile that are printed
 class TileBlock:
     """A block of a launch.
 
-    ``index`` is its place in the grid, ``number`` its number among the blocks that run.
+    ``index`` is its index in the grid, ``number`` its number among the blocks that run.
     """
 
     def __init__(self, launch: WatchedTileLaunch, number: int):
@@ -36,8 +36,8 @@ class TileBlock:
         self.values: list[Any] = [None] * launch.kernel_code.values
         self.waits = False
         self.watched = bool(launch.watchers)
-        self.window: views.Window | None = None  # through which it reaches memory
-        self.memory: list[int] = []  # of its allocas
+        self.window: views.Window | None = None  # of a view, which it is accessing
+        self.memory: list[int] = []  # allocations of its allocas
 
     def location(self, operation: TileOperation | None) -> Location:
         source = operation.source if operation is not None else None
@@ -51,7 +51,7 @@ class TileBlock:
     def touched(
         self, kind: str, operation: TileOperation, addresses: np.ndarray, element: Element
     ) -> None:
-        """Report to watchers a ``load``, ``store`` or ``atomic`` of elements."""
+        """Report a ``load``, ``store`` or ``atomic`` of elements to the watchers."""
         order = operation.attributes["order"]
         if kind == "atomic" or order != "weak":
             self.waits = True
@@ -59,7 +59,7 @@ class TileBlock:
             watcher.accessed(self, kind, operation, addresses.reshape(-1), element.size, order)
 
     def collided(self, operation: TileOperation, addresses: np.ndarray) -> None:
-        """Report to watchers that one store had several values for these addresses."""
+        """Report to the watchers that one store had several values for these addresses."""
         for watcher in self.launch.watchers:
             watcher.collided(self, operation, addresses)
 
@@ -70,7 +70,7 @@ class TileBlock:
         valid: np.ndarray,
         window: views.Window | None = None,
     ) -> None:
-        """Report to watchers that only ``valid`` elements of a tile are specified."""
+        """Report to the watchers that only the ``valid`` elements of a tile are specified."""
         for watcher in self.launch.watchers:
             watcher.loaded(self, operation, tile, valid, window)
 
@@ -89,7 +89,7 @@ class TileBlock:
                 self.launch.memory.free(address)
 
     def region(self, region: Region):
-        """Run a region to its end; return how it ended and the values that it yields."""
+        """Run a region to its end; return the operation that ended it and the yielded values."""
         values, launch = self.values, self.launch
         for operation in region.operations:
             launch.count(self, operation)
@@ -119,7 +119,7 @@ class TileBlock:
                 MemoryError,
                 TypeError,
                 ValueError,
-            ) as error:  # what no rule of types has foreseen
+            ) as error:  # an error that no type rule excludes
                 raise VirtualGPUError(
                     f"{operation}: {type(error).__name__}: {error}", self.location(operation)
                 ) from error
@@ -155,7 +155,7 @@ def _for(block: TileBlock, operation: TileOperation, given: list):
         mask = (1 << dtype.itemsize * 8) - 1
         lower, upper, step = lower & mask, upper & mask, step & mask
     if step <= 0:
-        raise VirtualGPUError(f"a step of {step}: a loop counts up")
+        raise VirtualGPUError(f"a loop with the step {step}; a step must be positive")
     region, carried, unsigned = operation.regions[0], given[3:], np.dtype(f"u{dtype.itemsize}")
     for number in range(lower, upper, step):
         at = unsigned.type(number & ((1 << dtype.itemsize * 8) - 1))
@@ -186,7 +186,7 @@ def _loop(block: TileBlock, operation: TileOperation, given: list):
 
 
 def _rest(block: TileBlock):
-    """Let other blocks run after an iteration that looked at what they do."""
+    """Let other blocks run after an iteration that read what they write."""
     if block.waits:
         block.waits = False
         yield
@@ -199,7 +199,7 @@ CONTROL: dict[str, Callable] = {"if": _if, "for": _for, "loop": _loop}
 
 
 def _masked(operation: TileOperation, given: list) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the addresses, and a mask of those that count (None: all)."""
+    """Return the addresses, and a mask of the active ones (None: all)."""
     places = dict(zip(operation.operands, given, strict=True))
     pointers = np.asarray(given[0])
     return pointers, places.get(operation.named.get("mask", -1))
@@ -243,7 +243,7 @@ def _atomic(block: TileBlock, operation: TileOperation, given: list) -> list:
     if mask is None:
         before = access.atomic(block, operation, pointers, value, element, compare)
         return [before.reshape(pointers.shape), None]
-    # Where nothing is compared, cuTile says that it was as expected.
+    # If nothing is compared, cuTile reports that the value was as expected.
     result = access.fill(element, pointers.shape, None) if compare is None else compare.copy()
     result[mask] = access.atomic(
         block,
@@ -266,8 +266,8 @@ def _window(block: TileBlock, operation: TileOperation) -> views.Window:
             if promised[place] and one.size and not (one.min() >= 0 and one.max() < size):
                 raise access.MemoryAccessError(
                     f"{access.verb(operation)} of element {views.shown(made.outside())} of an "
-                    f"array of shape {tiled.array.shape}, and the kernel says that tiles lie "
-                    "inside (check_bounds=False)",
+                    f"array of shape {tiled.array.shape}, although the kernel promises that its "
+                    "tiles are inside (check_bounds=False)",
                     block.location(operation),
                 )
     block.window = made
@@ -417,7 +417,7 @@ MEMORY: dict[str, Callable[[TileBlock, TileOperation, list], list]] = {
 
 
 def bind(operation: TileOperation) -> None:
-    """Look up what carries an operation out, for all its runs."""
+    """Return the function that executes an operation, looked up once for all its runs."""
     if operation.name == "constant":
         tile = arithmetic.constant(operation.attributes["value"], operation.results[0])
         operation.run = lambda _, tile=tile: tile

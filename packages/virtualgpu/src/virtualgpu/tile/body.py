@@ -1,8 +1,8 @@
-"""Bodies of kernels, decoded: operations, their operands by number, their lines.
+"""Decoder of kernel bodies: operations, their operands by number, and their lines.
 
-Values are numbered as they are made. A region's values take the numbers that follow those before
-it, and what comes after the region takes them again: so one list of values is enough to run a
-block (:mod:`.blocks`).
+Values are numbered in the order in which they are produced. The values of a region take the
+numbers after those before it, and operations after the region reuse these numbers. So a single
+list of values is enough to run a block (:mod:`.blocks`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from virtualgpu.tile import debug, types
 from virtualgpu.tile.bytecode import BytecodeSections, Cursor
 from virtualgpu.tile.opcodes import ENUMERATIONS, LACKING, OPCODES, TileOpcode
 
-DEEPEST = 64  # regions inside one another
+DEEPEST = 64  # deepest nesting of regions
 MOST_VALUES = 1 << 20
 
 
@@ -29,14 +29,14 @@ class TileOperation:
     ----------
     opcode : TileOpcode
     offset : int
-        Of its first byte in the bytecode.
+        Offset of its first byte in the bytecode.
     results : tuple of types
     at : int
-        The number of its first result.
+        Number of its first result.
     operands : tuple of int
-        Numbers of the values that it reads, in their order.
+        Numbers of the values that it reads, in order.
     named : dict
-        Operand's name → its number, or the numbers of a list.
+        Name of an operand → its number, or the numbers of a list.
     attributes : dict
     flags : frozenset of str
     regions : list of Region
@@ -53,8 +53,8 @@ class TileOperation:
     flags: frozenset[str]
     source: SourceLine | None
     regions: list[Region] = field(default_factory=list)
-    types: tuple = ()  # of the operands
-    run: Callable | None = None  # what carries it out
+    types: tuple = ()  # types of the operands
+    run: Callable | None = None  # the function that executes it
 
     @property
     def name(self) -> str:
@@ -66,14 +66,14 @@ class TileOperation:
 
 @dataclass
 class Region:
-    """Operations that run one after the other; the values of its arguments begin at ``at``."""
+    """Operations that run in sequence; ``at`` is the number of its first argument's value."""
 
     arguments: tuple
     at: int
     operations: list[TileOperation]
 
     def lines(self) -> Iterator[SourceLine | None]:
-        """Yield the line of each operation, of inner regions too."""
+        """Yield the line of each operation, including those of inner regions."""
         for operation in self.operations:
             yield operation.source
             for region in operation.regions:
@@ -84,22 +84,22 @@ class Region:
 class TileKernel:
     """An entry of a module: its name, the types of its parameters, and its operations.
 
-    Launches add the lines of operations that run to ``ran``, where lines are measured.
+    If lines are measured, launches add the lines of executed operations to ``ran``.
     """
 
     name: str
     parameters: tuple[types.TileType, ...]
     body: Region
-    values: int  # how many are alive at most
+    values: int  # largest number of live values
     source: SourceLine | None
     ran: set[SourceLine | None] | None = None
-    delivered: object = None  # what of it coverage.py has by now
+    delivered: object = None  # lines that coverage.py already has
 
 
 def kernels(
     module: BytecodeSections, verify: Callable[[TileOperation], None]
 ) -> dict[str, TileKernel]:
-    """Return the entries of a module by name; ``verify`` is asked about each operation.
+    """Return the entries of a module by name; ``verify`` is called for each operation.
 
     Raises BytecodeError, UnsupportedInstruction.
     """
@@ -140,7 +140,7 @@ def kernels(
 
 
 class _Reader:
-    """Reads one function."""
+    """Reader of one function."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _Reader:
             if one.name in ("return", "break", "continue", "yield"):
                 raise self.cursor.fail(f"operations follow {one.name}", one.offset)
         if not operations or operations[-1].name not in ways:
-            raise self.cursor.fail(f"a region does not end by {' or '.join(ways)}", at)
+            raise self.cursor.fail(f"a region does not end with {' or '.join(ways)}", at)
 
     def operation(self, depth: int) -> TileOperation:
         cursor, module = self.cursor, self.module
@@ -294,7 +294,7 @@ def _dictionary(module: BytecodeSections, cursor: Cursor, depth: int = 0) -> dic
 
 
 def _tagged(module: BytecodeSections, cursor: Cursor, depth: int) -> Any:
-    """Read a tagged attribute; a number comes as ``(type, its bits)``."""
+    """Read a tagged attribute; a number is returned as ``(type, bits)``."""
     start, tag = cursor.at, cursor.byte()
     if depth > DEEPEST:
         raise cursor.fail(f"more than {DEEPEST} attributes inside one another", start)
@@ -313,7 +313,7 @@ def _tagged(module: BytecodeSections, cursor: Cursor, depth: int) -> Any:
         return module.string(cursor)
     if tag == 6:
         return _array(module, cursor, depth)
-    if tag in (8, 12):  # of what may be assumed: divisors, bounds
+    if tag in (8, 12):  # attributes of ``assume``: divisors, bounds
         first = cursor.number() if tag == 8 else 0
         flags = cursor.byte()
         return first, *(cursor.signed() for bit in (1, 2) if flags & bit)

@@ -1,7 +1,7 @@
 """Tile IR bytecode: header, sections and tables (Tile IR specification, "Bytecode").
 
-Whatever is wrong with the bytes becomes a :class:`~virtualgpu.errors.BytecodeError` that names the
-offset. What is read is bounded by the bytes that there are.
+Any damage in the bytes raises :class:`~virtualgpu.errors.BytecodeError` with the offset.
+Everything that is read is checked against the number of available bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from virtualgpu.tile.types import TileType
 MAGIC = b"\x7fTileIR\x00"
 VERSIONS = ((13, 1), (13, 2), (13, 3), (13, 4))
 SECTIONS = {1: "strings", 2: "functions", 3: "debug", 4: "constants", 5: "types", 6: "globals"}
-MOST_ELEMENTS = 1 << 24  # of a tile, as in NVIDIA's own verifier
+MOST_ELEMENTS = 1 << 24  # elements of a tile, as in NVIDIA's own verifier
 MOST_RANK = 16
-MOST_BYTES = 1 << 28  # of a module: a length beyond is damage
+MOST_BYTES = 1 << 28  # bytes of a module; a greater length means damage
 DYNAMIC = -(1 << 63)  # a size or stride that is an operand
 
 _PADDING = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
@@ -43,7 +43,7 @@ class Cursor:
         return self.take(1)[0]
 
     def number(self) -> int:
-        """Read a number of 7 bits a byte, at most 64 bits."""
+        """Read a number with 7 bits per byte, at most 64 bits."""
         start, value = self.at, 0
         for shift in range(0, 70, 7):
             one = self.byte()
@@ -85,7 +85,7 @@ def damaged(offset: int, what: str, why: str) -> BytecodeError:
 
 @dataclass
 class BytecodeSections:
-    """The sections of one bytecode; places are offsets into ``raw``."""
+    """The sections of one bytecode, as offsets into ``raw``."""
 
     raw: bytes
     version: tuple[int, int]
@@ -125,12 +125,14 @@ def read(raw: bytes) -> BytecodeSections:
     """Return the sections of a bytecode. Raises BytecodeError, UnsupportedInstruction."""
     cursor = Cursor(raw, 0, len(raw), "the header")
     if cursor.take(len(MAGIC)) != MAGIC:
-        raise cursor.fail("these bytes are no Tile IR: they begin otherwise", 0)
+        raise cursor.fail("these bytes are not Tile IR: they begin with other bytes", 0)
     version = (cursor.byte(), cursor.byte())
     tag = int.from_bytes(cursor.take(2), "little")
     if version not in VERSIONS or tag:
         shown = f"{version[0]}.{version[1]}" + (f".{tag}" if tag else "")
-        raise cursor.fail(f"version {shown} of the bytecode is not known; 13.1 to 13.4 are", 8)
+        raise cursor.fail(
+            f"version {shown} of the bytecode is not supported; versions 13.1 to 13.4 are", 8
+        )
     places = _sections(cursor)
     module = BytecodeSections(raw, version, places, [], [], [], {})
     for needed in ("strings", "types", "functions"):
@@ -179,7 +181,8 @@ def _sections(cursor: Cursor) -> dict[str, tuple[int, int]]:
 def measured(at) -> int:
     """Return the length of a bytecode that is read byte by byte through ``at(offset)``.
 
-    0 where its sections do not add up. A driver is handed an address without a length.
+    Returns 0 if its sections are inconsistent. A driver needs this because it gets an address
+    without a length.
     """
     offset = 12
 
@@ -215,7 +218,7 @@ def measured(at) -> int:
 def table(cursor: Cursor, width: int, section: int) -> list[tuple[int, int]]:
     """Return the position of each item of a table: a count, the offsets, then the items.
 
-    ``section`` is where its section begins.
+    ``section`` is the offset at which its section begins.
     """
     many = cursor.count(width)
     cursor.align(width, section)
@@ -225,7 +228,7 @@ def table(cursor: Cursor, width: int, section: int) -> list[tuple[int, int]]:
 
 
 def spans(cursor: Cursor, starts: list[int], room: int) -> list[tuple[int, int]]:
-    """Return begin and end of consecutive parts, given their starts and the end of the last."""
+    """Return start and end of consecutive parts, from their starts and the end of the last."""
     found = list(zip(starts, [*starts, room][1:], strict=True))
     if any(not start <= end <= room for start, end in found):
         raise cursor.fail("the offsets of its items do not rise, or lie outside")
@@ -323,7 +326,7 @@ def _view(module: BytecodeSections, cursor: Cursor, tag: int, start: int) -> typ
     unified = module.version >= (13, 3)
     flags = cursor.number() if unified else 0
     shape = _sizes(cursor, cursor.integers(4), start)
-    # The dense dimensions of gathered rows are told where they begin, in elements.
+    # The dense dimensions of gathered rows are given by their start, in elements.
     steps = tuple(cursor.integers(4)) if tag == 21 else shape if tag == 15 else (1,) * len(shape)
     tensor = _known(module, cursor, types.TensorType)
     sparse = cursor.number() if tag == 20 else None

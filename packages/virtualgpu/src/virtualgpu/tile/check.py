@@ -1,13 +1,13 @@
-"""Findings of ``check()`` in a launch over tiles.
+"""Checker for launches over tiles under ``check()``.
 
-- ``race``: blocks that store to one element, or one that loads what another stores, and nothing
-  orders them; one store of a tile that has two values for one element.
-- ``memory``: a tile that lies outside of its array as a whole, and results that depend on elements
-  outside where no padding was asked for; what stops a launch besides.
+- ``race``: two blocks store to one element, or one loads an element that another stores, and
+  nothing orders them; or one store of a tile has two values for one element.
+- ``memory``: a tile is completely outside its array, a result depends on elements outside although
+  no padding was requested, or an error stops the launch.
 - ``uninitialised``: a load of elements that were never written.
 
-Each names line, block and index. Not looked at: the order of a block's own accesses (tokens), and
-streams.
+Each finding names line, block and index. The order of a block's own accesses (tokens) and streams
+are not checked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def watchers(observers: list[Observer]) -> list[TileCheck]:
 
 
 class TileCheck:
-    """Checker that adds findings to a recorder's report, one for each kind and lines."""
+    """Checker that adds findings to a recorder's report, one for each kind and pair of lines."""
 
     def __init__(self, recorder: Recorder):
         self.recorder, self.report = recorder, recorder.report
@@ -60,7 +60,7 @@ class TileCheck:
         other: Location | None = None,
         key: object = None,
     ) -> None:
-        """Keep a finding, or count it where its lines have one."""
+        """Add a finding, or count it if one with its lines exists."""
         key = (kind, operation.offset, key)
         if key in self.found:
             self.found[key][1] += 1
@@ -94,7 +94,7 @@ class TileCheck:
     ) -> None:
         """Check an access to elements of ``size`` bytes.
 
-        Elements outside every array end the launch by themselves.
+        Elements outside every array end the launch without this check.
         """
         left = addresses
         while len(left):
@@ -160,8 +160,8 @@ class TileCheck:
             block,
             operation,
             f"block {block.index} {does} {self._element(block, address, size, extent)}, which "
-            f"block {there} {did} too{_at(where)}, and nothing orders the two: give each "
-            "element to one block, or combine by atomics (ct.atomic_add)",
+            f"block {there} {did} too{_at(where)}, and nothing orders the two: give each element "
+            "to one block, or combine the values with atomics (ct.atomic_add)",
             where,
             (what, other.offset),
         )
@@ -179,8 +179,8 @@ class TileCheck:
             block,
             operation,
             f"block {block.index} stores several values of one tile to "
-            f"{self._element(block, address, size, extent)}, and any of them may stay: name each "
-            "element once, or combine by atomics (ct.atomic_add)",
+            f"{self._element(block, address, size, extent)}, and any of them may stay: store "
+            "each element once, or combine the values with atomics (ct.atomic_add)",
         )
 
     def _unwritten(
@@ -199,7 +199,7 @@ class TileCheck:
     def _element(
         self, block: WatchedBlock, address: int, size: int, extent: tuple[int, int]
     ) -> str:
-        """Return ``element (3, 7) of an array of shape (4, 8)``, or its number without a view."""
+        """Return ``element (3, 7) of an array of shape (4, 8)``; without a view, its number."""
         window: Window | None = block.window
         if window is not None and (at := window.index(address)) is not None:
             return f"element {shown(at)} of an array of shape {tuple(window.tiled.array.shape)}"
@@ -254,7 +254,7 @@ class TileCheck:
         tile: np.ndarray,
         valid: np.ndarray | None,
     ) -> None:
-        """Check a store of a tile, where ``valid`` (None: everywhere)."""
+        """Check a store of a tile; ``valid`` masks the elements inside the array (None: all)."""
         found = self.unspecified.of(tile)
         if found is None:
             return

@@ -1,9 +1,9 @@
 """Counts of ``profile()`` for a launch over tiles: bytes and sectors, block by block.
 
 A *request* is one load, store or atomic of one block. It touches *sectors*, aligned pieces of 32
-bytes; *ideal* sectors are those that its bytes would fill side by side. How a request becomes
-instructions of warps, or a copy by the TMA, is the compiler's business and is not modelled; nor are
-caches.
+bytes. *Ideal* sectors are those that its bytes would fill if they were adjacent. The compiler
+decides how a request becomes instructions of warps or a copy by the TMA, so this is not modelled,
+nor are caches.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from virtualgpu.watch.profiling import LaunchProfile, Profile, Profiler
 from virtualgpu.wording import many
 
 SECTOR = 32
-MOST_TILES = 4096  # that a profile names, with the block of each
+MOST_TILES = 4096  # tiles listed in a profile, each with its block
 
 
 @dataclass(frozen=True, slots=True)
 class TileAccess:
-    """A tile that a block loads, stores or updates by an atomic (``kind``), at a kernel's line.
+    """A tile that a block loads, stores or updates atomically (``kind``) on a line of the kernel.
 
-    ``first`` is the index of its first element in the array, ``shape`` its extent along the array's
-    dimensions: it may reach beyond the array's own ``sizes``. ``base`` is the array's address.
+    ``first`` is the index of its first element in the array, and ``shape`` its extent along the
+    array's dimensions, which may exceed the array's own ``sizes``. ``base`` is the array's
+    address.
     """
 
     kind: str
@@ -45,21 +46,20 @@ class TileAccess:
 
 @dataclass(eq=False)
 class TileProfile(LaunchProfile):
-    """One launch over tiles; ``block`` is (1, 1, 1), as it is launched.
+    """Counts of one launch over tiles; ``block`` is (1, 1, 1), as in the launch.
 
     Attributes
     ----------
     bytes_by_block, sectors_by_block : ndarray, int64, shape (blocks, 2)
-        Loaded and stored by each block, in the grid's order.
+        Bytes and sectors that each block loaded and stored, in the grid's order.
     distinct_loaded, distinct_stored : int
-        Bytes that the launch loaded, and stored, at least once.
+        Number of different bytes that the launch loaded, and stored.
     tiles : list of TileAccess
-        Each once; those that ``ct.gather`` and ``ct.scatter`` reach are no tiles of an array.
+        Accessed tiles, each once. Accesses by ``ct.gather`` and ``ct.scatter`` are not included.
     tiles_left_out : int
-        Tiles beyond the first 4,096, counted each time they were reached.
+        Number of accesses to tiles beyond the first 4,096.
     products : dict of str to int
-        Products of matrices (``ct.mma``), by the type of the tiles that are multiplied, as Tile IR
-        writes it: ``f16``.
+        Number of matrix products (``ct.mma``) by the Tile IR type of the factors, such as ``f16``.
     """
 
     bytes_by_block: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
@@ -84,7 +84,7 @@ class TileProfile(LaunchProfile):
 
     @property
     def redundancy(self) -> float:
-        """Return the average number of loads of a loaded byte; nan without loads."""
+        """Return how often a loaded byte is loaded on average; nan without loads."""
         loaded = int(self.bytes_by_block[:, 0].sum())
         return loaded / self.distinct_loaded if self.distinct_loaded else float("nan")
 
@@ -123,7 +123,7 @@ def watchers(observers: list[Observer]) -> list[TileCounts]:
 
 
 class TileCounts:
-    """Adds each launch over tiles to a profile."""
+    """Watcher that adds each launch over tiles to a profile."""
 
     def __init__(self, profile: Profile):
         self.profile = profile
@@ -170,7 +170,7 @@ class TileCounts:
                 max(self.hot[address] for address in each.tolist()),
             )
         else:
-            sectors = _distinct(addresses // SECTOR)  # an element lies in one: it is aligned
+            sectors = _distinct(addresses // SECTOR)  # an aligned element is within one sector
             ideal = -(-_distinct(addresses) * size // SECTOR)
             add_access(counters, "global", kind, size, elements, 1, sectors, ideal, 0)
             self.sectors[block.number, int(kind == "store")] += sectors
@@ -257,7 +257,7 @@ class TileCounts:
 
 
 def _distinct(values: np.ndarray) -> int:
-    """Count the distinct values; those of a tile by rows ascend, and need no sorting."""
+    """Count the distinct values; a tile's values ascend row by row, and need no sorting."""
     steps = np.diff(values)
     if steps.min(initial=0) < 0:
         return len(np.unique(values))

@@ -9,7 +9,7 @@ _FILE, _BLOCK, _LINE, _SUBPROGRAM, _CALL = 2, 3, 4, 5, 6
 
 
 class DebugLines:
-    """The lines of a module's functions."""
+    """Source lines of a module's functions."""
 
     def __init__(self, module: BytecodeSections):
         self.module = module
@@ -29,7 +29,7 @@ class DebugLines:
         self.items = table(cursor, 4, section)
 
     def of(self, number: int) -> list[SourceLine | None]:
-        """Return the line of a function and of each of its operations; ``number`` counts from 1."""
+        """Return the line of a function and of each of its operations; ``number`` starts at 1."""
         if not 0 < number <= len(self.functions):
             return []
         return [self.line(one) for one in self.functions[number - 1]]

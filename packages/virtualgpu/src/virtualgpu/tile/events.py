@@ -1,6 +1,6 @@
 """Events of a launch over tiles, and the launch and blocks as observers see them.
 
-Operations may know the same: so memory and checks need not know who runs them.
+Operations use only this interface, so that memory and checks do not depend on the interpreter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from virtualgpu.tile.views import Window
 
 
 class WatchedTileLaunch(Protocol):
-    """A launch: the kernel's name as its author knows it, its grid, and where its arrays lie."""
+    """Launch, as seen by watchers: the kernel's readable name, its grid, and its arrays."""
 
     kernel: str
     kernel_code: TileKernel
@@ -31,7 +31,7 @@ class WatchedTileLaunch(Protocol):
     watchers: Sequence[Watcher]
 
     def block_index(self, number: int) -> Index:
-        """Return the place in the grid of a block by its number among those that run."""
+        """Return the grid index of a block from its number among the running ones."""
 
     def count(self, block: WatchedBlock, operation: TileOperation) -> None:
         """Count one more operation. Raises BudgetExceeded."""
@@ -41,24 +41,24 @@ class WatchedTileLaunch(Protocol):
 
 
 class WatchedBlock(Protocol):
-    """A block that runs: its place in the grid, its number, its values by number."""
+    """Running block, as seen by watchers: its grid index, its number, and its values by number."""
 
     launch: WatchedTileLaunch
     number: int
     index: Index
     values: list[Any]
     watched: bool
-    window: Window | None  # through which it reaches memory
+    window: Window | None  # of a view, which it is accessing
 
     def location(self, operation: TileOperation | None) -> Location: ...
 
     def touched(
         self, kind: str, operation: TileOperation, addresses: np.ndarray, element: Element
     ) -> None:
-        """Report to watchers a ``load``, ``store`` or ``atomic`` of elements."""
+        """Report a ``load``, ``store`` or ``atomic`` of elements to the watchers."""
 
     def collided(self, operation: TileOperation, addresses: np.ndarray) -> None:
-        """Report to watchers that one store had several values for these addresses."""
+        """Report to the watchers that one store had several values for these addresses."""
 
 
 class Watcher(Protocol):
@@ -83,7 +83,7 @@ class Watcher(Protocol):
     def collided(
         self, block: WatchedBlock, operation: TileOperation, addresses: np.ndarray
     ) -> None:
-        """Handle a store that had another value, now lost, for each of ``addresses``."""
+        """Handle a store that replaced another of its own values at each of ``addresses``."""
 
     def windowed(self, block: WatchedBlock, operation: TileOperation, window: Window) -> None:
         """Handle an access to a tile through a view, before it happens."""
@@ -105,7 +105,7 @@ class Watcher(Protocol):
         tile: np.ndarray,
         valid: np.ndarray | None,
     ) -> None:
-        """Handle a store of a tile, where ``valid`` (None: everywhere), before it happens."""
+        """Handle a store of a tile before it happens; ``valid`` masks its elements (None: all)."""
 
     def computed(self, block: WatchedBlock, operation: TileOperation) -> None:
         """Handle an operation that has run."""

@@ -1,7 +1,7 @@
-"""One launch of a kernel over tiles: blocks run one after the other, and in turns where they wait.
+"""Launch of a kernel over tiles: blocks run one after the other, or in turns if they wait.
 
-The order is the blocks' own, so results are the same each time. Blocks that look at what others do
-(a lock, a flag) take turns: see :mod:`.blocks`.
+The blocks run in the order of their numbers, so results are the same each time. Blocks that read
+what others write (a lock, a flag) take turns (see :mod:`.blocks`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from virtualgpu.tile.body import TileOperation
 from virtualgpu.tile.module import TileModule
 from virtualgpu.wording import many
 
-PRINTED = 1 << 20  # characters of a launch
-RESIDENT = 4096  # blocks that wait for one another at once
-LOOK = 64  # operations between two looks at the clock
+PRINTED = 1 << 20  # characters printed in a launch
+RESIDENT = 4096  # most blocks that wait for one another at once
+LOOK = 64  # operations between two checks of the clock
 _numbers = itertools.count(1)
 
 
@@ -43,9 +43,9 @@ class TileLaunch:
     Raises
     ------
     LaunchError
-        A grid or parameters that no device would take.
+        If no device would accept the grid or the parameters.
     VirtualGPUError
-        What goes wrong while the kernel runs, with line and block.
+        If the kernel fails while it runs; it has the line and the block.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class TileLaunch:
     ):
         self.memory, self.module = memory, module
         self.kernel_code = module.kernel(name)
-        self.kernel = name.partition("_K")[0] or name  # cuTile puts the types behind it
+        self.kernel = name.partition("_K")[0] or name  # cuTile appends the parameter types
         self.grid = (int(grid[0]), int(grid[1]), int(grid[2]))
         self.blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self.watchers: Sequence[events.Watcher] = list(watchers)
         self.budget = budget or Budget()
         self.number = next(_numbers)
         if not all(0 < size <= most for size, most in zip(self.grid, MAX_GRID, strict=True)):
-            raise LaunchError(f"a grid of {self.grid}: each dimension is from 1 to {MAX_GRID}")
-        # Places in the grid of the blocks that run, where these are not all.
+            raise LaunchError(f"a grid of {self.grid}: each dimension must be from 1 to {MAX_GRID}")
+        # Grid indices of the blocks that run, if not all run.
         reaches = memory.reaches_huge(parameters)
         self.chosen = sample.choose(self.kernel, self.blocks, reaches) if sample else None
         if self.chosen is not None:
@@ -83,13 +83,13 @@ class TileLaunch:
         self.arguments: list[Any] = [
             access.argument(raw, one.element) for raw, one in zip(parameters, wanted, strict=True)
         ]
-        self.operations = self.ended = 0  # operations on tiles, blocks
+        self.operations = self.ended = 0  # operations on tiles, blocks that ended
         self._deadline = time.thread_time() + self.budget.seconds
         self._printed: list[str] = []
         self._room = PRINTED
 
     def block_index(self, number: int) -> Index:
-        """Return the place in the grid of a block by its number among those that run."""
+        """Return the grid index of a block from its number among the running ones."""
         x, y, _ = self.grid
         if self.chosen is not None:
             number = int(self.chosen[number])
@@ -154,15 +154,19 @@ class TileLaunch:
             )
 
     def _progress(self) -> str:
-        """Return the launch's progress, and advice, in words."""
+        """Return a phrase with the launch's progress, and advice."""
         more = "set VIRTUALGPU_TIME_LIMIT, in seconds, to allow more"
         if self.ended == 0:
             blocks = "its only block" if self.blocks == 1 else f"none of its {self.blocks:,} blocks"
             has = "has not ended" if self.blocks == 1 else "has ended"
-            return f"{blocks} {has}: does a loop end, or wait for what no block does? ({more})"
+            return (
+                f"{blocks} {has}: does a loop never end, or wait for something that no block "
+                f"does? ({more})"
+            )
         return (
-            f"{self.ended:,} of its {many(self.blocks, 'block')} had ended: give it less to do or "
-            f"larger tiles, or {more}. If a block waits for another, does the other do it?"
+            f"{self.ended:,} of its {many(self.blocks, 'block')} had ended: give the kernel less "
+            f"work or larger tiles, or {more}. If a block waits for another one, check that the "
+            "other one does what it waits for"
         )
 
     def write(self, text: str) -> None:

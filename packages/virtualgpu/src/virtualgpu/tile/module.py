@@ -13,13 +13,13 @@ from virtualgpu.tile.verify import verify
 
 
 class TileModule:
-    """Kernels over tiles, read and proved.
+    """Kernels over tiles, decoded and type-checked.
 
     Parameters
     ----------
     raw : bytes
-        Tile IR bytecode. Raises BytecodeError with offset and operation for what is damaged,
-        UnsupportedInstruction for what the virtual GPU lacks.
+        Tile IR bytecode. Raises BytecodeError with offset and operation if it is damaged, and
+        UnsupportedInstruction if it contains an operation that the virtual GPU lacks.
     """
 
     def __init__(self, raw: bytes, memory: GlobalMemory | None = None):
@@ -37,7 +37,7 @@ class TileModule:
         return self.kernels[name]
 
     def address(self, name: str) -> int:
-        """Return the address of a module's variable, which is made on first use."""
+        """Return the address of a module's variable, which is allocated on first use."""
         if name not in self._addresses:
             if name not in self._module.globals or self._memory is None:
                 raise LaunchError(f"the module has no variable {name}")
@@ -47,7 +47,7 @@ class TileModule:
         return self._addresses[name]
 
     def unload(self) -> None:
-        """Give the memory of its variables back."""
+        """Free the memory of its variables."""
         while self._addresses and self._memory is not None:
             self._memory.free(self._addresses.popitem()[1])
 

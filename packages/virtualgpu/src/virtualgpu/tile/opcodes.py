@@ -1,16 +1,17 @@
 """Operations of Tile IR: their bytecode and the types they take.
 
-One row an operation, in columns: its opcode and name, then how many results (``*``: as many as are
-listed) | its flags | its attributes | its operands | its regions | its types.
+Each row is an operation. Its columns are: opcode, name and number of results (``*``: as many as the
+bytecode lists) | flags | attributes | operands | number of regions | types.
 
-- ``@13.3`` before the flags, or behind an attribute: since that version.
-- A name with ``?`` is there if its flag is set. ``*name`` is a list with its length before it;
-  ``all`` before the operands: one length for all of them together.
-- An attribute's kind is behind the colon: an enumeration of :data:`ENUMERATIONS`, or a reader of
+- ``@13.3`` before the flags or after an attribute means that they exist since that version.
+- A name with ``?`` is present if its flag is set. ``*name`` is a list that is preceded by its
+  length. ``all`` before the operands means that one length covers all of them.
+- The kind of an attribute follows the colon: an enumeration of :data:`ENUMERATIONS`, or a reader in
   :mod:`.body`.
-- Types are those of the operands, ``>``, and of the results: ``f`` a tile of floats, ``i`` of
-  integers, ``n`` of either, ``p`` of pointers, ``a`` any, ``b`` of i1. The same letter is the same
-  type, with ``'`` only of the same shape. ``:name`` is a rule of :mod:`.verify`.
+- The types are those of the operands, ``>``, and those of the results. ``f`` is a tile of floats,
+  ``i`` of integers, ``n`` of either, ``p`` of pointers, ``a`` of anything, ``b`` of i1. Equal
+  letters mean equal types; a letter with ``'`` only has the same shape. ``:name`` is a rule of
+  :mod:`.verify`.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ _TABLE = """
 122 memory_fence_alias_tko 1 | | | token | | :tokens
 """  # noqa: E501  (a row an operation)
 
-#: What the bytecode can write and the virtual GPU does not run: opcode → name.
+#: Operations that the bytecode can contain and the virtual GPU cannot run: opcode → name.
 LACKING = {
     114: "mmaf_scaled",
     123: "multimem_load_reduce_view_tko",
@@ -153,7 +154,7 @@ LACKING = {
 
 @dataclass(frozen=True)
 class Field:
-    """A flag, attribute or operand: ``optional`` by its flag, since a version, a ``list``."""
+    """A flag, attribute or operand; it may be ``optional``, a ``list``, or new in a version."""
 
     name: str
     kind: str = ""
@@ -169,12 +170,12 @@ class TileOpcode:
     code: int
     name: str
     results: int  # -1: as many as are listed
-    listed: bool  # their count is written
+    listed: bool  # their number is written
     flags: tuple[str, ...]
     flags_since: tuple[int, int]
     attributes: tuple[Field, ...]
     operands: tuple[Field, ...]
-    together: bool  # one count for all operands
+    together: bool  # one number for all operands
     regions: int
     types: str
 

@@ -1,7 +1,7 @@
-"""Reductions and scans: a region's operations, applied to halves of the tiles at a time.
+"""Reductions and scans, which apply a region's operations to halves of the tiles.
 
-The order of the combinations is a tree's, the same each time; a GPU's own order differs in the last
-bits of sums of floats (specification, ``reduce``: "no guarantees on the order").
+Elements are combined in the order of a tree, which is always the same. A GPU's own order gives
+other last bits in sums of floats (specification, ``reduce``: "no guarantees on the order").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _combined(
 ) -> list[np.ndarray]:
     """Return the region's values for arrays of arguments.
 
-    The region's operations work on elements alone, and on numbers defined outside it.
+    The region contains only operations on elements, and uses numbers defined outside it.
     """
     values: dict[int, np.ndarray] = {}
 
@@ -59,7 +59,7 @@ def reduced(
 def scanned(
     block: WatchedBlock, operation: TileOperation, tiles: list[np.ndarray]
 ) -> list[np.ndarray]:
-    """Combine each element with those before it, in ``log2`` steps (Hillis and Steele 1986)."""
+    """Combine each element with those before it in ``log2`` steps (Hillis and Steele 1986)."""
     axis, region = operation.attributes["dim"], operation.regions[0]
     back = -1 if operation.attributes["reverse"] else 1
     now = [np.moveaxis(tile, axis, 0)[::back] for tile in tiles]

@@ -1,7 +1,7 @@
-"""Last access to each element of an array, and the order between blocks.
+"""Shadow memory of tile kernels: last access to each element, and the order between blocks.
 
-Blocks run one after the other here and at any time on a GPU, so an order is only what the kernel
-makes by itself: a release that another block acquires (Tile IR specification, "Memory Model";
+Blocks run one after the other here, but in any order on a GPU. So blocks are ordered only if the
+kernel orders them by a release that another block acquires (Tile IR specification, "Memory Model";
 vector clocks as in FastTrack, Flanagan and Freund 2009).
 """
 
@@ -19,18 +19,18 @@ class Clocks:
     """Vector clocks: the latest progress of other blocks that each block knows of."""
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[int, int]] = {}  # block → block → its count of releases
-        self._left: dict[int, dict[int, int]] = {}  # address → what a release left there
+        self._known: dict[int, dict[int, int]] = {}  # block → block → known releases
+        self._left: dict[int, dict[int, int]] = {}  # address → clock that a release left there
 
     def now(self, block: int) -> int:
         return self._known.setdefault(block, {block: 1})[block]
 
     def follows(self, block: int, other: int, count: int) -> bool:
-        """Return True if ``block`` comes after what ``other`` did at its ``count``."""
+        """Return True if ``block`` is ordered after the access of ``other`` at its ``count``."""
         return self._known.setdefault(block, {block: 1}).get(other, 0) >= count
 
     def met(self, block: int, addresses: np.ndarray, order: str) -> None:
-        """Handle an ordered access: acquire what others left at the addresses, or release."""
+        """Handle an ordered access: acquire what others released at the addresses, or release."""
         mine = self._known.setdefault(block, {block: 1})
         for address in map(int, addresses):
             if order in ("acquire", "acq_rel"):
@@ -95,12 +95,12 @@ class TileShadow:
 
 
 class TileRaces:
-    """Accesses of different blocks to one element that nothing orders."""
+    """Detector of unordered accesses of different blocks to one element."""
 
     def __init__(self) -> None:
         self.clocks = Clocks()
         self.operations: list[TileOperation] = []
-        self._numbers: dict[int, int] = {}  # of an operation, by its offset
+        self._numbers: dict[int, int] = {}  # operations, by their offset
         self._shadows: dict[int, TileShadow] = {}
 
     def number(self, operation: TileOperation) -> int:
@@ -122,8 +122,8 @@ class TileRaces:
     ) -> list[tuple[int, str, int, Any]]:
         """Record an access and return its conflicts.
 
-        Each has the address, the kind of the other access, its block and operation; there is one
-        for each kind and operation of the others.
+        Each conflict has the address, the kind of the other access, its block and its operation.
+        There is one for each kind and operation of the others.
         """
         start, end = extent
         strong = kind == "atomic" or order != "weak"

@@ -1,8 +1,8 @@
-"""Element types of tiles, and how NumPy holds them.
+"""Element types of tiles, and their representation in NumPy.
 
-An integer is signless in Tile IR and signed here; an operation that means it unsigned says so. The
-formats that NumPy lacks (bfloat16, tfloat32, 8-bit floats) are float32 that hold only the values
-of the format: :func:`rounded` brings a result back into it.
+An integer is signless in Tile IR and signed here; unsigned operations reinterpret it. The formats
+that NumPy lacks (bfloat16, tfloat32, 8-bit floats) are float32 arrays that contain only values of
+the format; :func:`rounded` rounds a result to the format.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Element:
     Attributes
     ----------
     name : str
-        As Tile IR writes it: ``i32``, ``bf16``, ``ptr<f32>``.
+        Name in Tile IR: ``i32``, ``bf16``, ``ptr<f32>``.
     kind : str
         ``i`` integer, ``f`` float, ``p`` pointer.
     bits : int
-        In memory.
+        Size in memory.
     dtype : numpy.dtype
-        Of the array that holds tiles of it.
+        Dtype of the arrays that represent tiles.
     pointee : Element or None
-        What a pointer points at.
+        Element type to which a pointer points.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Element:
 
     @property
     def stored(self) -> np.dtype:
-        """Return the dtype in memory: the dtype, or unsigned integers of the format's bits."""
+        """Return the dtype in memory: ``dtype``, or unsigned integers of the format's size."""
         if self.name in _NARROW:
             return np.dtype(f"u{self.size}")
         return np.dtype(np.uint8) if self.name == "i1" else self.dtype
@@ -66,7 +66,7 @@ class TileType:
 
 @dataclass(frozen=True)
 class TensorType:
-    """The type of a view of a whole array; None where a size or stride is an operand."""
+    """The type of a view of a whole array; None stands for a size or stride that is an operand."""
 
     element: Element
     shape: tuple[int | None, ...]
@@ -81,9 +81,10 @@ class TensorType:
 class ViewType:
     """The type of a view that is loaded and stored tile by tile.
 
-    ``kind`` is ``partition``, ``strided`` or ``gather_scatter``; tile dimension ``d`` lies along
-    dimension ``dims[d]`` of the tensor and begins at ``index * steps[d]``, but for the ``sparse``
-    one, whose indices are its own. ``padding`` is None where elements outside are unspecified.
+    ``kind`` is ``partition``, ``strided`` or ``gather_scatter``. Tile dimension ``d`` extends
+    along dimension ``dims[d]`` of the tensor and begins at ``index * steps[d]``, except for the
+    ``sparse`` dimension, which has an index for each element. ``padding`` is None if elements
+    outside are unspecified.
     """
 
     kind: str
@@ -167,7 +168,7 @@ def rounded(array: np.ndarray, element: Element) -> np.ndarray:
 
 
 def _shortened(array: np.ndarray, cut: int) -> np.ndarray:
-    """Round float32 to nearest even without the last ``cut`` bits of fraction."""
+    """Round float32 to nearest even, dropping the last ``cut`` bits of the fraction."""
     bits = array.view(np.uint32)
     half = np.uint32((1 << cut - 1) - 1)
     up = bits + half + (bits >> np.uint32(cut) & np.uint32(1))
@@ -176,7 +177,7 @@ def _shortened(array: np.ndarray, cut: int) -> np.ndarray:
 
 
 def encoded(array: np.ndarray, element: Element) -> np.ndarray:
-    """Return the bits that memory holds for values: unsigned integers, or the array itself."""
+    """Return the bits of values in memory: unsigned integers, or the array itself."""
     if element.name == "bf16":
         short = _shortened(np.asarray(array, np.float32), 16)
         return (np.asarray(short).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
@@ -199,7 +200,7 @@ def encoded(array: np.ndarray, element: Element) -> np.ndarray:
 
 
 def decoded(bits: np.ndarray, element: Element) -> np.ndarray:
-    """Return the values of elements as memory stores them."""
+    """Return the values of elements from their bits in memory."""
     if element.name == "bf16":
         return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
     if element.name in _NARROW:
@@ -230,7 +231,7 @@ def _table(name: str) -> np.ndarray:
 
 @cache
 def _ladder(name: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the finite values from 0 up, their midpoints, and the least too-large value."""
+    """Return the finite values from 0 up, their midpoints, and the smallest too-large value."""
     steps = _table(name) if name == "f8E8M0FNU" else _table(name)[:128]
     steps = steps[np.isfinite(steps)].astype(np.float64)
     beyond = steps[-1] + (steps[-1] - steps[-2]) / 2

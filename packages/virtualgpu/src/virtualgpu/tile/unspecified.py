@@ -1,8 +1,9 @@
 """Elements outside an array, and the values of a block that depend on them.
 
-A load that reaches over the edge of an array, with no padding asked for, gives tiles whose outer
-elements are unspecified. To have them is no fault: a store leaves out what lies outside. To store
-one inside of an array is: a sum over them, say. So each tile that has some goes with a mask.
+A load that extends past the edge of an array without padding gives tiles whose outer elements are
+unspecified. This alone is not a fault, because a store omits the elements outside. It is a fault
+to store an unspecified value inside an array, for example a sum over such elements. So each tile
+with unspecified elements is accompanied by a mask.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from virtualgpu.tile.shapes import SHAPES
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of unspecified elements: an operation, and what lies outside, in words."""
+    """Origin of unspecified elements: an operation, and a phrase for the elements outside."""
 
     operation: TileOperation
     words: str
@@ -42,7 +43,7 @@ class Unspecified:
         return found[1:] if found else None
 
     def computed(self, block: WatchedBlock, operation: TileOperation) -> None:
-        """Record that an operation's results depend on what its operands depend on."""
+        """Record which of an operation's results depend on unspecified operands."""
         if not self._masks:
             return
         given = [block.values[one] for one in operation.operands]
@@ -58,7 +59,7 @@ class Unspecified:
         if made is None:
             return
         for place in range(operation.at, operation.at + len(operation.results)):
-            # A new array: what an operation hands on as it is keeps the mask that it has.
+            # This is a new array; an operation that returns its operand keeps the operand's mask.
             block.values[place] = np.array(block.values[place])
             self.add(block.values[place], made, origin)
 
@@ -66,7 +67,7 @@ class Unspecified:
 def _masks(operation: TileOperation, given: list, masks: list[np.ndarray]) -> np.ndarray | None:
     """Return masks of the result elements that depend on unspecified ones.
 
-    None for results that are no tile.
+    The mask is None for results that are not tiles.
     """
     name = operation.name
     if name == "select":

@@ -1,6 +1,7 @@
-"""Type check of an operation, done once when its bytecode is read.
+"""Type check of operations, done once when the bytecode is read.
 
-What passes can be run without asking again: shapes and dtypes of all arrays are known.
+Operations that pass can run without further checks, because shapes and dtypes of all arrays are
+known.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _I32 = TileType(NAMED["i32"], ())
 
 
 def verify(operation: TileOperation) -> None:
-    """Check the types of an operation. Raises BytecodeError where they do not fit."""
+    """Check the types of an operation. Raises BytecodeError if they do not match."""
     kinds = operation.opcode.types
     if kinds.startswith(":"):
         said = _rules[kinds[1:]](operation)
@@ -49,7 +50,7 @@ def _rule(*names: str):
 
 
 def _fit(kinds: list[str], found: list) -> bool:
-    """Return True if types are of the kinds of a row of the table (see :mod:`.opcodes`)."""
+    """Return True if types match those of a row of the table (see :mod:`.opcodes`)."""
     if len(kinds) != len(found):
         return False
     same: dict[str, TileType] = {}
@@ -80,7 +81,7 @@ def _scalar(found, kind: str = "i") -> bool:
 
 
 def _tiles(operation: TileOperation, taken: int, given: int = 1) -> bool:
-    """Return True if an operation has so many tile operands and tile results."""
+    """Return True if an operation has these numbers of tile operands and tile results."""
     return (
         len(operation.types) == taken
         and len(operation.results) == given
@@ -293,7 +294,7 @@ _PURE = frozenset(
 def _rest(
     operation: TileOperation, after: int, mask: TileType, padding: TileType | None = None
 ) -> bool:
-    """Check the optional operands behind the first: a mask, a padding, a token."""
+    """Check the optional operands after the first ones: a mask, a padding, a token."""
     wanted: list = []
     for name, kind in (("mask", mask), ("padding", padding), ("token", Token())):
         if name in operation.flags:
@@ -437,7 +438,7 @@ def _print(operation: TileOperation) -> bool:
 
 @_rule("leave")
 def _leave(operation: TileOperation) -> bool:
-    return not operation.results  # its values are those of the operation around it
+    return not operation.results  # its values are those of the enclosing operation
 
 
 def _leaving(operation: TileOperation, ways: dict[str, tuple]) -> bool | str:

@@ -13,7 +13,7 @@ PADDINGS = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "ne
 
 @dataclass
 class Array:
-    """A tensor view at run time: where its first element is, sizes and strides in elements."""
+    """A tensor view at run time: address of its first element, sizes and strides in elements."""
 
     type: TensorType
     base: int
@@ -43,13 +43,13 @@ class Tiled:
 class Window:
     """The elements of one tile of a view.
 
-    ``places[d]`` are the indices along the array's dimension ``dims[d]``, one for each place along
+    ``places[d]`` are the indices along the array's dimension ``dims[d]``, one for each index along
     the tile's dimension ``d``.
     """
 
     tiled: Tiled
     places: list[np.ndarray]
-    dense: bool  # each dimension's indices follow one another
+    dense: bool  # True if each dimension's indices are consecutive
 
     @property
     def inside(self) -> bool:
@@ -70,7 +70,7 @@ class Window:
         return found
 
     def addresses(self) -> np.ndarray:
-        """Return the addresses of all elements, those outside too: int64, of the tile's shape."""
+        """Return the addresses of all elements, inside or not: int64, of the tile's shape."""
         array, shape = self.tiled.array, self.tiled.type.shape
         size = array.type.element.size
         found = np.full(shape, array.base, np.int64)
@@ -79,14 +79,14 @@ class Window:
         return found
 
     def index(self, address: int) -> tuple[int, ...] | None:
-        """Return the array's index of the element at ``address``; None where the tile has none."""
+        """Return the array index of the element at ``address``; None if the tile has none there."""
         at = np.argwhere(self.addresses() == address)
         if not len(at):
             return None
         return self._index(at[0])
 
     def outside(self) -> tuple[int, ...]:
-        """Return the array's index of the first element outside."""
+        """Return the array index of the first element outside."""
         return self._index(np.argwhere(~self.valid())[0])
 
     def _index(self, at: np.ndarray) -> tuple[int, ...]:
@@ -112,5 +112,5 @@ def window(tiled: Tiled, indices: list[np.ndarray]) -> Window:
 
 
 def shown(index: tuple[int, ...]) -> str:
-    """Return an index as one writes it: ``5`` along one dimension, ``(5, 1)`` along two."""
+    """Return an index in Python's notation: ``5`` in one dimension, ``(5, 1)`` in two."""
     return str(index[0]) if len(index) == 1 else str(tuple(index))

@@ -1,5 +1,5 @@
-"""Triton kernels on a device of ours: Triton compiles to PTX, the device runs it.
+"""Triton kernels on the virtual GPU: Triton compiles to PTX, and the device runs it.
 
-Tried with Triton 3.9.0. The two ways in are Triton's own: a driver of another make
-(``triton.runtime.driver.set_active``), and the hook that may change the stages of compiling.
+Tested with Triton 3.9.0. It uses two interfaces of Triton: a custom driver
+(``triton.runtime.driver.set_active``), and the hook that can change the stages of compilation.
 """

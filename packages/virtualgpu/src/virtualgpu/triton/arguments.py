@@ -1,4 +1,4 @@
-"""Triton's arguments as the parameters of PTX."""
+"""Conversion of Triton's arguments to the parameters of PTX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from virtualgpu import devices
 from virtualgpu.devices.host_tensors import is_host_tensor
 
-# Triton's names of scalar types → struct's.
+# Triton's names of scalar types → format characters of `struct`.
 FORMATS = {
     "i1": "b",
     "i8": "b",
@@ -43,12 +43,12 @@ def pack(types: Iterable[Any], arguments: Iterable[Any]) -> list[bytes]:
     types : iterable of str or of tuples of them
         Triton's names: ``*fp32``, ``i32``, ``constexpr``; a tuple for an argument that is one.
     arguments : iterable
-        What has ``data_ptr()``, an address or None for a pointer; Python's numbers for the others.
+        Pointers (objects with ``data_ptr()``, addresses or None) and Python numbers.
 
     Raises
     ------
     ValueError
-        A pointer to what is not the device's memory; words as Triton's.
+        If a pointer is not to device memory; the message begins as Triton's does.
     """
     return list(_packed(types, arguments))
 
@@ -62,7 +62,7 @@ def _packed(types: Iterable[Any], arguments: Iterable[Any]) -> Iterator[bytes]:
         elif kind.startswith("*"):
             yield struct.pack("<Q", _address(number, value))
         elif kind == "bf16":
-            yield struct.pack("<f", value)[2:]  # the upper half, as Triton's launcher cuts it
+            yield struct.pack("<f", value)[2:]  # the upper half, as Triton's launcher truncates it
         else:
             yield struct.pack("<" + FORMATS[kind], value)
 

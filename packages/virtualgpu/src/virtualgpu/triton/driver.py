@@ -24,8 +24,8 @@ from virtualgpu.devices.host_tensors import copies
 from virtualgpu.triton.arguments import on_device, pack
 from virtualgpu.triton.lines import mended
 
-# What Triton emits for sm_80 the machine has: mma.sync, ldmatrix, cp.async. For sm_90 it emits
-# wgmma, which the machine lacks.
+# The virtual GPU runs the instructions that Triton emits for sm_80: mma.sync, ldmatrix, cp.async.
+# For sm_90 Triton emits wgmma, which the virtual GPU lacks.
 ARCHITECTURE, WARP = 80, 32
 
 
@@ -38,10 +38,10 @@ class Loaded(NamedTuple):
 
 
 class VirtualUtils:
-    """In place of ``CudaUtils``, which is built by a C compiler."""
+    """Replacement of ``CudaUtils``, which a C compiler would build."""
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int):
-        """Return ``(module, function, registers, spills, most threads of a block)`` from PTX.
+        """Return ``(module, function, registers, spills, maximum threads per block)`` from PTX.
 
         Raises LinkError, PTXSyntaxError, UnsupportedInstruction.
         """
@@ -53,7 +53,7 @@ class VirtualUtils:
         devices.current().unload(module)
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """Return the device's limits; rates and widths are 0, as it has no clock and no bus."""
+        """Return the device's limits; rates and widths are 0: it has no clock and no bus."""
         return {
             "max_shared_mem": ATTRIBUTES["MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"],
             "max_num_regs": ATTRIBUTES["MAX_REGISTERS_PER_MULTIPROCESSOR"],
@@ -66,14 +66,14 @@ class VirtualUtils:
 
 
 class VirtualLauncher:
-    """One kernel's launches; in place of ``CudaLauncher``.
+    """Launcher of one kernel, which replaces ``CudaLauncher``.
 
     Parameters
     ----------
     source : triton.compiler.ASTSource
-        Of it only the types of the arguments count.
+        Only the types of its arguments are used.
     metadata
-        What the compiler says of the kernel.
+        The compiler's description of the kernel.
     """
 
     def __init__(self, source, metadata):
@@ -100,7 +100,7 @@ class VirtualLauncher:
         exit_hook,
         *arguments,
     ) -> None:
-        """Launch ``x * y * z`` blocks (Triton's programs), unless that is none."""
+        """Launch ``x * y * z`` blocks (Triton's programs), unless that is zero."""
         if enter_hook is not None:
             enter_hook(launch_metadata)
         if x * y * z > 0:
@@ -138,12 +138,12 @@ class VirtualLauncher:
 
 
 def _allocate(allocator, nbytes: int, alignment: int, stream):
-    """Allocate a kernel's scratch memory by the user's allocator."""
+    """Allocate a kernel's scratch memory with the user's allocator."""
     return allocator.get()(nbytes, alignment, stream) if nbytes else None
 
 
 class VirtualDriver(DriverBase):
-    """A device of ours as Triton's driver: one target, ``sm_80``, and one stream."""
+    """Triton driver that uses the current device: one target, ``sm_80``, and one stream."""
 
     def __init__(self):
         self.utils = VirtualUtils()
@@ -172,7 +172,7 @@ class VirtualDriver(DriverBase):
         raise NotImplementedError("no launcher is compiled for the virtual GPU")
 
     def get_active_torch_device(self):
-        """Return the device that PyTorch is given for the virtual GPU."""
+        """Return the PyTorch device that stands for the virtual GPU."""
         import torch
 
         from virtualgpu import torch_device
@@ -181,8 +181,8 @@ class VirtualDriver(DriverBase):
 
     def get_device_interface(self):
         raise NotImplementedError(
-            "PyTorch has no device on the virtual GPU, and so no events and streams: leave timing "
-            'out (docs/virtualgpu.md, "Triton")'
+            "PyTorch has no device on the virtual GPU, so it has no events and streams: remove "
+            'the timing code (docs/virtualgpu.md, "Triton")'
         )
 
     def get_benchmarker(self):

@@ -1,4 +1,4 @@
-"""Switching Triton over to a device of ours, once it is imported."""
+"""Hooks that direct Triton to the virtual GPU once it is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from virtualgpu.after_import import after_import, forget
 from virtualgpu.installing import pip_install
 
-# Part of the keys of Triton's cache: what lies there for a GPU is machine code.
+# Part of the keys of Triton's cache, because cached code for a GPU is machine code.
 KEY = "-virtualgpu-ptx"
 
 _before: list[tuple[Any, Any, Any, Any]] = []  # (driver, its choice, knobs, their hook)
@@ -17,7 +17,7 @@ _benches: list[tuple[Any, Any]] = []  # (triton.testing, its do_bench)
 
 
 def install() -> None:
-    """Have Triton find a device of ours, now or when it is imported."""
+    """Make Triton find the virtual GPU, now or when it is imported."""
     after_import("triton", _adapt)
 
 
@@ -25,7 +25,7 @@ def remove() -> None:
     """Undo :func:`install`."""
     forget("triton")
     for driver, active, knobs, hook in _before:
-        driver._active = active  # reset_active() looks for a GPU
+        driver._active = active  # reset_active() would look for a GPU
         knobs.add_stages_inspection_hook = hook
     _before.clear()
     forget("triton.testing")
@@ -44,8 +44,8 @@ def _adapt(triton: ModuleType) -> None:
         from virtualgpu.triton.driver import VirtualDriver
     except ImportError as error:  # another version, or a file of that name
         warnings.warn(
-            f"the virtual GPU cannot run kernels of this triton: {error}; "
-            f"{pip_install('virtualgpu[triton]')} gives one that it can",
+            f"the virtual GPU cannot run kernels of this version of triton: {error}. To install "
+            f"a version that it can run: {pip_install('virtualgpu[triton]')}",
             UserWarning,
             stacklevel=2,
         )
@@ -54,9 +54,10 @@ def _adapt(triton: ModuleType) -> None:
     _before.append((driver, driver._active, knobs.runtime, theirs))
 
     def end_at_ptx(backend=None, stages=None, options=None, language=None, capability=None):
-        """Return the PTX, as the last stage, in place of the machine code of a GPU.
+        """Make PTX the result of the last stage, in place of machine code for a GPU.
 
-        Called with nothing: ``(key, hash)``, which tell what comes from these stages.
+        Called without arguments, it returns ``(key, hash)``, which identify these stages in
+        Triton's cache.
         """
         if stages is None:
             key, digest = theirs() if theirs else ("", "")
@@ -71,7 +72,7 @@ def _adapt(triton: ModuleType) -> None:
 
 
 def _without_times(testing: Any) -> None:
-    """Have ``do_bench`` run its function once and say that there is no time here."""
+    """Replace ``do_bench``: it runs its function once, and warns that nothing is timed."""
     from virtualgpu.triton.driver import untimed
 
     def do_bench(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):

@@ -11,10 +11,11 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
 
 def mended(text: str) -> str:
-    """Return ``text`` without LLVM's invented places, and with :data:`ONE_STORE` in its kernel.
+    """Return ``text`` without locations that LLVM invented, and with :data:`ONE_STORE` in kernels.
 
-    Triton loads and stores by inline assembly, in which LLVM counts on: the load of line 33 would
-    be line 37's. What messages call things in its files is Triton's from then on.
+    Triton loads and stores with inline assembly, and LLVM counts its lines on from the source
+    line, so that the load of line 33 would appear at line 37. From then on, messages use Triton's
+    terms for lines of its source files.
     """
     triton_files.update(_FILE.findall(text))
     lines, assembly = [], False

@@ -135,8 +135,9 @@ class Initcheck(Checker):
             return
         self.add(
             ("printf", source or id(instruction)),
-            f"uninitialised: {where}. A conversion reads the bytes of its type: %d an int, "
-            "%lld a long long, %f a double, %s up to the zero. Give printf that many",
+            f"uninitialised: {where}. A conversion reads the bytes of its type: %d an int, %lld "
+            "a long long, %f a double, and %s a string up to its zero byte. Pass arguments of "
+            "these types",
             at,
             None,
             1,

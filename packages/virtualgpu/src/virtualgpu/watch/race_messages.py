@@ -150,8 +150,8 @@ def _program(launch, party: Party, besides: Party | None) -> str:
 def _advice(launch, first: Party, second: Party) -> str:
     if first.volatile or second.volatile:
         return (
-            "volatile makes the compiler load and store each time, but it orders no threads and "
-            f"makes no update one step; {_remedy(launch, first, second)}"
+            "volatile makes the compiler load and store each time, but it neither orders "
+            f"threads nor makes an update atomic; {_remedy(launch, first, second)}"
         )
     return _remedy(launch, first, second)
 
@@ -161,28 +161,28 @@ def _remedy(launch, first: Party, second: Party) -> str:
     one = "program" if language is TRITON else "thread"
     if one == "program" and not _blocks_differ(launch, first, second):
         return (
-            "a program's lanes run apart where its values do not tie them together; put "
-            f"{language.barrier} between"
+            "the lanes of a program are not ordered unless one value depends on another; put "
+            f"{language.barrier} between the two accesses"
         )
     kinds = {first.access.kind, second.access.kind}
     if "atomic" in kinds and kinds != {"atomic"}:
         plain = first if first.access.kind != "atomic" else second
         if _blocks_differ(launch, first, second):
             return (
-                f"the {'write' if plain.writes else 'read'} beside the atomic must be atomic "
-                "too, or wait for another launch"
+                f"the plain {'write' if plain.writes else 'read'} must be atomic too, or be done "
+                "in another launch"
             )
         return (
-            f"put {_barrier(launch, first, second)} between, or make the "
-            f"{'write' if plain.writes else 'read'} beside the atomic atomic too"
+            f"put {_barrier(launch, first, second)} between, or make the plain "
+            f"{'write' if plain.writes else 'read'} atomic too"
         )
     if kinds == {"atomic"} and first.access.size != second.access.size:
         return (
-            f"atomics of {first.access.size} and of {second.access.size} bytes are not one step "
-            "for each other; use one size for these bytes"
+            f"atomics of {first.access.size} and of {second.access.size} bytes are not atomic "
+            "with respect to each other; use one size for these bytes"
         )
     if kinds == {"atomic"}:
-        return "an atomic whose scope is the block does not reach other blocks; use gpu scope"
+        return "an atomic with block scope is not atomic for other blocks; use gpu scope"
     if _tested(launch, first.access, second.access):
         return (
             "testing and writing are separate steps, between which another thread may write; "
@@ -192,12 +192,12 @@ def _remedy(launch, first: Party, second: Party) -> str:
         if kinds == {"store"} and first.access.instruction is second.access.instruction:
             if stores_one_value(launch.program, first.access.instruction):
                 return (
-                    "all threads store the same value here, which therefore stays if no "
-                    f"thread stores another or reads before. Let one {one} store it, or "
+                    "all threads store the same value here, so the result is right if no thread "
+                    f"stores another value or reads it too early. Let one {one} store it, or "
                     "accept the line with this reason"
                 )
             return (
-                f"let each {one} write an element of its own, let one {one} write, or use "
+                f"let each {one} write its own element, let only one {one} write, or use "
                 f"{language.atomic} for sums and counts"
             )
         if _in_place(first.access, second.access):
@@ -207,13 +207,13 @@ def _remedy(launch, first: Party, second: Party) -> str:
             )
         if not _blocks_differ(launch, first, second):
             return (
-                f"put {_barrier(launch, first, second)} between the reads and the writes, by "
-                "way of a local variable where both stand on this line"
+                f"put {_barrier(launch, first, second)} between the reads and the writes; if "
+                "both are on this line, read into a local variable first"
             )
     if _blocks_differ(launch, first, second) and language is TRITON:
         return (
             "no barrier spans the programs of a launch; use a second launch, or let one program "
-            f"wait for the other by {language.fence}"
+            f"wait for the other with {language.fence}"
         )
     if _blocks_differ(launch, first, second):
         return (

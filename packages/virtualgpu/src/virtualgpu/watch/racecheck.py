@@ -81,7 +81,7 @@ class Racecheck(RaceOrder):
         self.active = 1 - self.recorded < threads <= race_loop.MAXIMUM_THREAD
         if threads > race_loop.MAXIMUM_THREAD:
             self.report.notes.append(
-                f"launch {self.report.launches}: races were not looked for, since it has more "
+                f"launch {self.report.launches} was not checked for races, because it has more "
                 f"than {race_loop.MAXIMUM_THREAD:,} threads"
             )
             return

@@ -335,7 +335,7 @@ def _key(state, access: Access, lane: int, address: int) -> object:
 
 
 def _saw(known: Known, log: Log | None, thread: int, threads: int) -> bool:
-    """Return True if the acquired value has passed through the thread's latest release there."""
+    """Return True if the acquired value went through the thread's latest release there."""
     if log is None:
         return False
     latest = next(

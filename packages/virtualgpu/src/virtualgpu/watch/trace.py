@@ -99,7 +99,7 @@ class LaunchTrace:
                 f"{sources.text(step.filename, step.line)}".rstrip()
             )
         if not self.complete:
-            lines.append("(the launch went on; it is too large to be traced to its end)")
+            lines.append("(the launch is too large: the trace ends here, and the launch continued)")
         return "\n".join(lines)
 
 
