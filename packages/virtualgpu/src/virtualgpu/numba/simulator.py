@@ -53,7 +53,7 @@ def switch_off() -> str:
             "virtual GPU cannot replace afterwards: switch the simulator off and start Python "
             f"again ({mend})"
         )
-    os.environ[VARIABLE] = "0"  # which a file cannot change, nor in processes that this one starts
+    os.environ[VARIABLE] = "0"  # overrides the file, also in child processes
     for one in read:
         setattr(one, "ENABLE_CUDASIM", 0)  # noqa: B010  (no attribute that a type checker knows)
     return (

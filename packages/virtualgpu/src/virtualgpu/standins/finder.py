@@ -180,7 +180,7 @@ def replaced(module: ModuleType) -> bool:
 
 
 def _take_modules(of: Callable[[str], object] = lambda package: True) -> dict[str, ModuleType]:
-    """Take the packages that ``of`` is true for, with all their modules, from ``sys.modules``."""
+    """Remove the packages for which ``of`` is true from ``sys.modules``, and return them."""
     packages = {name.partition(".")[0] for name in sys.modules} & set(_finder.names)
     taken = {package for package in packages if of(package)}
     names = [name for name in sys.modules if name.partition(".")[0] in taken]

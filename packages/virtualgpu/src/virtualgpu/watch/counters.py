@@ -1,6 +1,6 @@
 """Counters of a launch: instructions, memory traffic, conflicts, divergence.
 
-The names and meanings are those of Nsight Compute where it has them (:mod:`.nsight`), counted on
+Names and meanings are those of Nsight Compute if it has them (:mod:`.nsight`). The counts are of
 PTX:
 
 - A *warp instruction* is one PTX instruction issued for a warp with at least one active lane; a
@@ -8,20 +8,21 @@ PTX:
   ``smsp__thread_inst_executed``). A real GPU runs SASS, into which PTX is assembled: its
   numbers differ by a factor that is much the same for versions of one kernel.
 - A *request* is one memory instruction of one warp. A global request touches *sectors*, aligned
-  pieces of 32 bytes (``l1tex__t_sectors``); *ideal* sectors are those that its different bytes
-  would fill if they lay side by side.
+  pieces of 32 bytes (``l1tex__t_sectors``). *Ideal* sectors are those that its different bytes
+  would fill if they were adjacent.
 - A shared request takes *wavefronts* (``l1tex__data_pipe_lsu_wavefronts_mem_shared``): shared
   memory has 32 banks of 4 bytes, and each wavefront takes one word from each bank. Lanes that
-  read the same word share it. Accesses of 8 bytes go by half warps and of 16 bytes by quarter
-  warps, so 2 and 4 wavefronts are not conflicts. *Conflicts* are the wavefronts beyond.
-- Atomics of one warp on one address go one after the other: *passes*.
+  read the same word share it. Accesses of 8 bytes are served by half warps and those of 16 bytes
+  by quarter warps, so 2 and 4 wavefronts are not conflicts. *Conflicts* are the wavefronts in
+  excess of these.
+- Atomics of one warp on one address are executed one after the other, in *passes*.
 
-Not modelled: caches (every sector counts, also when it was just read), the merging of requests
-of different warps, write-back, replays, latency, occupancy, time. Constant memory and kernel
+These are not modelled: caches (every sector counts, even if it was just read), merging of requests
+of different warps, write-back, replays, latency, occupancy and time. Constant memory and kernel
 parameters are not counted as memory.
 
-Counts are exact and repeatable for the default schedule. An adversarial schedule splits warps
-and so raises the counts of requests.
+Counts are exact and repeatable for the default schedule. A random schedule splits warps and
+therefore increases the counts of requests.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ class Counters:
     flops : int
         Floating point operations of threads: fma counts two, packed halves twice.
     lanes_lost : int
-        Lanes of executed warp instructions that were not active: parted by a branch, ended, or
-        never there because the block is no multiple of 32.
+        Lanes of executed warp instructions that were not active, because they took another branch,
+        had ended, or did not exist (if the block size is not a multiple of 32).
     branches, divergent_branches : int
-        Conditional branches of warps, and those at which lanes of the warp parted.
+        Conditional branches of warps, and those at which the lanes of the warp diverged.
     global_loads, global_stores : int
         Accesses of threads; ``…_requests``: of warps.
     global_load_sectors, global_load_ideal_sectors, global_store_sectors, … : int
@@ -73,25 +74,25 @@ class Counters:
     global_atomics, shared_atomics : int
         Updates by threads; ``…_requests``: by warps.
     atomic_passes : int
-        Turns that atomics took: per request, the lanes on the address that most lanes share.
+        Passes of atomics: for each request, the lanes on the address that most lanes share.
     atomic_contention : int
         Largest number of lanes of one warp on one address in one instruction.
     atomic_hottest : int
-        Updates that the most wanted address took in the whole launch.
+        Updates of the most updated address in the whole launch.
     barriers : int
-        Times that a block passed a barrier (of the grid: that each block did).
+        Number of times that a block passed a barrier; a grid barrier counts once per block.
     warp_barriers, fences : int
         ``syncwarp`` and memory fences, per warp.
     global_bytes_read, global_bytes_written, shared_…, local_… : int
-        Bytes that threads asked for. An atomic reads and writes.
+        Bytes that threads requested. An atomic both reads and writes.
     busiest_instructions, busiest_accesses : int
-        Of the thread that had most in the whole launch: instructions, and loads, stores and
-        atomics in global and shared memory. 0 for a line.
+        Instructions, and accesses to global and shared memory, of the thread with the most in the
+        whole launch. 0 for a line.
     span_instructions, span_accesses : int
-        Of the block that takes longest: the same of its warps, between each two barriers of the
-        warp that has most, added up; a barrier with nothing before it counts one. 0 for a line.
+        The same counts along the critical path of the longest block: between two barriers, the
+        counts of the busiest warp, added up. An interval without work counts one. 0 for a line.
     threads_at_work : int
-        Threads that made such an access at all. 0 for a line.
+        Number of threads with at least one such access. 0 for a line.
     by_line : dict
         ``(filename, line)`` → Counters of that line; empty for a line.
     """

@@ -62,7 +62,7 @@ class Initcheck(Checker):
         # For byte maps of local memory: how many bytes of a lane's part are frames, and how many
         # are stack.
         self.parts: dict[tuple, tuple[int, int]] = {}
-        # (line, conversion) → message about the compiler that generated the printf
+        # (line, conversion) → message about the compiler
         self._compilers: dict[tuple, str] = {}
 
     def launch_finished(self, launch) -> None:

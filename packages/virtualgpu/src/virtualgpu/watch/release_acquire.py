@@ -1,23 +1,23 @@
-"""Order between threads that no barrier joins: fences around atomics and flags.
+"""Order between threads without a common barrier: fences around atomics and flags.
 
-A thread *releases* by a fence followed by a strong write (an atomic, ``st.volatile``,
-``st.relaxed``) or by a ``.release`` operation: what it did before the fence, and what it knew
-of others, travels with the value. A thread that sees the value with a strong read and then
-passes a fence, or reads with ``.acquire``, has *acquired* all that (PTX ISA, "Memory
-Consistency Model", "Release and Acquire Patterns", "Synchronizes-with Order"). A value that an
-atomic changed carries on what it replaced ("Observation Order"); one that a plain store
-replaced does not.
+A thread *releases* by a fence that is followed by a strong write (an atomic, ``st.volatile``,
+``st.relaxed``), or by a ``.release`` operation. The value then carries the order: everything that
+the thread did before the fence, and everything that it knew of other threads. A thread that reads
+the value with a strong read and then passes a fence, or that reads it with ``.acquire``, has
+*acquired* all of this (PTX ISA, "Memory Consistency Model", "Release and Acquire Patterns",
+"Synchronizes-with Order"). If an atomic changes the value, the new value also carries what the old
+one carried ("Observation Order"). If a plain store replaces it, the new value does not.
 
-Fences of ``cta`` scope reach the threads of their block only.
+Fences of ``cta`` scope only order threads of their block.
 
-Three rules are looser than the model, because code that many have learnt from relies on them:
+Three rules are less strict than the model, because widely used example code relies on them:
 
-- a barrier of the block completes an atomic's acquire, as a fence would: NVIDIA's sample
-  ``threadFenceReduction`` reads the other blocks' results after ``atomicInc`` and a barrier;
-- fences of all threads, then a barrier, then one thread's atomic release for all of them, though
-  the model asks for the fence after the barrier;
-- a thread that has acquired from an atomic may change its variable plainly: the last block of that
-  sample resets the counter with a plain store. The values that the atomics replaced are ordered.
+- A barrier of the block completes an atomic's acquire, as a fence would. NVIDIA's sample
+  ``threadFenceReduction`` reads the other blocks' results after ``atomicInc`` and a barrier.
+- Fences of all threads, then a barrier, then one thread's atomic release for all of them, although
+  the model requires the fence after the barrier.
+- A thread that has acquired from an atomic may change its variable by a plain store. The last block
+  of that sample resets the counter in this way. The values that the atomics replaced are ordered.
 """
 
 from __future__ import annotations
