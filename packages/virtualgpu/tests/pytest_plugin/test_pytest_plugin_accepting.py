@@ -124,7 +124,7 @@ def test_several_orders_as_a_number(tmp_path: Path):
     ran = run(tmp_path, "--virtual-gpu", "--virtual-gpu-orders=3", "-k", "test_line", files=FILES)
     assert set(ran.outcomes) == {"line[seed0]", "line[seed1]", "line[seed2]"}, ran.text
     both = run(tmp_path, "--virtual-gpu", "--virtual-gpu-orders=3", "--virtual-gpu-seed=1")
-    assert both.status == pytest.ExitCode.USAGE_ERROR and "give one" in both.text
+    assert both.status == pytest.ExitCode.USAGE_ERROR and "pass only one" in both.text
 
 
 @pytest.mark.rehearsal
