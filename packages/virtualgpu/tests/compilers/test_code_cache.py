@@ -197,13 +197,13 @@ def test_the_command_says_where_and_how_much(folder, capsys):
     assert list(folder.iterdir()) == []
     folder.chmod(0o777)
     assert cli.main(["cache"]) == 0
-    assert "others can write it" in capsys.readouterr().out
+    assert "other users can write to it" in capsys.readouterr().out
 
 
 def test_the_command_says_when_there_is_none(monkeypatch, capsys):
     monkeypatch.setenv("VIRTUALGPU_CACHE", "0")
     assert cli.main(["cache"]) == 0
-    assert "no cache: VIRTUALGPU_CACHE=0" in capsys.readouterr().out
+    assert "no cache: VIRTUALGPU_CACHE is 0" in capsys.readouterr().out
 
 
 PROGRAM = """

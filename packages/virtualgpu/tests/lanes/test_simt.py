@@ -714,7 +714,7 @@ def test_a_member_mask_of_64_bits(body):
     ],
 )
 def test_only_predicates_are_negated(text):
-    with pytest.raises(PTXSyntaxError, match="only predicates are negated by !"):
+    with pytest.raises(PTXSyntaxError, match="only predicates can be negated with !"):
         per_thread(text)
 
 

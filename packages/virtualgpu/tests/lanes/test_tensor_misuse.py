@@ -161,7 +161,7 @@ def test_bad_addresses(body, error, words, thread):
             "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r1, %r2}, "
             "{%r1, %r2}, "
             "{%r1, %r2}, %r3, 0;",
-            "dense matrix: mma.sync without .sp",
+            "dense matrix with mma.sync without .sp",
         ),
         (
             "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, "

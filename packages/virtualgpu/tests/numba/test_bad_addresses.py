@@ -85,7 +85,8 @@ def test_of_neighbours_only_the_furthest_index_is_quoted():
     text = told(gaps, 1, 32, np.zeros(20), np.zeros(20))
     assert "reads values[20] of 20; the last element is values[19]" in text
     assert (
-        "is `i + 1` larger? Change that index, or guard it itself (if i + 1 < values.size)" in text
+        "is `i + 1` larger? Change that index, or guard the index itself (if i + 1 < values.size)"
+        in text
     )
 
 

@@ -47,7 +47,7 @@ def test_kinds_do_not_mix():
         compiled(lambda a: a & a, "f32", result="f32")
     with pytest.raises(TypeError, match="differ in width"):
         compiled(lambda a: a.view("u64"), "f32", result="u64")
-    with pytest.raises(TypeError, match="gives u32 where s32 is declared"):
+    with pytest.raises(TypeError, match="returns u32 where s32 is declared"):
         compiled(lambda a: a.view("u32"), "s32", result="s32")
 
 

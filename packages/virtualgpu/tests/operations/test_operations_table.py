@@ -25,7 +25,7 @@ from virtualgpu.operations import lookup, opcodes
         ("add.sat.f64", 2, "'.f64'"),
         ("add.f16.bf16", 2, "'.bf16' has no meaning here"),
         ("add.s32", 3, "takes 1 destination and 2 source operands, not 1 and 3"),
-        ("add", 2, "known for the types"),
+        ("add", 2, "supported for the types"),
         ("fma.f32", 3, ".rn, .rz, .rm or .rp"),
         ("setp.lt.b32", 2, ".eq or .ne"),
         ("setp.lo.s32", 2, "'.lo'"),

@@ -86,7 +86,7 @@ REFUSED = {
     "mbarrier.arrive.shared.b64 %x1, [shared];": r"%x1 is \.f64 where it takes \.u64",
     "mbarrier.init.shared.b64 %d1, 1;": "%d1 where it takes an address",
     "cp.async.ca.shared.global [shared], [%d0], 4, %f1;": r"where it takes \.u32 or \.pred",
-    "cp.async.ca.shared.global [shared], [%d0], 5;": "a number that is written out.*4, 8, 16",
+    "cp.async.ca.shared.global [shared], [%d0], 5;": "must be a literal number.*4, 8, 16",
     "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%b1, %d1}, [shared];": r"%d1 is \.b64",
     "activemask.b32 %d1;": r"%d1 is \.b64 where it takes \.b32",
 }

@@ -1,4 +1,4 @@
-"""Data instructions of PTX: one table, one small function per opcode.
+"""Data instructions of PTX: a table with one small function per opcode.
 
 ``lookup("mad", ("lo", "s32"), sources=3, destinations=1)`` gives the :class:`Operation` of
 ``mad.lo.s32 d, a, b, c``. The families:

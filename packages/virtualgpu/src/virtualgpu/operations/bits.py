@@ -1,4 +1,4 @@
-"""Counting, finding, moving and masking bits (PTX ISA 9.7.1.14 to 9.7.1.22, prmt 9.7.9.7)."""
+"""Counting, finding, moving and masking of bits (PTX ISA 9.7.1.14 to 9.7.1.22, prmt 9.7.9.7)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def popc_clz_brev(form: Form) -> Operation:
 def bfind(form: Form) -> Operation:
     """Build ``bfind{.shiftamt}.type d, a``: find the highest bit that is not a sign bit.
 
-    The result is the bit's position, with .shiftamt its distance from the top; 0xffffffff if there
-    is none.
+    The result is the position of the bit or, with .shiftamt, its distance from the top. It is
+    0xffffffff if there is no such bit.
     """
     shift = form.flag("shiftamt")
     kind = form.choice(*WIDE_INTEGERS)
@@ -56,9 +56,9 @@ def bfind(form: Form) -> Operation:
 def fns(form: Form) -> Operation:
     """Build ``fns.b32 d, mask, base, offset``: find the n-th set bit from ``base``.
 
-    Upwards for positive offsets and downwards for negative ones; the result is 0xffffffff if there
-    is no such bit, or if the base is above 31. For the least offset, which has no positive
-    counterpart, ptxas 13.0 returns 0.
+    It searches upwards for positive offsets and downwards for negative ones. The result is
+    0xffffffff if there is no such bit, or if the base is above 31. For the least offset, which has
+    no positive counterpart, ptxas 13.0 returns 0.
     """
     form.choice("b32")
     form.end(3)
@@ -80,7 +80,7 @@ def fns(form: Form) -> Operation:
 
 
 def low_mask(length: Value, kind: str) -> Value:
-    """Return ``length`` ones from bit 0 up (u32 to the unsigned ``kind``), at most all."""
+    """Return a mask of ``length`` ones from bit 0 up (u32 to the unsigned ``kind``)."""
     width = bits_of(kind)
     one = length.number(1, kind)
     below = (one << smaller(length, length.number(width - 1)).to(kind)) - 1
@@ -88,7 +88,7 @@ def low_mask(length: Value, kind: str) -> Value:
 
 
 def counted(width: int, *values: Value) -> tuple[Value, ...]:
-    """Return the bits of a field's position and length that count."""
+    """Return the significant bits of the position and length of a field."""
     return values if width == 64 else tuple(value & 0xFF for value in values)
 
 
@@ -96,7 +96,8 @@ def counted(width: int, *values: Value) -> tuple[Value, ...]:
 def bfe(form: Form) -> Operation:
     """Build ``bfe.type d, a, b, c``: extract c bits from bit b on, sign-extended for .s types.
 
-    The low eight bits of b and c count for 32-bit types, all bits for 64 (as on an H200).
+    Only the low eight bits of b and c are used for 32-bit types, and all bits for 64-bit types (as
+    on an H200).
     """
     kind = form.choice(*WIDE_INTEGERS)
     form.end(3)
@@ -119,7 +120,8 @@ def bfe(form: Form) -> Operation:
 def bfi(form: Form) -> Operation:
     """Build ``bfi.type f, a, b, c, d``: insert the low d bits of a into b from bit c on.
 
-    The low eight bits of c and d count for 32-bit types, all bits for 64 (as on an H200).
+    Only the low eight bits of c and d are used for 32-bit types, and all bits for 64-bit types (as
+    on an H200).
     """
     kind = form.choice(*WIDE)
     form.end(4)
@@ -164,7 +166,7 @@ def bmsk(form: Form) -> Operation:
     return form.compiled(body, ["u32", "u32"], ["b32"])
 
 
-# Bytes chosen by the special modes, lowest first, for a control value of 0 to 3.
+# Bytes that the special modes select, lowest first, for a control value of 0 to 3.
 PERMUTATIONS = {
     "f4e": ("3210", "4321", "5432", "6543"),
     "b4e": ("5670", "6701", "7012", "0123"),
@@ -179,8 +181,8 @@ PERMUTATIONS = {
 def prmt(form: Form) -> Operation:
     """Build ``prmt.b32{.mode} d, a, b, c``: choose four of the eight bytes of b:a.
 
-    Each nibble of c chooses a byte, and its highest bit spreads the byte's sign instead; a mode is
-    one of the special permutations.
+    Each nibble of c selects a byte. With its highest bit, it spreads the sign of that byte
+    instead. A mode is one of the special permutations.
     """
     form.choice("b32")
     mode = form.choice(*PERMUTATIONS, default=None)

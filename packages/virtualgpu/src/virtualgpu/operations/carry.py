@@ -12,12 +12,12 @@ from virtualgpu.operations.integer import product
 from virtualgpu.operations.table import Form, Operation, operation
 
 TYPES = ("s32", "u32", "s64", "u64")
-# The operands and the carry in give the result and the carry out.
+# Function from the operands and the carry-in to the result and the carry-out.
 Step = Callable[[tuple[Value, ...], Value | None], tuple[Value, Value]]
 
 
 def _add(a: Value, b: Value, carry: Value | None) -> tuple[Value, Value]:
-    """Return the sum of two unsigned numbers and a carry, and the carry out."""
+    """Return the sum of two unsigned numbers and a carry, and the carry-out."""
     total = a + b
     out = total < a
     if carry is not None:
@@ -28,7 +28,7 @@ def _add(a: Value, b: Value, carry: Value | None) -> tuple[Value, Value]:
 
 
 def _subtract(a: Value, b: Value, borrow: Value | None) -> tuple[Value, Value]:
-    """Return the difference of two unsigned numbers and a borrow, and the borrow out."""
+    """Return the difference of two unsigned numbers and a borrow, and the borrow-out."""
     total, out = a - b, a < b
     if borrow is not None:
         with_borrow = total - select(borrow, total.number(1), 0)

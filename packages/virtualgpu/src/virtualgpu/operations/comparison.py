@@ -1,7 +1,7 @@
 """Comparison and selection (PTX ISA 9.7.6 and 9.7.7), and testp (9.7.3.1).
 
-For floats ``eq ne lt le gt ge`` are false when either side is NaN, and the same names with a
-``u`` are true; ``num`` says that neither is NaN, ``nan`` that at least one is.
+For floats, ``eq ne lt le gt ge`` are false if either operand is NaN, and the same names with a
+``u`` are true. ``num`` is true if neither is NaN, and ``nan`` if at least one is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPARISONS = {
 }
 _UNSIGNED_NAMES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-# Comparisons that are one NumPy ufunc on the operands as they are.
+# Comparisons that one NumPy ufunc computes directly on the operands.
 _NUMPY = {
     "eq": np.equal,
     "lt": np.less,
@@ -59,7 +59,7 @@ def compare(name: str, a: Value, b: Value) -> Value:
 
 
 def combine(name: str | None, t: Value, c: Value | None) -> Value:
-    """Combine a comparison's result with a predicate; the result alone for None."""
+    """Combine the result of a comparison with a predicate; with None, return it unchanged."""
     if name is None:
         return t
     assert c is not None
@@ -67,14 +67,14 @@ def combine(name: str | None, t: Value, c: Value | None) -> Value:
 
 
 def _comparison(form: Form) -> tuple[str, str | None, bool]:
-    """Read ``.CmpOp{.BoolOp}{.ftz}``, checked against the last type."""
+    """Read ``.CmpOp{.BoolOp}{.ftz}`` and check it against the last type."""
     assert form.type is not None
     name = form.choice(*_COMPARISONS[form.type])
     return name, form.choice("and", "or", "xor", default=None), form.flag("ftz")
 
 
 def _loader(kind: str, ftz: bool) -> Body:
-    """Return the function that turns an operand of a type into a value to compare."""
+    """Return the function that converts an operand of a type to a value to compare."""
     if kind in HALVES:
         decode = DECODE[kind]
         return (lambda x: _flushed_half(decode(x))) if ftz else decode
@@ -89,7 +89,8 @@ def _flushed_half(x: Value) -> Value:
 def setp(form: Form) -> Operation:
     """Build ``setp.CmpOp{.BoolOp}{.ftz}.type p[|q], a, b {, c}``.
 
-    q is the opposite comparison; for packed halves p is of the lower ones and q of the upper ones.
+    q is the opposite comparison. For packed halves, p is the result for the lower ones and q for
+    the upper ones.
     """
     name, boolean, ftz = _comparison(form)
     kind = form.choice(*(("f32", *HALVES[:1], *PAIRS[:1]) if ftz else _COMPARISONS))
@@ -136,7 +137,7 @@ def _setp_pair(kind: str, name: str, boolean: str | None, ftz: bool) -> Results:
 def set_(form: Form) -> Operation:
     """Build ``set.CmpOp{.BoolOp}{.ftz}.dtype.stype d, a, b {, c}``.
 
-    True is 1.0, or all ones in an integer.
+    True is 1.0, or all ones for an integer type.
     """
     name, boolean, ftz = _comparison(form)
     kind = form.type
@@ -173,7 +174,7 @@ def set_(form: Form) -> Operation:
 
 @operation("selp", types=(*BITS, *INTEGERS, *FLOATS), section="9.7.6.3")
 def selp(form: Form) -> Operation:
-    """Build ``selp.type d, a, b, c``: a where the predicate c holds, else b."""
+    """Build ``selp.type d, a, b, c``: a if the predicate c is true, else b."""
     kind = form.choice(*BITS, *INTEGERS, *FLOATS)
     form.end(3)
     return form.compiled(lambda a, b, c: select(c, a, b), [kind, kind, "pred"], [kind])
@@ -181,7 +182,7 @@ def selp(form: Form) -> Operation:
 
 @operation("slct", types=("s32", "f32"), section="9.7.6.4")
 def slct(form: Form) -> Operation:
-    """Build ``slct{.ftz}.dtype.s32|f32 d, a, b, c``: a where c >= 0, else b (also for NaN)."""
+    """Build ``slct{.ftz}.dtype.s32|f32 d, a, b, c``: a if c >= 0, else b (also for NaN)."""
     ftz = form.flag("ftz")
     kind = form.choice(*BITS, *INTEGERS, *FLOATS)
     sign = form.choice("f32") if ftz else form.choice("s32", "f32")
@@ -195,7 +196,7 @@ def slct(form: Form) -> Operation:
 
 @operation("testp", types=FLOATS, section="9.7.3.1")
 def testp(form: Form) -> Operation:
-    """Build ``testp.op.type p, a``, for which zeros are normal."""
+    """Build ``testp.op.type p, a``; zeros count as normal."""
     name = form.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal")
     kind = form.choice(*FLOATS)
     form.end(1)

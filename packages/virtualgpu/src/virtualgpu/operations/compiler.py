@@ -1,12 +1,12 @@
-"""Compiled expressions as NumPy ufuncs: sixteen lanes per step, in a few milliseconds.
+"""Compilation of expressions to NumPy ufuncs: sixteen lanes per step, in a few milliseconds.
 
-LLVM is driven directly, for its code generator alone: the loop is written with vectors of
-sixteen lanes, so no optimiser needs to find them. Measured: 10 to 15 ms per operation on first
-use, 3 to 5 where an earlier process has compiled it. (Numba's ``@vectorize`` gives the same
-functions but takes 60 ms each, and 1.6 s the first time in a process.)
+LLVM is used only for its code generator. The loop is generated with vectors of sixteen lanes, so
+no optimiser has to vectorise it. Measured: an operation takes 10 to 15 ms at first use, and 3 to 5
+ms if an earlier process has compiled it. (Numba's ``@vectorize`` creates the same functions but
+takes 60 ms for each, and 1.6 s for the first in a process.)
 
-The functions are real ufuncs, made with ``PyUFunc_FromFuncAndData`` of NumPy's C interface:
-they broadcast, take ``out=`` and cost 0.25 µs per call on one element.
+The functions are real ufuncs, created with ``PyUFunc_FromFuncAndData`` from NumPy's C interface.
+They broadcast, accept ``out=`` and cost 0.25 µs per call on one element.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from virtualgpu.operations.expression import PRED, Results, Value, bits_of, llvm
 LANES = 16
 _INDEX = ir.IntType(64)
 _BYTE_POINTER = ir.IntType(8).as_pointer()
-_kept: list[object] = []  # tables that NumPy keeps pointers into, for as long as the process lives
+_kept: list[object] = []  # tables to which NumPy keeps pointers, for the whole life of the process
 
 
 def memory_kind(kind: str) -> str:
-    """Return the kind in memory: predicates are bytes that are 0 or 1."""
+    """Return the kind in memory; predicates are stored as bytes of 0 or 1."""
     return "u8" if kind == PRED else kind
 
 
 class LazyUfunc:
-    """Ufunc that is compiled when it is asked for, or first called.
+    """Ufunc that is compiled on request or at its first call.
 
     A kernel names many operations (35 for one ``math.sin``) in blocks that hardly ever run. A call
-    through it costs 0.1 µs more.
+    through this object costs 0.1 µs more.
     """
 
     __slots__ = ("_arguments", "_function")
@@ -76,8 +76,8 @@ def ufunc(
     """Return a NumPy ufunc that computes ``body`` on every lane.
 
     ``sources`` and ``destinations`` are kinds (:mod:`.expression`). ``body`` takes one
-    :class:`Value` per source and returns one per destination (a tuple where there are several).
-    ``dtypes`` are those of the arrays, sources first: they may differ from the kinds in name
+    :class:`Value` per source and returns one per destination (a tuple if there are several).
+    ``dtypes`` are the dtypes of the arrays, sources first. They may differ from the kinds in name
     but not in width (float16 arrays are computed as ``u16`` bits).
     """
     with _lock:
@@ -86,7 +86,7 @@ def ufunc(
 
 
 def _numpy_ufunc(name: str, address: int, dtypes: Sequence[np.dtype], inputs: int) -> np.ufunc:
-    """Wrap a compiled loop, through NumPy's C interface (Universal Functions, C-API)."""
+    """Wrap a compiled loop with NumPy's C interface (Universal Functions, C-API)."""
     from numpy._core import _multiarray_umath  # type: ignore[attr-defined]  # not in the stubs
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -134,9 +134,9 @@ def _module(
 ) -> ir.Module:
     """Build the loop ``void symbol(char **args, intp *count, intp *steps, void *data)``.
 
-    Whole groups of sixteen lanes are done as vectors when every operand is contiguous or the
-    same for all lanes (step 0: spread over a small buffer once, before the loop). The rest, and
-    any other layout, goes lane by lane.
+    Whole groups of sixteen lanes are processed as vectors if every operand is contiguous or has
+    one value for all lanes (step 0: copied to a small buffer once, before the loop). The rest, and
+    any other layout, is processed lane by lane.
     """
     module = ir.Module(name=symbol)
     module.triple = llvm.get_default_triple()
@@ -216,7 +216,7 @@ def _loop(
     operands: tuple[list[ir.Value], list[ir.Value], list[int]],
     kinds: tuple[Sequence[str], Sequence[str]],
 ) -> None:
-    """Emit a loop from ``bounds[0]`` to ``bounds[1]``, ``lanes`` at a time."""
+    """Emit a loop from ``bounds[0]`` to ``bounds[1]`` that processes ``lanes`` at a time."""
     before, block, after = blocks
     pointers, steps, sizes = operands
     sources, destinations = kinds
@@ -238,7 +238,7 @@ def _loop(
     results = results if isinstance(results, tuple) else (results,)
     for i, (kind, value) in enumerate(zip(destinations, results, strict=True), len(sources)):
         if value.kind != kind:
-            raise TypeError(f"the body gives {value.kind} where {kind} is declared")
+            raise TypeError(f"the body returns {value.kind} where {kind} is declared")
         stored = build.store(value.to(memory_kind(kind)).node, place(i, kind))
         stored.align = sizes[i]
     following = build.add(index, _INDEX(lanes or 1))

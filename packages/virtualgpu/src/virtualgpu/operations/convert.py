@@ -1,8 +1,8 @@
 """cvt between integers and floats (PTX ISA 9.7.9.21). Packed forms are in :mod:`.pack`.
 
 Float to integer clamps to the destination's range. NaN gives 0, except that from f64, or to a
-64-bit integer, it gives the highest bit alone (9.7.9.21, "Integer Notes"). Float to float and
-integer to float round once, in any of the four modes.
+64-bit integer, only the highest bit of the result is set (9.7.9.21, "Integer Notes"). Float to
+float and integer to float round once, in any of the four modes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 def load(x: Value, kind: str, ftz: bool) -> Value:
     """Return a float operand as f32 or f64.
 
-    A NaN of f16 becomes the canonical one of f32, one of bf16 keeps its bits.
+    A NaN of f16 becomes the canonical NaN of f32; a NaN of bf16 keeps its bits.
     """
     if kind in DECODE:
         return canonical(DECODE[kind](x)) if kind == "f16" else DECODE[kind](x)
@@ -51,14 +51,14 @@ def load(x: Value, kind: str, ftz: bool) -> Value:
 
 
 def to_half(x: Value, kind: str, mode: str) -> Value:
-    """Round f32 or f64 to the bits of f16 or bf16, once, by ``n``, ``z``, ``m`` or ``p``."""
+    """Round f32 or f64 to the bits of f16 or bf16, once, with mode ``n``, ``z``, ``m`` or ``p``."""
     nearest = ENCODE[kind](odd_f32(x) if x.kind == "f64" else x)
     back = DECODE[kind](nearest).to(x.kind)
     return directed(nearest, x > back, x < back, mode)
 
 
 def to_float(x: Value, kind: str, mode: str) -> Value:
-    """Convert f32 or f64 to another float type, rounded once; f16 and bf16 as bits."""
+    """Convert f32 or f64 to another float type with one rounding; f16 and bf16 as bits."""
     if kind in ENCODE:
         return to_half(x, kind, mode)
     if kind == "f32" and x.kind == "f64":
@@ -67,7 +67,7 @@ def to_float(x: Value, kind: str, mode: str) -> Value:
 
 
 def from_integer(x: Value, kind: str, mode: str) -> Value:
-    """Convert an integer to a float type, rounded once."""
+    """Convert an integer to a float type with one rounding."""
     if mode == "n" and kind not in ENCODE:
         return x.to(kind)
     if bits_of(x.kind) <= 32:
@@ -82,7 +82,7 @@ def from_integer(x: Value, kind: str, mode: str) -> Value:
 
 
 def to_integer(x: Value, kind: str, source: str) -> Value:
-    """Convert an integral f32 or f64 to an integer type, clamped."""
+    """Convert an integral f32 or f64 to an integer type, with clamping."""
     result = x.to(kind)
     if source == "f64" or bits_of(kind) == 64:
         return select(is_nan(x), 1 << (bits_of(kind) - 1), result)
@@ -90,7 +90,7 @@ def to_integer(x: Value, kind: str, source: str) -> Value:
 
 
 def between_integers(x: Value, kind: str, sat: bool) -> Value:
-    """Cut or extended to ``kind``; with ``sat`` clamped to its range first."""
+    """Truncate or extend to ``kind``; with ``sat``, clamp to its range first."""
     if sat:
         width = bits_of(kind)
         signed = is_signed(kind)
@@ -123,16 +123,16 @@ def cvt(form: Form) -> Operation:
         to, source = form.choice(*INTEGERS, *FLOATS), form.choice(*INTEGERS, *FLOATS)
     form.end(1)
     if ftz and "f32" not in (to, source):
-        raise form.unsupported("'.ftz' needs .f32 on one side")
+        raise form.unsupported("'.ftz' needs .f32 as one of the two types")
     _check_rounding(form, mode, to, source)
 
     def body(a: Value) -> Value:
         if source in INTEGERS:
             if to in INTEGERS:
                 return between_integers(a, kind_of(to), sat)
-            if sat:  # integers that are not 0 or 1 saturate; those are exact in every format
+            if sat:  # integers other than 0 and 1 saturate, and those two are exact in every format
                 a = select(a <= 0, 0, select(a >= 1, 1, a))
-            assert mode is not None  # _check_rounding has seen to it
+            assert mode is not None  # _check_rounding ensures it
             return from_integer(a, to, mode[1])
         x = load(a, source, ftz)
         if mode in INTEGER_MODES:
@@ -158,7 +158,7 @@ def cvt(form: Form) -> Operation:
 
 
 def _check_rounding(form: Form, mode: str | None, to: str, source: str) -> None:
-    """Check that a rounding mode is given exactly where something can be lost."""
+    """Check that a rounding mode is given exactly if the conversion may round."""
     allowed: tuple[str, ...] = ()
     if to in INTEGERS and source in INTEGERS:
         required = False
@@ -173,4 +173,4 @@ def _check_rounding(form: Form, mode: str | None, to: str, source: str) -> None:
         allowed = MODES if required else ()
     if (mode is None and required) or (mode is not None and mode not in allowed):
         wanted = ", ".join(f".{name}" for name in allowed) or "no rounding modifier"
-        raise form.unsupported(f"from .{source} to .{to} it takes {wanted}")
+        raise form.unsupported(f"a conversion from .{source} to .{to} needs {wanted}")

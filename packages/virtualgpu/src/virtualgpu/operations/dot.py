@@ -1,11 +1,12 @@
-"""Packed integers in a 32-bit word.
+"""Packed integers in a 32-bit word: dot products and video instructions.
 
 dp4a, dp2a (PTX ISA 9.7.1.23 and .24) and the video instructions that add, subtract, compare and
-choose, on a word, its halves or its bytes. Operand selectors and masks are not supported: the
-parser has no way to pass them.
+select, on a word, its halves or its bytes. Operand selectors and masks are not supported, because
+the parser cannot pass them.
 
-A clamped unsigned result is clamped on both sides, as the ISA says. ptxas 13.0 for sm_90 leaves out
-the upper one where it makes ``vadd.u32.u32.u32.sat`` of other instructions (read, not run).
+A clamped unsigned result is clamped on both sides, as the ISA says. ptxas 13.0 for sm_90 omits the
+upper clamp if it composes ``vadd.u32.u32.u32.sat`` of other instructions (according to its code;
+not run).
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def dp4a(form: Form) -> Operation:
 def dp2a(form: Form) -> Operation:
     """Build ``dp2a.lo|hi.atype.btype d, a, b, c``.
 
-    The result is c plus the dot product of the halves of a and the lower or upper two bytes of b.
+    The result is c plus the dot product of the two halves of a and the lower or upper two bytes of
+    b.
     """
     mode = form.choice("lo", "hi")
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
@@ -109,7 +111,7 @@ def _clamped(x: Value, lowest: int, highest: int) -> Value:
 
 
 def _merged(form: Form, body: Body, sources: list[str], result: str) -> Operation:
-    """Build ``body`` of two operands, merged with a third by ``{.add|.min|.max}`` if named."""
+    """Build ``body`` of two operands, combined with a third by ``{.add|.min|.max}`` if given."""
     then = form.choice("add", "min", "max", default=None)
     form.end(len(sources) + (then is not None))
 
@@ -123,7 +125,7 @@ def _merged(form: Form, body: Body, sources: list[str], result: str) -> Operatio
 def _scalar(form: Form) -> Operation:
     """Build ``vop.dtype.atype.btype{.sat}{.add|.min|.max} d, a, b{, c}``.
 
-    The exact result is clamped with .sat, and else cut to its type.
+    The exact result is clamped with .sat; otherwise it is truncated to its type.
     """
     result, a_type, b_type = (form.choice(*WORDS) for _ in range(3))
     sat = form.flag("sat")
@@ -152,8 +154,8 @@ def vset(form: Form) -> Operation:
 def vset_parts(form: Form) -> Operation:
     """Build ``vset2|vset4.atype.btype.cmp{.add} d, a, b, c``.
 
-    Each part is 1 where its comparison holds; with .add the result is the number of such parts
-    plus c.
+    Each part is 1 if its comparison holds. With .add, the result is the number of such parts plus
+    c.
     """
     count = int(form.opcode[-1])
     a_type, b_type = form.choice(*WORDS), form.choice(*WORDS)
@@ -172,7 +174,7 @@ def vset_parts(form: Form) -> Operation:
 def _video(form: Form) -> Operation:
     """Build ``vop2|vop4.dtype.atype.btype{.sat|.add} d, a, b, c``: work on each part.
 
-    Results are cut or clamped to the part's width; with .add the parts are summed and added to c.
+    Results are truncated or clamped to the width of a part. With .add, the parts are added to c.
     """
     count = int(form.opcode[-1])
     result, a_type, b_type = (form.choice(*WORDS) for _ in range(3))
@@ -192,7 +194,7 @@ def _video(form: Form) -> Operation:
     return form.compiled(body, [a_type, b_type, result], [result])
 
 
-# On a whole word numbers are kept in 64 bits, where a difference of two cannot wrap.
+# For a whole word, numbers are kept in 64 bits, where a difference of two cannot wrap.
 _WIDE = {**_LANEWISE, "vabsdiff": lambda x, y: select(x < y, y - x, x - y)}
 
 for _name in _LANEWISE:

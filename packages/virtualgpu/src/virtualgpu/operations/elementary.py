@@ -1,10 +1,10 @@
-"""exp2, log2, sine and tanh in double precision, as expressions.
+"""Expressions for exp2, log2, sine and tanh in double precision.
 
-They serve arguments of single precision and shorter: errors stay below 2**-40 of the result, so
-that rounding to f32 gives the nearest number but for one case in ten thousand. Every step is a
+They are for arguments of single precision or less. Errors are below 2**-40 of the result, so
+rounding to f32 gives the nearest number except in one case in ten thousand. Every step is a
 multiplication, addition, division or selection that IEEE 754 defines, so all processors give the
-same bits, which no C library promises. Method: polynomials of Taylor after argument reduction
-(J.-M. Muller, "Elementary Functions", 3rd edition, 2016).
+same bits; no C library guarantees that. The method is argument reduction followed by Taylor
+polynomials (J.-M. Muller, "Elementary Functions", 3rd edition, 2016).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FRACTION, _BIAS = (1 << 52) - 1, 1023
 
 
 def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """Evaluate ``c[0] + c[1] x + ...`` by Horner's rule."""
+    """Evaluate ``c[0] + c[1] x + ...`` with Horner's rule."""
     total = x.number(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -32,7 +32,7 @@ def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def exp2(x: Value) -> Value:
-    """Return two to the ``x``, with ``x`` clamped to -200 … 200."""
+    """Return two to the power of ``x``, with ``x`` clamped to -200 … 200."""
     x = select(x < -200, -200, select(x > 200, 200, x))
     whole = integral(x, "n")
     scale = ((whole.to("s64") + _BIAS) << 52).view("f64")
@@ -41,7 +41,7 @@ def exp2(x: Value) -> Value:
 
 
 def log2(x: Value) -> Value:
-    """Return the binary logarithm, NaN below zero; ``x`` is no subnormal double."""
+    """Return the binary logarithm, NaN below zero; ``x`` must not be a subnormal double."""
     bits = x.view("u64")
     exponent = (bits >> 52).view("s64") - _BIAS
     fraction = ((bits & _FRACTION) | (_BIAS << 52)).view("f64")  # in [1, 2)
@@ -52,7 +52,7 @@ def log2(x: Value) -> Value:
     s = (fraction - 1) / (fraction + 1)
     series = _polynomial(s * s, [2 / math.log(2) / k for k in range(1, 24, 2)])
     result = exponent.to("f64") + s * series
-    result = select(x < math.inf, result, x)  # and NaN stays
+    result = select(x < math.inf, result, x)  # NaN is kept too
     result = select(x == 0, -math.inf, result)
     return select(x < 0, math.nan, result)
 

@@ -1,16 +1,16 @@
-"""A small language for the arithmetic of one lane, written once and compiled for many.
+"""Expression language for the arithmetic of one lane, compiled for many lanes.
 
-An operation's body is a Python function over :class:`Value`: ``lambda a, b, c: a * b + c``.
-Running the body *builds* LLVM instructions, for sixteen lanes at a time or for one
-(:mod:`.compiler`), so that a whole PTX instruction, its flushes, roundings and clamps included,
-is one pass over memory. Measured on 16,384 lanes: ``a + b`` with the canonical NaN of a GPU
-costs 2.1 µs, as much as ``np.add``; ``np.where`` costs 10 µs and the compiled select 2.3 µs.
+The body of an operation is a Python function of :class:`Value` objects, such as ``lambda a, b, c:
+a * b + c``. Calling the body *builds* LLVM instructions, for sixteen lanes at a time or for one
+(:mod:`.compiler`). So a whole PTX instruction, including flushes, roundings and clamps, is one
+pass over memory. Measured on 16,384 lanes: ``a + b`` with the canonical NaN of a GPU costs 2.1 µs,
+as much as ``np.add``; ``np.where`` costs 10 µs, and the compiled select 2.3 µs.
 
-A kind names what a value is: ``pred``, ``u8`` ... ``u128``, ``s8`` ... ``s128``, ``f32``,
-``f64``. Both sides of an operator must be of one kind; a plain number on the right takes the
-kind of the left. Nothing converts silently: :meth:`Value.to` converts the number,
-:meth:`Value.view` keeps the bits. Integers wrap. Shift amounts must lie within the width and
-divisors must not be zero: guard them with :func:`select`.
+A kind is the type of a value: ``pred``, ``u8`` ... ``u128``, ``s8`` ... ``s128``, ``f32``,
+``f64``. Both operands of an operator must have the same kind; a plain number on the right gets the
+kind of the left. There are no implicit conversions: :meth:`Value.to` converts the number, and
+:meth:`Value.view` keeps the bits. Integers wrap. Shift amounts must be within the width and
+divisors must not be zero, so guard them with :func:`select`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from llvmlite import ir
 from virtualgpu.operations.types import kind
 
 PRED = "pred"
-Number: TypeAlias = "Value | float"  # a plain number stands for the same in every lane
+Number: TypeAlias = "Value | float"  # a plain number means this number in every lane
 Body: TypeAlias = "Callable[..., Value]"
 Results: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
 
 
 def bits_of(kind: str) -> int:
-    """Return the width of a kind in bits; a predicate has one."""
+    """Return the width of a kind in bits; a predicate has one bit."""
     return 1 if kind == PRED else int(kind[1:])
 
 
@@ -53,10 +53,10 @@ def llvm_type(kind: str, lanes: int | None) -> ir.Type:
 
 
 class Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
-    """Vector whose elements are one constant, written as such.
+    """Vector of equal constants in LLVM's short form.
 
-    A kernel of 500 instructions names many, and writing out 32 numbers for each took half the time
-    of compiling it.
+    A kernel of 500 instructions has many of them, and writing out 32 numbers for each took half
+    the compile time.
     """
 
     def __init__(self, element: ir.Constant, lanes: int):
@@ -71,7 +71,7 @@ class Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
 
 
 class Value:
-    """One operand or intermediate result: an LLVM value and its PTX type."""
+    """One operand or intermediate result: an LLVM value and its kind."""
 
     __slots__ = ("_loose", "builder", "kind", "node")
     __hash__ = None  # type: ignore[assignment]  # `==` builds a comparison
@@ -83,10 +83,10 @@ class Value:
 
     @property
     def loose(self) -> Value:
-        """Return the same number, with any NaN in place of a NaN.
+        """Return the same number, but with unspecified bits if it is NaN.
 
-        For operations that give their own NaN for any. The value is ready before the bits of a NaN
-        are settled, which doubles the time of a chain of sums.
+        This is for operations that replace every NaN by their own. The value is ready before the
+        bits of a NaN are determined, which takes half the time in a chain of additions.
         """
         return self if self._loose is None else self._loose
 
@@ -96,20 +96,20 @@ class Value:
 
     @property
     def known(self) -> int | None:
-        """The integer that it is in every lane, where that is known while code is written."""
+        """Return the integer that it is in every lane, if it is known at compile time."""
         node = self.node.element if isinstance(self.node, Splat) else self.node
         number = node.constant if isinstance(node, ir.Constant) else None
         return number if isinstance(number, int) else None
 
     @property
     def constant(self) -> float | None:
-        """The float that it is in every lane, where that is known while code is written."""
+        """Return the float that it is in every lane, if it is known at compile time."""
         node = self.node.element if isinstance(self.node, Splat) else self.node
         number = node.constant if isinstance(node, ir.Constant) else None
         return number if isinstance(number, float) else None
 
     def number(self, value: float, kind: str | None = None) -> Value:
-        """Return the same plain number in every lane, of this kind unless told otherwise."""
+        """Return a plain number in every lane, by default of this value's kind."""
         kind = kind or self.kind
         if is_float(kind):
             value = float(value)
@@ -192,7 +192,7 @@ class Value:
         return self._compare("==", other)
 
     def __ne__(self, other: Number) -> Value:  # type: ignore[override]
-        """Return True if the values differ or cannot be compared: also for NaN, as in C."""
+        """Return True if the values differ or one is NaN, as in C."""
         return self._compare("!=", other, unordered=True)
 
     def __lt__(self, other: Number) -> Value:
@@ -225,8 +225,8 @@ class Value:
     def to(self, kind: str) -> Value:
         """Convert the number to another kind.
 
-        Integers are extended or cut, floats rounded to nearest even, and floats that fit no integer
-        clamped (NaN gives 0).
+        Integers are extended or truncated. Floats are rounded to nearest even, and floats outside
+        an integer's range are clamped (NaN gives 0).
         """
         if kind == self.kind:
             return self
@@ -256,14 +256,14 @@ class Value:
         return Value(self.builder, node, kind)
 
     def _clamped_to(self, kind: str) -> Value:
-        """Convert a float to an integer, clamped.
+        """Convert a float to an integer with clamping.
 
-        LLVM's own saturating conversion goes lane by lane: 15 µs for 16,384 lanes where this takes
-        3.
+        LLVM's own saturating conversion works lane by lane: it takes 15 µs for 16,384 lanes, and
+        this takes 3 µs.
         """
         width, signed = bits_of(kind), is_signed(kind)
         convert = self.builder.fptosi if signed else self.builder.fptoui
-        # Undefined outside the integer's range; such lanes take another value below.
+        # Undefined outside the integer's range; such lanes get another value below.
         inside = Value(self.builder, convert(self.node, llvm_type(kind, self.lanes)), kind)
         lowest, beyond = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
         result = select(self < beyond, inside, beyond - 1)
@@ -285,7 +285,7 @@ def adapt(value: Value, have: np.dtype, want: np.dtype) -> Value:
 
 
 def select(condition: Value, yes: Number, no: Number) -> Value:
-    """Return ``yes`` in lanes where the predicate holds, else ``no``; both are computed."""
+    """Return ``yes`` in lanes where the predicate is true, else ``no``; both are computed."""
     like = yes if isinstance(yes, Value) else no
     assert isinstance(like, Value)
     yes = yes if isinstance(yes, Value) else like.number(yes)
@@ -298,7 +298,8 @@ def call(
 ) -> Value:
     """Call an LLVM intrinsic.
 
-    ``overloads`` are the kinds that its name carries (the first argument's if none are given).
+    ``overloads`` are the kinds in the intrinsic's name (by default, the kind of the first
+    argument).
     """
     first = arguments[0]
     result = llvm_type(kind or first.kind, first.lanes)
@@ -316,28 +317,28 @@ def call(
 
 
 def fma(a: Value, b: Value, c: Number) -> Value:
-    """Return ``a * b + c`` rounded once.
+    """Return ``a * b + c`` with one rounding.
 
-    LLVM uses the processor's instruction where it has one and calls the C library's exact ``fma``
-    where it has none.
+    LLVM uses the processor's instruction if there is one, and otherwise calls the C library's
+    exact ``fma``.
     """
     return call("fma", [a, b, c if isinstance(c, Value) else a.number(c)])
 
 
 def sqrt(x: Value) -> Value:
-    """Square root, rounded to nearest even; NaN below zero."""
+    """Return the square root, rounded to nearest even; NaN below zero."""
     return call("sqrt", [x])
 
 
 def integral(x: Value, mode: str) -> Value:
-    """Round the float to an integer: ``n`` nearest even, ``z``, ``m`` down or ``p`` up."""
+    """Round a float to an integer: ``n`` to nearest even, ``z`` to zero, ``m`` down, ``p`` up."""
     return call({"n": "rint", "z": "trunc", "m": "floor", "p": "ceil"}[mode], [x])
 
 
 def opaque(x: Value) -> Value:
-    """Hide from LLVM that the float is a constant.
+    """Hide from LLVM that a float is a constant.
 
-    LLVM would turn ``x * -1`` into ``-x`` and ``x * 1`` into ``x``, whose NaN have other bits.
+    LLVM would turn ``x * -1`` into ``-x`` and ``x * 1`` into ``x``, which have other NaN bits.
     """
     return call("arithmetic.fence", [x])
 
@@ -347,7 +348,7 @@ def count_ones(x: Value) -> Value:
 
 
 def leading_zeros(x: Value) -> Value:
-    """Count the zeros above the highest one; the full width for 0."""
+    """Count the zeros above the highest one; the result for 0 is the full width."""
     never_poison = Value(x.builder, ir.Constant(ir.IntType(1), 0), PRED)
     return call("ctlz", [x, never_poison])
 

@@ -1,13 +1,15 @@
 """f32 and f64 arithmetic (PTX ISA 9.7.3).
 
-Rounding, subnormals and signed zeros are IEEE 754's. ``mul`` and ``add`` without a rounding
-modifier, which an optimiser may fuse, are not fused here: NVVM has already fused what it wanted.
+Rounding, subnormals and signed zeros follow IEEE 754. ``mul`` and ``add`` without a rounding
+modifier, which an optimiser may fuse, are not fused here, because NVVM has already fused as much
+as it chose to.
 
-Where the ISA leaves room it is as on an H200 (``tests/operations/h200``). A NaN result of f32 is
-0x7fffffff, that of ``abs`` and ``neg`` too. One of f64 is a NaN operand, made quiet: of two the
-second for sums, products, ``min`` and ``max``, the first for quotients; of three the second, then
-the third; ``abs`` and ``neg`` leave its sign; without a NaN operand it is 0xfff8000000000000.
-``.ftz`` on ``mul`` flushes what is subnormal before it is rounded, elsewhere what is so after.
+Where the ISA leaves a choice, results are those of an H200 (``tests/operations/h200``). A NaN
+result of f32 is 0x7fffffff, also for ``abs`` and ``neg``. A NaN result of f64 is a NaN operand,
+made quiet: of two operands the second for additions, products, ``min`` and ``max``, and the first
+for quotients; of three operands the second, then the third. ``abs`` and ``neg`` keep its sign.
+Without a NaN operand it is 0xfff8000000000000. ``.ftz`` on ``mul`` flushes results that are
+subnormal before rounding; elsewhere it flushes those that are subnormal after rounding.
 ``.approx`` and ``.full`` of f32 give the correctly rounded value, which is more accurate than the
 hardware and within every bound of the ISA.
 """
@@ -39,7 +41,7 @@ FLOATS = ("f32", "f64")
 NAN_GROSS_F64 = 0x7FFFFFFF00000000  # rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64
 UPPER = 0xFFFFFFFF00000000
 
-# What each opcode computes: nearest even, and directed in f32 and in f64.
+# Function of each opcode, rounding to nearest even. Directed rounding for f32 and f64 follows.
 _NEAREST: dict[str, Body] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -67,20 +69,21 @@ _DIRECTED: dict[tuple[str, str], Body] = {
 }
 
 
-# In which order f64 instructions look for a NaN among their operands: by how many they have. (A
+# Order in which f64 instructions look for a NaN among their operands, by the number of operands. (A
 # quotient looks at the first before the second.)
 _NAN_ORDER = {1: (0,), 2: (1, 0), 3: (1, 2, 0)}
 
 
 def _tiny_product(a: Value, b: Value) -> Value:
-    """Return True where the exact ``a * b`` of f32 lies below the normal numbers (or is 0)."""
+    """Return True where the exact ``a * b`` of f32 is below the normal numbers (or is 0)."""
     return magnitude(a.to("f64") * b.to("f64")) < 2.0**-126
 
 
 def treated(body: Body, *, ftz: bool = False, sat: bool = False, tiny: Body | None = None) -> Body:
-    """Wrap ``body`` with flushing, saturation and canonical NaN, as the modifiers say.
+    """Wrap ``body`` with flushing, saturation and canonical NaN, according to the modifiers.
 
-    ``tiny`` tells from the inputs which results to flush, where their rounded value does not.
+    ``tiny`` determines from the inputs which results to flush if their rounded value does not show
+    it.
     """
 
     def whole(*values: Value) -> Value:
@@ -101,9 +104,9 @@ def treated(body: Body, *, ftz: bool = False, sat: bool = False, tiny: Body | No
 
 
 def passing(body: Body, *order: int) -> Body:
-    """Wrap an f64 ``body`` so that its NaN is that of an operand.
+    """Wrap an f64 ``body`` so that its NaN result is one of its operands.
 
-    ``order`` is the order in which the instruction looks for one.
+    ``order`` is the order in which the instruction looks for a NaN.
     """
 
     def whole(*operands: Value) -> Value:
@@ -116,7 +119,7 @@ def passing(body: Body, *order: int) -> Body:
 def _settling(body: Body) -> Body:
     """Wrap ``abs``, ``neg``, ``min`` or ``max`` of f64.
 
-    These give a NaN only where the last operand is one, and then that one.
+    These return a NaN only if the last operand is one, and then they return that one.
     """
 
     def whole(*operands: Value) -> Value:
@@ -180,7 +183,7 @@ def fused_multiply_add(form: Form) -> Operation:
 def _approximate_quotient(a: Value, b: Value) -> Value:
     """Return ``a * (1/b)``.
 
-    For |b| above 2**126 the reciprocal has become zero (PTX ISA 9.7.3.8).
+    For |b| above 2**126 the reciprocal is flushed to zero (PTX ISA 9.7.3.8).
     """
     huge = (magnitude(b) > 2.0**126) & (magnitude(b) < float("inf"))
     return select(huge, a * with_sign_of(b.number(0), b), a / b)
@@ -202,8 +205,8 @@ def div(form: Form) -> Operation:
 def _gross(body: Body) -> Body:
     """Build an operation on the upper 32 bits of an f64 (1.11.20).
 
-    The lower 32 bits of the result are cut off, as an H200 does for the reciprocal but in three of
-    a hundred cases.
+    The lower 32 bits of the result are cut off. An H200 does the same for the reciprocal except in
+    three of a hundred cases.
     """
 
     def whole(a: Value) -> Value:
@@ -224,9 +227,9 @@ def _reciprocal_root_f32(a: Value) -> Value:
 
 
 def _refined_root(a: Value) -> Value:
-    """Return ``rsqrt.approx.f64`` as ptxas 13.0 writes it for sm_90.
+    """Return ``rsqrt.approx.f64`` as ptxas 13.0 compiles it for sm_90.
 
-    It is a guess of 20 bits of fraction, refined once.
+    It is an estimate with 20 fraction bits, refined once.
     """
     tiny = magnitude(a) < 2.0**-1022
     x = select(tiny, a * 2.0**54, a)
@@ -285,7 +288,7 @@ def copysign(form: Form) -> Operation:
 
 
 def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
-    """Return min or max of two floats: +0 is above -0; NaN loses, or wins with ``.NaN``."""
+    """Return min or max of two floats: +0 is above -0, and NaN loses, or wins with ``.NaN``."""
 
     def body(a: Value, b: Value) -> Value:
         unsigned = "u32" if a.kind == "f32" else "u64"
@@ -293,7 +296,8 @@ def extreme(opcode: str, nan: bool, xorsign: bool) -> Body:
         if xorsign:
             a, b = magnitude(a), magnitude(b)
         first = a < b if opcode == "min" else a > b
-        # Equal numbers have equal bits, but for zeros: there min takes either sign, max both.
+        # Equal numbers have equal bits, except zeros: for these, min combines the signs with or,
+        # and max with and.
         bits_a, bits_b = a.view(unsigned), b.view(unsigned)
         equal = ((bits_a | bits_b) if opcode == "min" else (bits_a & bits_b)).view(a.kind)
         result = select(first, a, select(a == b, equal, b))

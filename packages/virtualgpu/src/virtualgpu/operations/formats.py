@@ -1,8 +1,8 @@
 """Floating-point formats as expressions: encodings, canonical NaN, flushing, saturation.
 
-f16 is one sign, five exponent and ten fraction bits; bf16 is the upper half of an f32; e4m3
-and e5m2 are the two eight-bit formats of sm_89 and later. LLVM's own ``half`` is avoided: on
-processors without conversion instructions it calls functions that may not be there.
+f16 has one sign, five exponent and ten fraction bits; bf16 is the upper half of an f32; e4m3 and
+e5m2 are the two eight-bit formats of sm_89 and later. LLVM's own ``half`` is not used, because on
+processors without conversion instructions it calls functions that may not exist.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from virtualgpu.operations.expression import (
     with_sign_of,
 )
 
-NAN_F32 = 0x7FFFFFFF  # what NVIDIA's f32 instructions return for any NaN result: CUDART_NAN_F
-NAN_F64 = 0xFFF8000000000000  # what 0/0 gives in f64: CUDART_NAN of CUDA's math_constants.h
-QUIET_F64 = 1 << 51  # the bit that tells a quiet NaN from a signalling one
-NAN_16 = 0x7FFF  # what f16 and bf16 instructions return
+NAN_F32 = 0x7FFFFFFF  # NaN that all of NVIDIA's f32 instructions return: CUDART_NAN_F
+NAN_F64 = 0xFFF8000000000000  # result of 0/0 in f64: CUDART_NAN in CUDA's math_constants.h
+QUIET_F64 = 1 << 51  # bit that distinguishes a quiet NaN from a signalling one
+NAN_16 = 0x7FFF  # NaN that f16 and bf16 instructions return
 _SMALLEST_NORMAL = {"f32": 2.0**-126, "f64": 2.0**-1022}
 
 
@@ -34,10 +34,10 @@ def is_nan(x: Value) -> Value:
 
 
 def canonical(x: Value) -> Value:
-    """Replace every NaN by the one of its format, as instructions of f32 do.
+    """Replace every NaN by the canonical one of its format, as f32 instructions do.
 
-    Otherwise the payload would depend on the host's processor, and on the order LLVM gives the
-    operands.
+    Otherwise the payload would depend on the host's processor and on the order in which LLVM
+    arranges the operands.
     """
     nan = x.number(NAN_F32, "u32") if x.kind == "f32" else x.number(NAN_F64, "u64")
     settled = select(is_nan(x), nan.view(x.kind), x)
@@ -45,9 +45,9 @@ def canonical(x: Value) -> Value:
 
 
 def is_quiet(x: Value) -> bool:
-    """Return True if the f64 ``x`` is known to be no signalling NaN.
+    """Return True if the f64 ``x`` is known not to be a signalling NaN.
 
-    A value with a looser form was computed, so it is quiet.
+    A value with a different ``loose`` form is the result of a computation, so it is quiet.
     """
     return x.loose is not x
 
@@ -58,10 +58,10 @@ def quiet(x: Value) -> Value:
 
 
 def inherited(x: Value, *operands: Value) -> Value:
-    """Return the f64 ``x`` with the NaN bits that instructions of f64 give.
+    """Return the f64 ``x`` with the NaN bits of f64 instructions.
 
-    They are those of the first of ``operands`` that is a NaN, made quiet, with its sign; where none
-    is, those of 0/0.
+    They are the bits of the first of ``operands`` that is NaN, made quiet, with its sign. If none
+    is NaN, they are the bits of 0/0.
     """
     bits = x.number(NAN_F64, "u64")
     for operand in reversed(operands):
@@ -70,25 +70,26 @@ def inherited(x: Value, *operands: Value) -> Value:
     return Value(x.builder, settled.node, x.kind, loose=x)
 
 
-# Whether the processor's own instructions of f64 pass on the NaN of the one operand that is one,
-# made quiet, and else give 0xfff8000000000000: AMD64 Architecture Programmer's Manual, volume 1,
-# 4.7.1, and Intel's SDM, volume 1, 4.8.3.5 and table 4-7. (An ARM processor's is positive.)
+# True if the processor's own f64 instructions return the NaN of the only NaN operand, made quiet,
+# and otherwise 0xfff8000000000000: AMD64 Architecture Programmer's Manual, volume 1, 4.7.1, and
+# Intel's SDM, volume 1, 4.8.3.5 and table 4-7. (On an ARM processor it is positive.)
 PASSES_NAN_ON = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def passed_on(body: Body, *operands: Value, order: Sequence[int]) -> Value:
     """Compute ``body(*operands)`` in f64 with the NaN bits of :func:`inherited`.
 
-    ``body`` is one instruction of f64 on the processor; ``order`` is the order in which it looks
-    for a NaN.
+    ``body`` must be one f64 instruction on the processor. ``order`` is the order in which the GPU
+    instruction looks for a NaN.
 
-    For a single NaN the processor does the same. For several it may take another one, and LLVM may
-    have exchanged operands. So only the operands before the last of ``order`` are tested for NaN:
-    for a sum, one comparison and one choice, where :func:`inherited` takes three of each.
+    For a single NaN operand, the processor gives the same result. For several it may choose
+    another one, and LLVM may have exchanged operands. So only the operands before the last of
+    ``order`` are tested for NaN. For an addition this takes one comparison and one selection,
+    where :func:`inherited` takes three of each.
     """
     if not PASSES_NAN_ON:
         return inherited(body(*(one.loose for one in operands)), *(operands[i] for i in order))
-    asked: list[Value] = []  # in this order; one that comes again (x * x) needs no second look
+    asked: list[Value] = []  # in this order; a repeated operand (x * x) is tested once
     for one in (operands[i] for i in order):
         if all(one.node is not other.node for other in asked):
             asked.append(one)
@@ -109,8 +110,7 @@ def passed_on(body: Body, *operands: Value, order: Sequence[int]) -> Value:
 def _no_identity(x: Value) -> Value:
     """Hide a constant operand from LLVM if it is an identity of the operation.
 
-    LLVM would drop the product, quotient or sum, and with it that a NaN keeps its sign and becomes
-    quiet.
+    LLVM would remove the operation, which makes a NaN quiet and keeps its sign.
     """
     return opaque(x) if x.constant in (0.0, 1.0, -1.0) else x
 
@@ -118,8 +118,9 @@ def _no_identity(x: Value) -> Value:
 def converted(x: Value, kind: str, rounded: Value) -> Value:
     """Return ``rounded``, a converted ``x``, with defined NaN bits.
 
-    ``x`` is an f32 as f64, or an f64 as a shorter type. Sign and upper part of the payload stay,
-    the quiet bit is set. (bf16 from f64: 0x7fff; unknown of a GPU.)
+    ``x`` is an f32 converted to f64, or an f64 converted to a shorter type. The sign and the upper
+    part of the payload are kept, and the quiet bit is set. (bf16 from f64: 0x7fff; the result of a
+    GPU is unknown.)
     """
     if kind == "bf16":
         return rounded
@@ -159,11 +160,11 @@ def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def round_to_odd(total: Value, error: Value) -> Value:
-    """Cut ``total + error`` to the nearest encoding with last bit 1 unless it is exact.
+    """Round ``total + error`` to odd: an inexact result gets the last bit 1.
 
-    A value rounded to odd with two bits to spare can be rounded again without harm (Boldo and
-    Melquiond, "Emulation of FMA and correctly rounded sums", 2008). ``error`` is below one unit
-    in the last place of ``total``; its sign alone counts, so it may be of a wider kind.
+    A value rounded to odd with two extra bits can be rounded again without error (Boldo and
+    Melquiond, "Emulation of FMA and correctly rounded sums", 2008). ``error`` must be below one
+    unit in the last place of ``total``. Only its sign is used, so it may have a wider kind.
     """
     unsigned = f"u{bits_of(total.kind)}"
     encoding = total.view(unsigned)
@@ -175,7 +176,7 @@ def round_to_odd(total: Value, error: Value) -> Value:
 
 
 def odd_f32(x: Value) -> Value:
-    """Round an f64 to f32 by rounding to odd, ready for a rounding to 16 bits or fewer."""
+    """Round an f64 to f32 by rounding to odd, before a rounding to 16 bits or fewer."""
     nearest = x.to("f32")
     return round_to_odd(nearest, x - nearest.to("f64"))
 
@@ -185,13 +186,13 @@ def encode(x: Value, fraction: int) -> Value:
 
     The format has one sign bit and five exponent bits.
 
-    Beyond the largest number comes infinity; NaN is all ones but the sign.
+    Numbers beyond the largest become infinity. NaN is all ones except the sign.
     """
     shift = 23 - fraction
     everything = x.view("u32")
     sign = everything & 0x80000000
     size = everything ^ sign
-    # Rebias the exponent by 127 - 15 = 112; a carry out of the fraction raises it by one.
+    # Rebias the exponent by 127 - 15 = 112; a carry from the fraction increments it.
     rounding = ((size >> shift) & 1) + ((1 << (shift - 1)) - 1)
     normal = (size + rounding - (112 << 23)) >> shift
     # Adding a number whose last place is the format's quantum makes the hardware round there.
@@ -207,7 +208,7 @@ def f32_from_f16(bits: Value) -> Value:
     """Return the exact value; NaN stays NaN."""
     wide = bits.to("u32")
     shifted = (wide & 0x7FFF) << 13
-    # Multiplying by 2**112 rebiases normal and subnormal numbers alike, exactly.
+    # Multiplying by 2**112 rebiases both normal and subnormal numbers exactly.
     finite = shifted.view("f32") * 2.0**112
     special = (shifted | 0x7F800000).view("f32")
     value = select(shifted >= 0x0F800000, special, finite)
@@ -231,16 +232,16 @@ def bf16_from_f32(x: Value) -> Value:
 
 
 def e5m2_from_f32(x: Value) -> Value:
-    """Convert with ``.satfinite``: the largest number beyond ±57344, 0x7f for NaN."""
+    """Convert with ``.satfinite``: clamp at ±57344; NaN gives 0x7f."""
     limited = select(magnitude(x) > 57344, with_sign_of(x.number(57344), x), x)
     return encode(limited, 2).to("u8")
 
 
 def e4m3_from_f32(x: Value) -> Value:
-    """Convert with ``.satfinite``: the largest number beyond ±448, 0x7f for NaN.
+    """Convert with ``.satfinite``: clamp at ±448; NaN gives 0x7f.
 
-    e4m3 has one exponent bit less than :func:`encode` writes and a bias of 7: scaled by
-    2**(7 - 15) the upper exponent bit is always 0, and the sign moves down one place.
+    e4m3 has one exponent bit less than the result of :func:`encode` and a bias of 7. After scaling
+    by 2**(7 - 15) the upper exponent bit is always 0, and the sign moves down by one bit.
     """
     limited = select(magnitude(x) > 448, with_sign_of(x.number(448), x), x)
     encoded = encode(limited * 2.0**-8, 3)
@@ -259,7 +260,7 @@ def f32_from_e4m3(bits: Value) -> Value:
     return select((wide & 0x7F) == 0x7F, scaled.number(math.nan), scaled)
 
 
-# How to read and write the sixteen-bit formats.
+# Decoders and encoders of the 16-bit formats.
 DECODE = {"f16": f32_from_f16, "bf16": f32_from_bf16}
 ENCODE = {"f16": f16_from_f32, "bf16": bf16_from_f32}
 

@@ -1,9 +1,9 @@
 """f16 and bf16 arithmetic, single and in pairs (PTX ISA 9.7.4).
 
 Everything is computed in a format wide enough that one rounding to sixteen bits gives the
-correctly rounded result: f32 for sums and products (of bf16 too: a product has 16 bits, so where
-f32 rounds it bf16 has already made it zero), and f64 rounded to odd for fused multiply-add. NaN
-results are 0x7fff.
+correctly rounded result: f32 for additions and products, and f64 rounded to odd for fused
+multiply-add. (f32 is enough for bf16 too. A product has 16 bits, so f32 rounds only products that
+are zero in bf16.) NaN results are 0x7fff.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from virtualgpu.operations.table import Form, Operation, operation
 F16 = ("f16", "f16x2")
 BF16 = ("bf16", "bf16x2")
 HALVES = F16 + BF16
-_SMALLEST_NORMAL = 2.0**-14  # of f16; .ftz exists for f16 alone
+_SMALLEST_NORMAL = 2.0**-14  # of f16; .ftz exists only for f16
 
 
 def _flush(x: Value) -> Value:

@@ -1,8 +1,8 @@
 """Integer arithmetic (PTX ISA 9.7.1). Results wrap unless ``.sat`` is given.
 
-Division by zero is unspecified in the ISA. Quotient and remainder are all ones here, signed or
-not, as NVIDIA's assembler (ptxas 13.4 for sm_80) makes them when it folds constants. The
-smallest number divided by -1 wraps to itself, remainder 0.
+The ISA does not specify division by zero. Here quotient and remainder are all ones, signed or
+unsigned, as in the constant folding of NVIDIA's assembler (ptxas 13.4 for sm_80). The smallest
+number divided by -1 wraps to itself, with remainder 0.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def add_sub(form: Form) -> Operation:
 
 
 def product(a: Value, b: Value, part: str) -> Value:
-    """Return the low or high half of a product, or all of it in twice the width."""
+    """Return the low or high half of a product, or the whole product in twice the width."""
     if part == "lo":
         return a * b
     whole = a.to(widened(a.kind)) * b.to(widened(b.kind))
@@ -146,9 +146,9 @@ def sad(form: Form) -> Operation:
 
 
 def divide(a: Value, b: Value, remainder: bool = False) -> Value:
-    """Return quotient or remainder, defined for every pair.
+    """Return the quotient or remainder, defined for every pair of operands.
 
-    The processor's own division only receives pairs that it can divide.
+    The processor's own division only gets pairs that it can divide.
     """
     zero = b == 0
     bad = zero
@@ -156,8 +156,9 @@ def divide(a: Value, b: Value, remainder: bool = False) -> Value:
         bad = bad | ((b == -1) & (a == -(1 << (bits_of(a.kind) - 1))))
     divisor = select(bad, 1, b)
     if bits_of(a.kind) <= 32:
-        # Exact: a quotient of 32-bit numbers that is no integer is at least 2**-32 away from
-        # one, and an f64 is precise to 2**-21 of that. Vectors of f64 divide; of integers not.
+        # This is exact, because a non-integer quotient of 32-bit numbers differs by at least 2**-32
+        # from an integer, and f64 is precise to 2**-21 of that. The processor has vector division
+        # for f64 but not for integers.
         quotient = (a.to("f64") / divisor.to("f64")).to(a.kind)
         rest = a - quotient * divisor
     else:
@@ -168,7 +169,7 @@ def divide(a: Value, b: Value, remainder: bool = False) -> Value:
 @operation("div", types=INTEGERS, section="9.7.1.8")
 @operation("rem", types=INTEGERS, section="9.7.1.9")
 def div_rem(form: Form) -> Operation:
-    """Build ``div|rem.type d, a, b``: towards zero, the remainder with the dividend's sign."""
+    """Build ``div|rem.type d, a, b``: towards zero; the remainder has the dividend's sign."""
     kind = form.choice(*INTEGERS)
     form.end(2)
     return form.compiled(lambda a, b: divide(a, b, form.opcode == "rem"), [kind] * 2, [kind])
@@ -177,7 +178,7 @@ def div_rem(form: Form) -> Operation:
 @operation("abs", types=SIGNED, section="9.7.1.10")
 @operation("neg", types=SIGNED, section="9.7.1.11")
 def abs_neg(form: Form) -> Operation:
-    """Build ``abs|neg.type d, a``, which leave the smallest number as it is."""
+    """Build ``abs|neg.type d, a``, which do not change the smallest number."""
     kind = form.choice(*SIGNED)
     form.end(1)
     return form.plain(np.absolute if form.opcode == "abs" else np.negative, [kind], [kind])
@@ -188,7 +189,7 @@ def abs_neg(form: Form) -> Operation:
 def min_max(form: Form) -> Operation:
     """Build ``min|max.type d, a, b``, with {.relu} for .s32 and .s16x2.
 
-    The ISA's text has .relu before the type, NVCC writes it after.
+    The text of the ISA has .relu before the type, but NVCC writes it after the type.
     """
     relu = form.flag("relu")
     kind = form.choice("s32", "s16x2") if relu else form.choice(*INTEGERS, *PAIRS)

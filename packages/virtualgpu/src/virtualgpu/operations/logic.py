@@ -21,7 +21,7 @@ def and_or_xor(form: Form) -> Operation:
     """Build ``and|or|xor.type d, a, b``."""
     kind = form.choice(*LOGICAL)
     form.end(2)
-    if kind == "pred":  # NumPy takes ten times as long where one side is uniform
+    if kind == "pred":  # NumPy takes ten times as long if one side is uniform
         return form.compiled(_PREDICATE[form.opcode], [kind, kind], [kind])
     return form.plain(_BINARY[form.opcode], [kind, kind], [kind])
 
@@ -36,19 +36,19 @@ def not_(form: Form) -> Operation:
 
 @operation("cnot", types=BITS, section="9.7.8.5")
 def cnot(form: Form) -> Operation:
-    """Build ``cnot.type d, a``: 1 where a is 0, else 0."""
+    """Build ``cnot.type d, a``: 1 if a is 0, else 0."""
     kind = form.choice(*BITS)
     form.end(1)
     return form.compiled(lambda a: select(a == 0, a.number(1), 0), [kind], [kind])
 
 
 def by_table(a: Value, b: Value, c: Value, table: Value) -> Value:
-    """Apply any function of three bits to all 32 bits: bit ``4a + 2b + c`` of the table."""
+    """Apply a function of three bits to all 32 bits: it is bit ``4a + 2b + c`` of the table."""
     result = a.number(0)
     for index in range(8):
         term = a if index & 4 else ~a
         term = term & (b if index & 2 else ~b) & (c if index & 1 else ~c)
-        chosen = (table.view("s32") << (31 - index)) >> 31  # all ones where the bit is set
+        chosen = (table.view("s32") << (31 - index)) >> 31  # all ones if the bit is set
         result = result | (term & chosen.view("u32"))
     return result
 
@@ -80,7 +80,7 @@ def _clamped(amount: Value, limit: int) -> Value:
 def shf(form: Form) -> Operation:
     """Build ``shf.l|r.clamp|wrap.b32 d, a, b, c``: shift the 64 bits of b:a.
 
-    .l keeps the upper 32 bits of the result, .r the lower 32.
+    .l returns the upper 32 bits of the result and .r the lower 32.
     """
     side, mode = form.choice("l", "r"), form.choice("clamp", "wrap")
     form.choice("b32")

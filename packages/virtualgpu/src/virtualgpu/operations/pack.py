@@ -1,8 +1,8 @@
 """Packed forms of cvt (PTX ISA 9.7.9.21 and cvt.pack, 9.7.9.22).
 
-Pairs of f16 and bf16, pairs of eight-bit floats, tf32, and pairs of small integers.
+These are pairs of f16 and bf16, pairs of eight-bit floats, tf32, and pairs of small integers.
 
-Of two operands the first goes to the upper half of the result.
+The first of two operands becomes the upper half of the result.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _SMALL = {
 
 
 def limited(x: Value, kind: str) -> Value:
-    """Apply ``.satfinite``: replace anything beyond the type's largest number by that number."""
+    """Apply ``.satfinite``: clamp to the largest number of the type."""
     largest = x.number(_LARGEST[kind])
     return select(magnitude(x) > largest, with_sign_of(largest, x), x)
 
 
 def packed_form(form: Form) -> Operation | None:
-    """Return the operation of a packed cvt, or None for the plain ones."""
+    """Return the operation of a packed cvt, or None for a plain one."""
     modifiers = form.modifiers
     if modifiers[:1] == ("pack",):
         return _pack_integers(form)
@@ -67,7 +67,7 @@ def packed_form(form: Form) -> Operation | None:
 
 
 def _finish(form: Form) -> tuple[bool, bool]:
-    """Read {.relu} and {.satfinite} in either order, since the ISA's own text has both."""
+    """Read {.relu} and {.satfinite} in either order, because the ISA's text has both orders."""
     flags = {form.choice("relu", "satfinite", default=None) for _ in range(2)}
     return "relu" in flags, "satfinite" in flags
 
@@ -142,8 +142,8 @@ def _tf32(form: Form) -> Operation:
         elif mode == "rn":
             bits = bits + 0xFFF + ((bits >> 13) & 1)
         rounded = select(magnitude(x) < float("inf"), bits, x.view("u32")) & 0xFFFFE000
-        # .rna is made of integer instructions (ptxas 13.0 for sm_90), which cut a NaN off like any
-        # number: one of few bits becomes infinity.
+        # .rna is composed of integer instructions (ptxas 13.0 for sm_90), which truncate a NaN like
+        # any number, so a NaN with few bits becomes infinity.
         nan = rounded if mode == "rna" else x.number(0x7FFFE000, "u32")
         if satfinite:
             rounded = limited(rounded.view("f32"), "tf32").view("u32")
@@ -155,7 +155,7 @@ def _tf32(form: Form) -> Operation:
 def _pack_integers(form: Form) -> Operation:
     """Build ``cvt.pack.sat.type.s32 d, a, b`` (16 bits) and ``….type.s32.b32 d, a, b, c``.
 
-    The second puts the low bits of c above the pair.
+    The second form puts the low bits of c above the pair.
     """
     form.choice("pack")
     form.choice("sat")

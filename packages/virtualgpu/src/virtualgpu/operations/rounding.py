@@ -1,10 +1,10 @@
 """Directed rounding: .rz (to zero), .rm (down) and .rp (up), exact to the last bit.
 
-Each function computes the nearest value and the exact sign of what the rounding left over, then
-steps to the neighbour where the mode asks for it. The leftover of f32 arithmetic is read off in
-f64; that of f64 comes from error-free transformations (Boldo and Muller, "Exact and
-approximated error of the FMA", 2011) on operands scaled so that nothing over- or underflows.
-The tests compare with exact fractions.
+Each function computes the nearest value and the exact sign of the rounding error, and then steps
+to the neighbour if the mode requires it. For f32 arithmetic, f64 gives the error. For f64,
+error-free transformations give it (Boldo and Muller, "Exact and approximated error of the FMA",
+2011), on operands that are scaled to avoid overflow and underflow. The tests compare with exact
+fractions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MODES = ("rn", "rz", "rm", "rp")
 def directed(nearest: Value, above: Value, below: Value, mode: str) -> Value:
     """Step the encoding of a float (sign and magnitude, unsigned) in a rounding direction.
 
-    The direction is ``mode`` (``z``, ``m``, ``p``; ``n`` leaves it), where the exact result lies
-    ``above`` or ``below``.
+    ``mode`` is the direction (``z``, ``m``, ``p``; ``n`` does nothing). ``above`` or ``below`` is
+    True if the exact result is above or below ``nearest``.
     """
     if mode == "n":
         return nearest
@@ -45,7 +45,7 @@ def directed(nearest: Value, above: Value, below: Value, mode: str) -> Value:
 
 
 def narrow(total: Value, error: Value | None, mode: str) -> Value:
-    """Round ``total + error`` (f64, error below half a unit of the total) to f32 by ``mode``."""
+    """Round ``total + error`` (f64, error below half a unit of the total) to f32 with ``mode``."""
     nearest = total.to("f32")
     back = nearest.to("f64")
     above, below = total > back, total < back
@@ -56,7 +56,7 @@ def narrow(total: Value, error: Value | None, mode: str) -> Value:
 
 
 def _zero_sum(total: Value, a: Value, b: Value, mode: str) -> Value:
-    """Correct a sum that is exactly zero: rounding down makes it -0 unless both terms are +0."""
+    """Correct an exactly zero sum: rounding down gives -0 unless both terms are +0."""
     if mode != "m":
         return total
     either = (a.view("u64") | b.view("u64")).view("f64")
@@ -80,8 +80,8 @@ def fma_f32(a: Value, b: Value, c: Value, mode: str) -> Value:
 
 
 def divide_f32(a: Value, b: Value, mode: str) -> Value:
-    # A quotient or root that is no f32 differs from every f32 by 2**-49 of itself or more, so
-    # its f64 (2**-53) lies on the right side of its neighbours without an error term.
+    # A quotient or root that is not an f32 differs from every f32 by at least 2**-49 of itself, so
+    # its f64 (2**-53) is on the right side of its neighbours without an error term.
     return narrow(a.to("f64") / b.to("f64"), None, mode)
 
 
@@ -95,7 +95,7 @@ def _power_of_two(exponent: Value) -> Value:
 
 
 def _normalised(x: Value) -> tuple[Value, Value]:
-    """Return significand in ±[1, 2) and exponent (s64) of a finite f64 that is not zero."""
+    """Return the significand in ±[1, 2) and the exponent (s64) of a finite nonzero f64."""
     tiny = magnitude(x) < 2.0**-1022
     encoding = select(tiny, x * 2.0**54, x).view("u64")
     exponent = ((encoding >> 52) & 0x7FF).to("s64") - select(
@@ -106,12 +106,12 @@ def _normalised(x: Value) -> tuple[Value, Value]:
 
 
 def _scaled(value: Value, error: Value, exponent: Value, mode: str) -> Value:
-    """Round ``(value + error) * 2**exponent`` once to f64 by ``mode``."""
+    """Round ``(value + error) * 2**exponent`` to f64 once, with ``mode``."""
     significand, own = _normalised(value)
     exponent = smaller(larger(own + exponent, own.number(-2040)), 2040)
     first = exponent >> 1
     second = exponent - first
-    # The first product is exact; the second rounds only where the result is subnormal.
+    # The first product is exact; the second rounds only if the result is subnormal.
     nearest = (significand * _power_of_two(first)) * _power_of_two(second)
     back = (nearest * _power_of_two(-second)) * _power_of_two(-first)
     same = significand == back
@@ -128,8 +128,8 @@ def fma_f64(a: Value, b: Value, c: Value, mode: str) -> Value:
     no_c = c == 0
     exponent = exponent_a + exponent_b
     ahead = select(no_c, exponent.number(0), exponent_c - exponent)
-    # Beyond 200 binary places the smaller term only says on which side of the larger the sum
-    # lies, so it may be brought nearer.
+    # Beyond 200 binary places, the smaller term only determines on which side of the larger one the
+    # sum is, so it may be moved closer.
     near = smaller(larger(ahead, ahead.number(-200)), 200)
     exponent = exponent + select(ahead > 200, ahead - 200, 0)
     c_scaled = select(no_c, c, significand_c * _power_of_two(near))

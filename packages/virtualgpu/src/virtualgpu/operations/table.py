@@ -1,9 +1,9 @@
-"""The table of operations by instruction name.
+"""Table of operations by instruction name.
 
-Each opcode has a small *factory*, registered with :func:`operation`. It reads the modifiers of
-one instruction in the order of the PTX grammar (:class:`Form`) and returns an
-:class:`Operation`. A modifier that no factory reads is an error, so the table never computes
-something else than what was asked.
+Each opcode has a small *factory*, registered with :func:`operation`. It reads the modifiers of an
+instruction in the order of the PTX grammar (:class:`Form`) and returns an :class:`Operation`. A
+modifier that the factory does not read is an error, so the table never computes something other
+than the instruction.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ _REQUIRED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One data operation: no memory, no control flow.
+    """One data operation, without memory access or control flow.
 
-    ``source_types`` and ``destination_types`` are PTX types. ``function`` takes one NumPy array per
-    source operand, of the dtypes in ``sources`` and of
-    shape ``(n,)`` or ``(1,)`` (a value that is the same in all lanes), and returns one array of
-    the broadcast shape, or a tuple where ``destinations`` has several. With ``carry_in`` the
-    condition code ``CC.CF`` follows as a last argument, with ``carry_out`` it is the last
-    result; both are bool. A result narrower than its register is extended by the machine: with
-    the sign where the dtype is signed, else with zeros. ``section`` is where the manual of PTX
-    ISA 9.0 defines the instruction.
+    ``source_types`` and ``destination_types`` are PTX types. ``function`` takes one NumPy array
+    per source operand, with the dtypes of ``sources`` and shape ``(n,)`` or ``(1,)`` (one value
+    for all lanes). It returns one array of the broadcast shape, or a tuple if there are several
+    ``destinations``. With ``carry_in``, the condition code ``CC.CF`` is the last argument, and
+    with ``carry_out`` it is the last result; both are bool. The caller extends a result narrower
+    than its register: with the sign if the dtype is signed, otherwise with zeros. ``section`` is
+    the section of the PTX ISA 9.0 that defines the instruction.
 
-    Call functions under ``np.errstate(all="ignore")``: a division by zero is not an error on a
-    GPU.
+    Call functions inside ``np.errstate(all="ignore")``, because a division by zero is not an error
+    on a GPU.
     """
 
     function: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
@@ -46,7 +45,7 @@ class Operation:
     carry_in: bool = False
     carry_out: bool = False
     section: str = ""
-    body: Results | None = None  # what the function computes, as an expression
+    body: Results | None = None  # the function as an expression
 
     @property
     def sources(self) -> tuple[np.dtype, ...]:
@@ -75,17 +74,16 @@ class _Entry:
 
 _entries: dict[str, list[_Entry]] = {}
 
-# Families of instructions that the machine lacks: what a kernel's author calls them, and what to
-# write instead.
+# Advice for families of instructions that are not supported, with the names that authors use.
 _LATER_TENSOR_CORES = (
-    "the machine has the tensor core instructions that sm_80 to sm_90 share "
-    "(mma.sync, wmma, ldmatrix, stmatrix). This one is of one generation only "
+    "it supports the tensor core instructions that sm_80 to sm_90 share "
+    "(mma.sync, wmma, ldmatrix, stmatrix). This one exists in one generation only "
     "(sm_90a, sm_100a). Compile for compute_90 without the letter, or for compute_80"
 )
 _TEXTURES = (
-    "the machine has textures of one, two and three dimensions and layers of two "
+    "it supports textures of one, two and three dimensions and layered textures of two "
     "(tex1D, tex1Dfetch, tex2D, tex3D, tex2DLayered), and reads and writes of "
-    "surfaces. It has no mipmaps, cubes, gathers or queries"
+    "surfaces, but no mipmaps, cubes, gathers or queries"
 )
 _LACKING = {
     **dict.fromkeys(("wgmma", "tcgen05"), _LATER_TENSOR_CORES),
@@ -98,14 +96,14 @@ def operation(
 ) -> Callable[[Factory], Factory]:
     """Register a factory for ``opcode``.
 
-    It serves instructions whose last type is one of ``types`` and, if given, where the modifier
-    ``needs`` is present. ``section`` is the PTX ISA's.
+    It handles instructions whose last type is one of ``types`` and which have the modifier
+    ``needs``, if it is given. ``section`` is the section of the PTX ISA.
     """
 
     def register(factory: Factory) -> Factory:
         entry = _Entry(factory, frozenset(types), needs, section)
         found = _entries.setdefault(opcode, [])
-        # The more particular first: add.cc.u32 before add.u32.
+        # More specific entries come first: add.cc.u32 before add.u32.
         found.insert(0, entry) if needs else found.append(entry)
         return factory
 
@@ -116,9 +114,10 @@ def operation(
 def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: int) -> Operation:
     """Return the operation of ``opcode`` with its ``modifiers`` in the order written.
 
-    ``sources`` and ``destinations`` count the operands: ``setp.lt.s32 p|q, a, b`` has two of
-    each. Most operations are compiled at their first call, in 5 to 8 ms. Raises
-    :class:`~virtualgpu.errors.UnsupportedInstruction` for anything not understood in full.
+    ``sources`` and ``destinations`` are the numbers of operands: ``setp.lt.s32 p|q, a, b`` has two
+    of each. Most operations are compiled at their first call, in 5 to 8 ms. Raises
+    :class:`~virtualgpu.errors.UnsupportedInstruction` for any instruction that is not completely
+    supported.
     """
     form = Form(opcode, modifiers, sources, destinations)
     if opcode not in _entries:
@@ -129,16 +128,16 @@ def lookup(opcode: str, modifiers: tuple[str, ...], sources: int, destinations: 
         if form.type in entry.types and (not entry.needs or entry.needs in modifiers):
             return replace(entry.factory(form), section=entry.section)
     known = sorted(set().union(*(entry.types for entry in _entries[opcode])))
-    raise form.unsupported(f"'{opcode}' is known for the types {_listed(known)}")
+    raise form.unsupported(f"'{opcode}' is supported for the types {_listed(known)}")
 
 
 def opcodes() -> frozenset[str]:
-    """Return every opcode of the table."""
+    """Return all opcodes of the table."""
     return frozenset(_entries)
 
 
 class Form:
-    """One instruction's modifiers, read from left to right by a factory."""
+    """Modifiers of one instruction, read from left to right by a factory."""
 
     def __init__(self, opcode: str, modifiers: tuple[str, ...], sources: int, destinations: int):
         self.opcode, self.modifiers = opcode, modifiers
@@ -147,7 +146,7 @@ class Form:
 
     @property
     def type(self) -> str | None:
-        """The last modifier that is a type, by which the table chooses a factory."""
+        """Return the last modifier that is a type, by which the table chooses a factory."""
         return next((m for m in reversed(self.modifiers) if m in TYPE_NAMES), None)
 
     @property
@@ -170,14 +169,14 @@ class Form:
         if default is not _REQUIRED:
             return default
         found = f"'.{self._left[0]}'" if self._left else "nothing"
-        raise self.unsupported(f"{_listed(options)} should stand where {found} stands")
+        raise self.unsupported(f"expected {_listed(options)}, found {found}")
 
     def flag(self, name: str) -> bool:
         """Read the modifier ``name`` if it comes next."""
         return self.choice(name, default=None) is not None
 
     def end(self, sources: int, destinations: int = 1) -> None:
-        """Require that all modifiers have been read, and that the number of operands fits."""
+        """Raise an error for unread modifiers or a wrong number of operands."""
         if self._left:
             raise self.unsupported(f"the modifier '.{self._left[0]}' has no meaning here")
         if (self.sources, self.destinations) != (sources, destinations):
@@ -195,7 +194,7 @@ class Form:
         carry_in: bool = False,
         carry_out: bool = False,
     ) -> Operation:
-        """Compile an operation from ``body`` (:mod:`.expression`); types are PTX types."""
+        """Build an operation that compiles ``body`` (:mod:`.expression`); types are PTX types."""
         function = self.function(
             body, [*sources, *["pred"] * carry_in], [*destinations, *["pred"] * carry_out]
         )
@@ -206,7 +205,7 @@ class Form:
         self, body: Results, sources: Sequence[str], destinations: Sequence[str]
     ) -> LazyUfunc:
         """Return an expression as a ufunc; types are PTX types."""
-        # f16 operands reach a body as their bits; a ufunc takes the array's own dtype.
+        # A body gets f16 operands as their bits, but a ufunc takes arrays of the real dtype.
         dtypes = [DTYPES[t] for t in (*sources, *destinations)]
         return LazyUfunc(
             self.name,
@@ -225,7 +224,7 @@ class Form:
         carry_in: bool = False,
         carry_out: bool = False,
     ) -> Operation:
-        """Return an operation made from a function on arrays, such as a NumPy ufunc."""
+        """Return an operation that calls a function of arrays, such as a NumPy ufunc."""
         return Operation(
             function,
             tuple(sources),
@@ -236,7 +235,7 @@ class Form:
         )
 
 
-# NumPy's ufuncs that stand in the table for an operation, as expressions.
+# NumPy ufuncs that serve as operations in the table, as expressions.
 UFUNCS: dict[Callable[..., Any], Results] = {
     np.add: lambda a, b: a + b,
     np.subtract: lambda a, b: a - b,
@@ -259,8 +258,8 @@ UFUNCS: dict[Callable[..., Any], Results] = {
 def kind_of(ptx_type: str) -> str:
     """Return the expression kind in which a PTX type is computed.
 
-    Numbers are computed as themselves, bits and packed or half-precision values as unsigned
-    integers of their width.
+    Numbers are computed as themselves. Bits, packed values and half-precision values are computed
+    as unsigned integers of their width.
     """
     return kind(DTYPES[ptx_type])
 
@@ -270,7 +269,7 @@ def _listed(names: Sequence[str]) -> str:
     return dotted[0] if len(dotted) == 1 else f"{', '.join(dotted[:-1])} or {dotted[-1]}"
 
 
-# With the types that stand in names but are never a register's own.
+# These include types that occur in names but are never the type of a register.
 TYPE_NAMES = frozenset((*DTYPES, "s16x2", "u16x2", "e4m3x2", "e5m2x2", "tf32"))
 
 SIGNED = ("s16", "s32", "s64")

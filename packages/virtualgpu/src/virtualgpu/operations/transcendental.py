@@ -1,10 +1,10 @@
 """sin, cos, lg2, ex2 and tanh (PTX ISA 9.7.3.18 to .22, 9.7.4.9 and .10).
 
-All are approximations on a GPU, by tables that are not published. Here each is computed in double
-precision (:mod:`.elementary`) and rounded once, from an argument and to a result as an H200 has
-them where that could be told from what it gave (``tests/operations/h200``, whose test has the
-bounds): of ``sin`` and ``cos`` turns of 25 binary places, of 16 bits results cut towards zero. A
-program whose answer depends on the hardware's own error will see another error.
+On a GPU all of them are approximations from unpublished tables. Here each is computed in double
+precision (:mod:`.elementary`) and rounded once. Arguments and results are reduced as on an H200 if
+its results showed how (``tests/operations/h200``, whose test has the bounds): ``sin`` and ``cos``
+use 25 binary places of the number of turns, and 16-bit results are truncated towards zero. A
+program whose answer depends on the hardware's own error gets a different error here.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _FUNCTIONS = {"lg2": elementary.log2, "ex2": elementary.exp2, "tanh": elementary
 _BEYOND = {"f16": 2.0**16, "bf16": 2.0**128}
 _TURN_BITS = 25
 _QUARTER = 1 << (_TURN_BITS - 2)
-_TURNS = float.fromhex("0x1.45f306p-3")  # 1 / (2 pi) in f32, by which ptxas multiplies the angle
+_TURNS = float.fromhex("0x1.45f306p-3")  # 1 / (2 pi) in f32, with which ptxas multiplies the angle
 
 
 def _turned(a: Value, quarters: int) -> Value:
     """Return the sine (``quarters`` 0) or cosine (1) of an f32 as hardware computes it.
 
-    The angle times 1 / (2 pi), both in f32 and cut, is the number of turns, of which ``_TURN_BITS``
-    binary places count. So large angles lose their places: from 2**22 turns on every sine is 0. In
-    every other quarter the places are inverted, not negated.
+    The number of turns is the angle times 1 / (2 pi), both in f32 and truncated, with
+    ``_TURN_BITS`` binary places. So large angles lose their places: from 2**22 turns on, every
+    sine is 0. In every other quarter the places are inverted, not negated.
     """
     turns = magnitude(multiply_f32(a, a.number(_TURNS), "z")).to("f64")
     places = ((turns - integral(turns, "m")) * 2.0**_TURN_BITS).to("u32")
@@ -69,9 +69,9 @@ def _single(form: Form, ftz: bool) -> Operation:
 
 
 def _cut(x: Value, kind: str) -> Value:
-    """Cut an f64 to f16 or bf16 towards zero.
+    """Truncate an f64 to f16 or bf16 towards zero.
 
-    What is beyond the largest number and its unit is infinite.
+    A number above the largest one by at least one unit becomes infinite.
     """
     bits = ENCODE[kind](odd_f32(x))
     back = DECODE[kind](bits).to("f64")
@@ -80,12 +80,12 @@ def _cut(x: Value, kind: str) -> Value:
 
 
 def _ex2_of_places(x: Value) -> Value:
-    """Return 2 to a half's exponent, of which 23 binary places count."""
+    """Return 2 to the power of a half, of which 23 binary places are used."""
     return elementary.exp2(integral(x * 2.0**23, "z") * 2.0**-23)
 
 
 def _tanh_of_few(x: Value) -> Value:
-    """Return tanh of a half; the smallest are their own tanh, the largest give 1."""
+    """Return tanh of a half; the smallest numbers are returned unchanged, the largest give 1."""
     size = magnitude(x)
     exact = select(size < 2.0**-8, x, elementary.tanh(x))
     return select(size < 8, exact, select(is_nan(x), x, with_sign_of(x.number(1), x)))

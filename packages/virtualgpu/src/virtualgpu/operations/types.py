@@ -29,14 +29,14 @@ DTYPES: dict[str, np.dtype] = {
     }.items()
 }
 
-# A register holds its declared width; which bits mean what is each instruction's business.
+# A register has its declared width; each instruction defines the meaning of the bits.
 REGISTER_DTYPES = {
     **DTYPES,
     **{name: np.dtype("u2") for name in ("s16", "u16", "b16", "f16")},
     **{name: np.dtype("u4") for name in ("s32", "u32", "b32")},
     **{name: np.dtype("u8") for name in ("s64", "u64", "b64")},
     **{name: np.dtype("u1") for name in ("s8", "u8", "b8")},
-    "b128": np.dtype("V16"),  # no numbers: only moved, and as halves of 64 bits (lanes.wide)
+    "b128": np.dtype("V16"),  # no arithmetic: only moved, and split into 64-bit halves (lanes.wide)
 }
 
 UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -45,7 +45,7 @@ UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 def kind(dtype: np.dtype) -> str:
     """Return the kind (:mod:`.expression`) in which an array's elements are computed.
 
-    Numbers are computed as themselves, half precision as its bits.
+    Numbers are computed as themselves, and half precision as its bits.
     """
     if dtype.kind == "b":
         return "pred"

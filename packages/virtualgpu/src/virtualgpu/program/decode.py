@@ -202,12 +202,12 @@ class _Decoder:
         for operand in (source, target):
             if isinstance(operand, Vector) and len(operand.items) not in ((2,) if wide else (2, 4)):
                 raise PTXSyntaxError(
-                    f"mov.b128 of {many(len(operand.items), 'part')}: it has two, of .b64"
+                    f"mov.b128 of {many(len(operand.items), 'part')}: it needs two of .b64"
                     if wide
                     else f"mov of {many(len(operand.items), 'part')}: {instruction.text[:80]}"
                 )
         if wide and isinstance(source, Immediate):
-            raise PTXSyntaxError("mov.b128 of a literal: put two of .b64 together")
+            raise PTXSyntaxError("mov.b128 of a literal: join two literals of .b64")
         for operand in (source, target):
             if isinstance(operand, Vector):
                 size = dtype.itemsize // len(operand.items)
@@ -260,7 +260,7 @@ class _Decoder:
             number = operand.value if isinstance(operand, Immediate) else -1
             if number < 0 or (wanted.numbers and number not in wanted.numbers):
                 listed = ", ".join(map(str, sorted(wanted.numbers)[:8]))
-                why = "a number that is written out goes there"
+                why = "this operand must be a literal number"
                 raise mismatch(instruction, f"{why}: {listed}" if listed else why)
             return [(operand, np.dtype("i8"))]
         if wanted.parts:
@@ -283,7 +283,7 @@ class _Decoder:
             self.check_base(operand)
             return [(operand, np.dtype("u8"))]
         if wanted.types == ("_",) and operand != Register("_"):
-            raise mismatch(instruction, "at another block's barrier it returns no state")
+            raise mismatch(instruction, "it returns no state for another block's barrier")
         parts = items(operand) if wanted.count else (operand,)
         if wanted.count and len(parts) != wanted.count:
             raise mismatch(

@@ -112,23 +112,23 @@ def _more(opcode: str) -> Iterator[tuple[str, tuple[Fragment, ...]]]:
 
 # Advice for instructions without a form, by the first words of their names.
 _LACKING = {
-    "vote": "without .sync it is gone since sm_70",
-    "shfl": "without .sync it is gone since sm_70",
-    "mma.sp": "products with a sparse A (mma.sp) are not modelled; multiply the dense matrix: "
+    "vote": "the form without .sync was removed in sm_70",
+    "shfl": "the form without .sync was removed in sm_70",
+    "mma.sp": "products with a sparse A (mma.sp) are not supported; multiply the dense matrix with "
     "mma.sync without .sp",
-    "mma.sync.aligned.m8n8k4": "this shape of f16 is of sm_70; compile for compute_80 or later and "
-    "use m16n8k16",
+    "mma.sync.aligned.m8n8k4": "this shape of f16 is for sm_70; compile for compute_80 or later "
+    "and use m16n8k16",
     **dict.fromkeys(
         ("mma", "wmma"),
-        "the machine multiplies matrices of f16, bf16, tf32, f64, s8 and u8, in the shapes of "
-        "the PTX ISA for sm_80 to sm_90",
+        "it multiplies matrices of f16, bf16, tf32, f64, s8 and u8, in the shapes of the PTX ISA "
+        "for sm_80 to sm_90",
     ),
     **dict.fromkeys(
         ("ldmatrix", "stmatrix"),
-        "matrices of 8 rows of eight 16-bit elements (.m8n8 … .b16) are what sm_75 to sm_90 have; "
+        "sm_75 to sm_90 have only matrices of 8 rows of eight 16-bit elements (.m8n8 … .b16); "
         "compile for compute_90 without a letter",
     ),
-    "cp": "the only bulk copy that the machine has is from global to shared memory, with an "
+    "cp": "the only supported bulk copy is from global to shared memory, with an "
     "mbarrier. Compile for compute_80, where cuda::memcpy_async becomes cp.async, or "
     "copy with loads and stores",
 }

@@ -14,7 +14,7 @@ def literal(value: Immediate, want: np.dtype) -> np.ndarray:
     """Return a literal as an array of dtype ``want`` and shape (1,)."""
     if value.type is None:
         if want.kind == "f":
-            raise PTXSyntaxError(f"integer {value.value} where a float is wanted")
+            raise PTXSyntaxError(f"integer {value.value} where a float is required")
         if want.kind == "b":
             return np.array([bool(value.value)])
         if not -(1 << 63) <= value.value < 1 << 64:
@@ -27,5 +27,5 @@ def literal(value: Immediate, want: np.dtype) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(want)
     elif want.itemsize != have.itemsize:
-        raise PTXSyntaxError(f"{a_or_an(value.type)} literal where {want} is wanted")
+        raise PTXSyntaxError(f"{a_or_an(value.type)} literal where {want} is required")
     return array.view(want)

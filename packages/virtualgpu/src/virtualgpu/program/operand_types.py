@@ -50,7 +50,7 @@ def check(
     name = operand.name.removeprefix("!")
     declared = registers.get(name)
     if name != operand.name and (declared != "pred" or "pred" not in wanted):
-        raise PTXSyntaxError(f"{operand.name}: only predicates are negated by !")
+        raise PTXSyntaxError(f"{operand.name}: only predicates can be negated with !")
     if declared is None:  # a special register, or a parameter that is kept in a register
         return wanted[0]
     for one in wanted:

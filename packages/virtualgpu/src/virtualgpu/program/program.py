@@ -230,8 +230,8 @@ class Program:
                 if name in PROVIDED:
                     continue
                 raise LinkError(
-                    f"function {name} is declared but nothing defines it; link the source that "
-                    "does (cuda.jit(link=...)) or call another function"
+                    f"function {name} is declared but not defined; link the source that defines "
+                    "it (cuda.jit(link=...)) or call another function"
                 )
             if self.follow is not None and name == entry:
                 function, self.comparisons = self.follow(function)
@@ -370,7 +370,7 @@ class Program:
             raise PTXSyntaxError(f"call without a function: {instruction.text}")
         target = operands.pop(0)
         if not isinstance(target, Symbol | Register):
-            raise PTXSyntaxError(f"call of something that is no function: {instruction.text}")
+            raise PTXSyntaxError(f"call of something that is not a function: {instruction.text}")
         arguments: tuple[Any, ...] = ()
         if operands and isinstance(operands[0], Vector):
             arguments = operands.pop(0).items
@@ -382,7 +382,7 @@ class Program:
             if name != GRID_BARRIER and name in PROVIDED:
                 return None
             if name not in PROVIDED:
-                raise LinkError(f"call of {name}, which nothing defines")
+                raise LinkError(f"call of {name}, which is not defined")
         return CallSite(name, tuple(i.name for i in arguments), tuple(i.name for i in returns))
 
     def location(self, source: SourceLine | None) -> Location:

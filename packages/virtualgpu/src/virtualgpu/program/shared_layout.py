@@ -56,7 +56,7 @@ class SharedLayout:
             what = f"{known.name}, {what}"
         if name == "dynamic" and start == end:
             return (
-                "past a dynamic shared array of 0 bytes: give the launch its size, "
+                "past a dynamic shared array of 0 bytes: pass its size to the launch, "
                 "kernel[grid, block, stream, bytes]"
             )
         if address >= end:

@@ -92,7 +92,7 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
     if whole:
         modifiers[-1] = "b64"  # the type of its halves
     if not modifiers or modifiers[-1] not in DTYPES:
-        raise UnsupportedInstruction(f"{instruction.name}: no type that the machine has")
+        raise UnsupportedInstruction(f"{instruction.name}: its type is not supported")
     element = modifiers.pop()
     space, width, order, scope, operation = "generic", 1, "", "", ""
     strong, cluster = kind == "atomic", False
@@ -122,7 +122,7 @@ def site_of(kernel: str, instruction: Instruction) -> Site:
             _check_vector(instruction, operation, element, space, width)
         if whole and (operation not in ("exch", "cas") or opcode == "red"):
             raise UnsupportedInstruction(
-                f"{instruction.name}: atomics of 128 bits are atom.exch and atom.cas"
+                f"{instruction.name}: the only atomics of 128 bits are atom.exch and atom.cas"
             )
         dtype, operation = _atomic_type(instruction, operation, element, dtype)
         order = order or "relaxed"
@@ -155,7 +155,7 @@ def _atomic_type(
     instruction: Instruction, operation: str, element: str, dtype: np.dtype
 ) -> tuple[np.dtype, str]:
     if not operation or element not in _ATOMICS[operation]:
-        raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type")
+        raise UnsupportedInstruction(f"{instruction.name}: an atomic of this type is not supported")
     if element in ("f16", "bf16", "f16x2", "bf16x2"):
         return UNSIGNED[dtype.itemsize], f"{operation}_{element}"
     return dtype, operation
@@ -168,8 +168,8 @@ def _check_vector(
     most = {"f32": 4, "f16x2": 4, "bf16x2": 4, "f16": 8, "bf16": 8}.get(element, 0)
     if operation != "add" or width > most:
         raise UnsupportedInstruction(
-            f"{instruction.name}: vector atomics add .f32, .f16x2 and .bf16x2 by two or four, "
-            ".f16 and .bf16 by two, four or eight"
+            f"{instruction.name}: vector atomics add two or four of .f32, .f16x2 and .bf16x2, and "
+            "two, four or eight of .f16 and .bf16"
         )
     if space not in ("global", "generic"):
-        raise PTXSyntaxError(f"{instruction.name}: vector atomics are for global memory")
+        raise PTXSyntaxError(f"{instruction.name}: vector atomics exist only for global memory")
