@@ -162,7 +162,7 @@ streams = specimen("overlap", 2, 5000, secret_rng())
 shift = next(s for s in range(1, 33) if streams[0, s] == streams[1, 0])
 n = 5000 - shift
 expect(call("neighbour_z", np.full((3, 5), 0.5), 1, where="host") == 0,
-       "numbers that are all 1/2 should give 0: is 1/2 taken off first?")
+       "numbers that are all 1/2 should give 0: do you subtract 1/2 first?")
 expect(0.8 < call("neighbour_z", streams, shift, where="host") / math.sqrt(n) < 1.2,
        "z is not near √n where stream t + 1 repeats stream t, `lag` draws later")
 expect(abs(call("neighbour_z", streams, shift + 1, where="host")) < Z_LIMIT,
@@ -232,7 +232,7 @@ def diagnose(streams):
 for kind in ("same", "overlap", "good", "weak"):
     streams = specimen(kind, 200, 300, secret_rng(kind))
     expect(call("diagnose", streams, where="host") == kind,
-           f"streams of the kind “{kind}” are taken for something else")
+           f"streams of the kind “{kind}” are diagnosed as something else")
 ### BEGIN HIDDEN TESTS
 generators = ((1664525, 1013904223, 2**32), (16807, 0, 2**31 - 1), (69069, 1, 2**32))
 for number, (threads, draws) in enumerate(((100, 400), (129, 160), (400, 100), (257, 263))):
@@ -240,12 +240,12 @@ for number, (threads, draws) in enumerate(((100, 400), (129, 160), (400, 100), (
         streams = specimen(kind, threads, draws, secret_rng(f"{kind} {number}"),
                            *generators[number % 3])
         expect(call("diagnose", streams, where="host") == kind,
-               f"streams of the kind “{kind}” are taken for something else, for another shape, "
+               f"streams of the kind “{kind}” are diagnosed as something else, for another shape, "
                "shift or generator")
 for number in range(8):
     streams = specimen("good", 150, 150, secret_rng(f"again {number}"))
     expect(call("diagnose", streams, where="host") == "good",
-           "some good streams are found guilty: how often does chance exceed the threshold?")
+           "some good streams are diagnosed as bad: how often does chance exceed the threshold?")
 ### END HIDDEN TESTS
 
 # %% id="diagnoses"
@@ -336,7 +336,7 @@ expect(np.unique(states["s0"]).size > 1, "all threads get the same state")
 expect(bin(int(states["s0"][0]) ^ int(states["s0"][1])).count("1") > 8,
        "neighbouring threads get nearly the same bits: mix them")
 expect_equal(states["s0"][:2], np.array([0x22118258A9D111A0, 0x1E9A57BC80E6721D], np.uint64),
-             "s0 is not as the text has it (is every step in uint64?)")
+             "s0 is not as the text says (is every step in uint64?)")
 expect_parallel(launched, states.size, rounds=0)
 ### BEGIN HIDDEN TESTS
 def mixed(number):
@@ -841,7 +841,7 @@ for wrong, mistake in (
     (0x3EB49FBB, "these are the words after nine rounds"),
     (0x068D24B3, "these are the words after eleven rounds"),
     (0x55E0EDAC, "the key is the same in all rounds"),
-    (0x912C6411, "the key is raised before the first round already"),
+    (0x912C6411, "the key is increased before the first round"),
 ):
     expect(words[2, 0] != wrong, mistake)
 expect_equal(words[0], answers[0], "wrong for the counter 0 and the key 0: are the products uint64, and "
@@ -1009,9 +1009,9 @@ cases = (
     (0.0, 1.0, 1, "c = i runs into a cycle of length 2 after three steps"),
     (1.0, 0.0, 0, "c = 1 escapes"),
     (0.0, -1.5, 0, "c = -1.5 i escapes"),
-    (-2.0, 0.0, 1, "c = -2 goes 0, -2, 2, 2, …: |z| = 2 is not yet lost"),
+    (-2.0, 0.0, 1, "c = -2 goes 0, -2, 2, 2, …: |z| = 2 has not escaped"),
     (0.26, 0.0, 0, "c = 0.26 takes about 30 steps to escape"),
-    (0.25, 0.0, 2, "c = 0.25 creeps towards 1/2: undecided after 100 iterations"),
+    (0.25, 0.0, 2, "c = 0.25 moves slowly towards 1/2: undecided after 100 iterations"),
 )
 cx, cy = (np.array([case[axis] for case in cases]) for axis in (0, 1))
 kinds = unwritten(len(cases), np.int32)
@@ -1041,7 +1041,7 @@ expect((kinds == 1).all(), "cycles of length 3, 4 or 5 are not found everywhere:
 for limit in (0, 3):
     kinds = unwritten(1, np.int32)
     launch("classify", 1, 32, np.array([0.26]), np.array([0.0]), limit, kinds, schedules=0)
-    expect(kinds[0] == 2, "what needs more iterations than `limit` is not undecided")
+    expect(kinds[0] == 2, "points that need more iterations than `limit` are not undecided")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-8b"
@@ -1258,14 +1258,14 @@ few, many = (operations("jax_hits", 3, n, 64, static=(1, 2)) for n in (10, 100))
 expect(few.total() == many.total(), "more streams make more operations: vmap instead of a loop")
 hits = call("jax_hits", 3, 500, 64, where="jax", static=(1, 2))
 expect(hits.shape == (500,) and hits.dtype.kind in "iu", "not one integer for each stream")
-expect(np.unique(hits).size > 1, "all streams have the same hits: is the key split?")
+expect(np.unique(hits).size > 1, "all streams have the same hits: do you split the key?")
 expect(abs(z_score(hits.sum(), 32_000, math.sqrt(0.5))) > Z_LIMIT,
        "as many hits as if x and y were the same number: they need two keys")
 expect(abs(z_score(hits.sum(), 32_000, math.pi / 4)) < Z_LIMIT, "the fraction of hits is not π/4")
 expect(many["random_split"] + many["random_fold_in"] > 0, "no key is split in what JAX records")
 expect(many["random_bits"] > 0, "JAX draws no numbers in what it records")
 each, every = (operations("jax_hits", 3, 1000, 64, static=(1, 2), elements=of) for of in ("iteration", "all"))
-expect(each["random_bits"] >= 1000, "the streams are done one after the other: vmap does them together")
+expect(each["random_bits"] >= 1000, "the streams are computed one after the other: use vmap, which computes them together")
 expect(each["random_bits keys"] >= 1000,
        "the streams share keys: give each of them its own, and vmap the function of one stream over the keys")
 expect(every["random_bits"] <= 3 * 1000 * 64, "more than three numbers are drawn for each point: are those of all "
@@ -1285,7 +1285,7 @@ for seed, streams, points in zip(seeds, (500, 777), (64, 33), strict=True):
     centred = hits - points * math.pi / 4
     together = np.sum(centred[1:] * centred[:-1]) / math.sqrt(streams - 1)
     expect(abs(together) / (points * math.pi / 4 * (1 - math.pi / 4)) < Z_LIMIT,
-           "neighbouring streams have to do with each other")
+           "neighbouring streams are related")
 # Other points, those of a smaller box: its corner is outside, its opposite one near the middle.
 low = secret_rng("box").choice([0.04, 0.42]) + 0.04 * secret_rng("box").random()
 hits = call("jax_hits", seeds[0], 777, 33, where="jax", static=(1, 2), squeezed=float(low))

@@ -129,7 +129,7 @@ WRONG = [
         "name": "products-of-raw-numbers",
         "kind": "mean not subtracted",
         "fails": ["test-neighbour-z", "test-diagnose"],
-        "reason": "is 1/2 taken off first",
+        "reason": "do you subtract 1/2 first",
         "cells": {"neighbour-z": '''def neighbour_z(streams, lag):
     u = streams[:-1, lag:]
     v = streams[1:, : streams.shape[1] - lag]
@@ -152,7 +152,7 @@ WRONG = [
         "kind": "threshold that ignores how often it is asked",
         "fails": ["test-diagnose"],
         # Of one good specimen in four it says so by luck; then it fails at a weak one.
-        "reason": "are taken for something else",
+        "reason": "are diagnosed as something else",
         "cells": {"diagnose": '''def diagnose(streams):
     threads, draws = streams.shape
     z = [abs(neighbour_z(streams, lag)) for lag in range(33)]
@@ -168,7 +168,7 @@ WRONG = [
         "name": "only-the-next-lag",
         "kind": "overlapping sequences",
         "fails": ["test-diagnose"],
-        "reason": "kind “overlap” are taken for something else",
+        "reason": "kind “overlap” are diagnosed as something else",
         "cells": {"diagnose": '''def diagnose(streams):
     threads, draws = streams.shape
     half = 0.5 * math.sqrt((threads - 1) * draws)
@@ -814,7 +814,7 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
         "name": "one-key-for-all-streams",
         "kind": "same key per stream",
         "fails": ["test-jax-hits"],
-        "reason": "is the key split",
+        "reason": "do you split the key",
         "cells": changed("jax-hits", '''    key_x, key_y = jax.random.split(key)  # one key for each use
     x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
     y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)''',
@@ -840,7 +840,7 @@ def count_points(seed, first, n, x0, x1, y0, y1, total):
         "name": "one-stream-after-the-other",
         "kind": "a loop of JAX in place of vmap",
         "fails": ["test-jax-hits"],
-        "reason": "the streams are done one after the other",
+        "reason": "the streams are computed one after the other",
         "cells": changed("jax-hits", '''    key_x, key_y = jax.random.split(key)  # one key for each use
     x = jax.random.uniform(key_x, (points,), minval=-1.0, maxval=1.0)
     y = jax.random.uniform(key_y, (points,), minval=-1.0, maxval=1.0)''',
@@ -943,7 +943,7 @@ def in_mandelbrot(cx, cy, limit):
         "name": "lost-too-early",
         "kind": "|z|² compared with 2",
         "fails": ["test-in-mandelbrot"],
-        "reason": "|z| = 2 is not yet lost",
+        "reason": "|z| = 2 has not escaped",
         "cells": {"in-mandelbrot": runners(lost="2.0")},
     },
     {

@@ -342,7 +342,7 @@ expect_close(masses_of([45.0], 0.0, 0.0, 45.0, 0.0, math.pi), [90.0],
 expect_close(masses_of([10.0], 0.0, 0.0, 10.0, 0.0, math.pi / 2), [math.sqrt(200.0)],
              "wrong for two muons at a right angle: phi is in radians, and cosines take radians")
 expect_close(masses_of([10.0], 2.0, 0.3, 10.0, 0.0, 0.3), [math.sqrt(200 * (math.cosh(2.0) - 1))],
-             "wrong for two muons that differ in eta alone: pseudorapidity is not an angle")
+             "wrong for two muons that differ only in eta: pseudorapidity is not an angle")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng("pairs")
 pt1, pt2 = rng.exponential(30, (2, 500)) + 3
@@ -620,7 +620,7 @@ if (counted := launched.counters) is not None:  # a real GPU does not tell
     expect(counted.global_atomics <= 4 * 62,
            "more atomic additions to global memory than one for each slot of each block")
     expect(counted.global_loads <= 3 * masses.size,
-           "masses are read again and again: one block should see to each, and the others leave it alone")
+           "masses are read several times: let only one block read each of them")
     expect(counted.load_coalescing > 0.8,
            "neighbouring threads read masses that lie far apart: most of each sector is wasted")
 ### BEGIN HIDDEN TESTS
@@ -809,9 +809,9 @@ background = call("expected_counts", np.array([91.2, 2.5, 0.0, 350.0]), EDGES, w
 expect(np.shape(background) == (120,), "there is not one expected count for each bin")
 expect_close(np.sum(background), 350.0, "without any Z, the expected counts do not add up to B")
 expect_close(background[0] / background[-1], (60**-2 - 60.5**-2) / (119.5**-2 - 120**-2),
-             "the pairs that are no Z do not fall as they should")
+             "the number of other pairs does not fall with the mass as it should")
 peak = call("expected_counts", np.array([91.25, 2.5, 9000.0, 0.0]), EDGES, where="jax")
-expect(8730 < np.sum(peak) < 8780, "97.3% of the Zs lie between 60 and 120 GeV, not so here")
+expect(8730 < np.sum(peak) < 8780, "97.3% of the Zs should be between 60 and 120 GeV, but here they are not")
 expect(940 < peak[62] < 965, "the highest bin should hold 10.6% of the Zs for a width of 2.5 GeV: "
                              "12.6% mean no detector, 8% one that is twice as bad")
 few, many = (operations("expected_counts", typical, np.linspace(60.0, 120.0, bins + 1))
@@ -1170,7 +1170,7 @@ def pays_from(*costs):
 
 expect(pays_from(100, 250, 50) == 6, "a tie counts as fewer: with 5 both ways move 500")
 expect(pays_from(100, 240, 50) == 5, "wrong when it pays from the fifth histogram on")
-expect(pays_from(100, 90, 100) is None, "wrong when filling costs as much as doing all anew")
+expect(pays_from(100, 90, 100) is None, "wrong when refilling costs as much as computing on the fly")
 ### BEGIN HIDDEN TESTS
 rng = secret_rng("costs")
 for _ in range(8):
@@ -1181,7 +1181,7 @@ for _ in range(8):
     expect(store + number * refill < number * on_the_fly, "it does not pay yet at that number")
     expect(store + (number - 1) * refill >= (number - 1) * on_the_fly, "it pays already before")
 expect(pays_from(5, 10**18 + 1, 2) == (10**18 + 1) // 3 + 1, "wrong for large whole numbers")
-expect(pays_from(50, 10, 80) is None, "wrong when filling costs more than doing all anew")
+expect(pays_from(50, 10, 80) is None, "wrong when refilling costs more than computing on the fly")
 ### END HIDDEN TESTS
 
 # %% id="traffic-plot"

@@ -233,7 +233,7 @@ def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
         "name": "transverse-mass",
         "kind": "only the transverse plane",
         "fails": MASS_TESTS,
-        "reason": "differ in eta alone",
+        "reason": "differ only in eta",
         "cells": {"pair-mass": '''@cuda.jit(device=True)
 def pair_mass(pt1, eta1, phi1, pt2, eta2, phi2):
     return math.sqrt(2.0 * pt1 * pt2 * (1.0 - math.cos(phi1 - phi2)))
@@ -489,7 +489,7 @@ def fill_masses(masses, low, high, counts):
         "name": "every-block-reads-all-masses",
         "kind": "the same work in every block",
         "fails": ["test-fill-masses"],
-        "reason": "masses are read again and again",
+        "reason": "masses are read several times",
         "cells": {"fill-masses": BIN_INDEX + '''@cuda.jit
 def fill_masses(masses, low, high, counts):
     mine = cuda.shared.array(MAX_SLOTS, int32)

@@ -238,7 +238,7 @@ found = call("interpreted", NESTED, [first, second], ["p", "q"], "words", where=
 expect(found == [
     f"add(mul(q, {a:g}), mul(mul(sub(p, {b:g}), {a:g}), {a:g}))",
     f"sub(add(mul(p, {a:g}), mul(mul(p, {a:g}), {a:g})), {b:g})"],
-    "calls inside of calls come out wrong")
+    "calls inside calls are wrong")
 found = call("interpreted", f"g = jax.jit(lambda x: jnp.cos(x) + {a})\ndef f(x): return g(x)", [first],
              ["x"], "words", where="host")
 expect(found == {"refused": "cos"}, "a primitive in a function that is called is not refused")
@@ -453,7 +453,7 @@ expect_formulas([
     ("clamp", "low value high", {}, np.array([-2.0, 3.0, 0.25]), "clamp is wrong"),
     ("convert_element_type", "value", {}, np.array([-5, 7, 0]), "a cast to an integer is wrong"),
     ("convert_element_type", "zero", {}, np.array([False, True, False]),
-     "a cast to bool asks for something else than “not 0”")],
+     "a cast to bool does not test for “not 0”")],
     low=low, high=high, value=value, zero=np.array([0.0, 0.25, 0.0]))
 expect(call("texts_of", [["erf_inv", ["x"], "float64", {}]], where="host") == ["refused: erf_inv"],
        "a primitive that is not in the table is not refused")
@@ -743,11 +743,11 @@ same("def f(x, y): return x * y + jnp.exp(x), x - y", np.linspace(-2, 2, most), 
      busiest=(24, 320), otherwise="two results of hundreds of elements come out wrong")
 same("table = np.arange(7.0)\ndef f(x, y, n): return y, x + table, 2.0, jnp.where(n > 3, x, -x), n * 2, n > 3",
      x, y, n, otherwise=[
-         "a result that is an input is wrong", "an array that the function took from around itself is wrong",
+         "a result that is an input is wrong", "an array that the function uses from outside is wrong",
          "a result that is a literal is wrong", *["wrong when types are mixed"] * 3])
 long = "def f(x):\n" + "  x = x + x\n" * 14 + "  return x"
 expect(len(source_of(long, x)) < 20_000,
-       "an operand that is wanted twice is computed twice: the text doubles with each operation")
+       "an operand that is used twice is computed twice: the text doubles with each operation")
 expect(source_of("def f(x): return jnp.sort(x)", x) == {"refused": "sort"},
        "a primitive without a rule is not refused")
 ### BEGIN HIDDEN TESTS
@@ -931,7 +931,7 @@ same("def f(x): return lax.slice_in_dim(x.reshape(6, 2, 20).T.reshape(-1), 0, No
 
 # %% id="test-concatenate" role="test" points=3 starter="NotImplementedError"
 same("def f(x, y): return jnp.concatenate([x, y])", np.arange(3.0), np.arange(40.0, 45.0), schedules=1,
-     otherwise="two arrays one after the other come out wrong")
+     otherwise="two concatenated arrays are wrong")
 same("def f(x, y): return jnp.concatenate([x, y[:, :1], x * 2], axis=1)", square, square,
      otherwise="wrong along the second axis, or with three arrays")
 n = length("longer", 201)
@@ -1003,7 +1003,7 @@ same("def f(x): return x.sum(), x.sum(axis=0), x.sum(axis=1)", square, otherwise
 same("def f(x): return x.max(axis=1), x.min(axis=0)", -1 - square,
      otherwise="the largest of negative numbers is wrong, or the least")
 same("def f(x): return x.max()", np.array([1.0, np.nan, 3.0]), otherwise="max loses a NaN")
-same("def f(x): return x.sum(), x.prod()", np.zeros(0), otherwise="the sum or product of nothing is wrong")
+same("def f(x): return x.sum(), x.prod()", np.zeros(0), otherwise="the sum or product of no elements is wrong")
 same("def f(x): return x.sum(axis=1), x.max(axis=1)", np.arange(8.0 * length("rows", 301)).reshape(-1, 8),
      busiest=(72, 800),
      otherwise="the sums of many rows are wrong")
@@ -1374,9 +1374,9 @@ same("def f(x): return x.at[2].set(7.0), x", ten, schedules=1,
 same("def f(x, y): return x.at[3:6].add(y)", ten, np.array([1.0, 10.0, 100.0]),
      otherwise="a window that is added to comes out wrong")
 same("def f(x, i): return x.at[i].add(1.0)", np.zeros(5), np.array([1, 3, 1, 1]),
-     otherwise="an index that is there three times does not count three times")
+     otherwise="an index that occurs three times does not count three times")
 same("def f(x, i): return x.at[i].set(9.0)", ten, np.array([10, 2]),
-     otherwise="an update outside of the array does something")
+     otherwise="an update outside the array has an effect")
 same("def f(x, i, y): return x.at[i].add(y)", np.zeros(length("longer", 401)), np.arange(0, 400, 40), np.ones(10),
      busiest=(56, 800), otherwise="ten windows in a longer array come out wrong")
 ### BEGIN HIDDEN TESTS
@@ -1394,7 +1394,7 @@ same("def f(x, i, y): return x.at[i].add(y), x.at[:, 1].set(0.0), x.at[2, i].set
      np.array([3, 0, 3]), rng.normal(size=(3, 6)), otherwise="rows or columns as windows are wrong")
 START = "def f(x, i, y): return lax.scatter_add(x, i[:, None], y, lax.ScatterDimensionNumbers((1,), (), (0,)))"
 same(START, rng.normal(size=n), np.array([n - 2, 0, -1, n - 3]), rng.normal(size=(4, 3)),
-     otherwise="a window that is only in part inside the array is not left out")
+     otherwise="a window that is only partly inside the array is not ignored")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="step-7"

@@ -348,7 +348,7 @@ WRONG = [
         "name": "parts-of-windows-count",
         "kind": "scatter out of bounds",
         "fails": tests("scatter"),
-        "reason": "only in part inside",
+        "reason": "only partly inside",
         "cells": changed("scatter", 'f"{start} >= 0 && {start} <= {length - size} "\n', 'f"true "\n'),
     },
     {
