@@ -1,10 +1,9 @@
 # %% [markdown] id="the-question-asked"
 # ## Where does mine go?
 #
-# A weather station has recorded the strongest gust of each of 71,009 hours, which we simulate. We want only the storms,
-# above 60 km/h, in one array without gaps. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at
-# one hour, and a thread that keeps its gust must know *which index to write to*. One solution is to draw a ticket, as
-# in "Numba CUDA".
+# A weather station has recorded the strongest gust of each of 71,009 hours. (The gusts are simulated.) We want only the
+# storms, above 60 km/h, in one array. In Python this is `gusts[gusts > 60]`, but in a kernel each thread looks at one
+# hour, and must know *which index to write to*. One solution is to draw a ticket, as in "Numba CUDA".
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -39,12 +38,11 @@ for seed in (1, 2):
           f"{np.array_equal(np.sort(kept), np.sort(expected))}, in their order: {np.array_equal(kept, expected)}")
 
 # %% [markdown] id="the-question-stands"
-# We get the right gusts, but in a different order each time. That breaks anything that depends on position, such as
-# which storm came first. Also, all threads that keep a gust queue at *one* address.
+# We get the right gusts, but in a different order each time, so we can't tell which storm came first. Also, all threads
+# that keep a gust queue at *one* address.
 #
 # **How can a thread know its index without asking all the others?** Its index is the number of gusts kept *before* its
-# own. So we need a running sum at every element, a **scan**. It looks like the most serial loop there is, but threads
-# can share the work.
+# own. So we need a running sum at every element, a **scan**, which looks serial but isn't.
 
 # %% [markdown] id="places-predict" tags=["predict"]
 # ## 1. Counts in, positions out
