@@ -1,4 +1,4 @@
-"""What every test shares: where the repository is, a private Jupyter home, what a machine lacks."""
+"""Fixtures and hooks of all tests: the repository, a private Jupyter home, missing software."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ REPOSITORY = Path(__file__).resolve().parent
 if not entry_points(group="virtualgpu.standins"):
     pytest.exit("packages/gpustandins is not installed: make setup", returncode=4)
 
-# What one test compiles, the processes of the others load; `make clean` removes it.
+# All test processes share compiled code in this folder; `make clean` removes it.
 os.environ["VIRTUALGPU_CACHE"] = str(REPOSITORY / "build" / "code")
-# No Python of the tests builds a grammar that none of them uses: see the folder's one module.
+# This folder's module stops jsonschema from building a grammar that no test uses.
 WITHOUT = str(REPOSITORY / "tests" / "support" / "without")
 sys.path.insert(0, WITHOUT)
 os.environ["PYTHONPATH"] = os.pathsep.join([WITHOUT, *filter(None, [os.environ.get("PYTHONPATH")])])
 # Figures are drawn to files, never to a window.
 os.environ["MPLBACKEND"] = "agg"
-os.environ.pop("GPUCOURSE_LANGUAGE", None)  # tests read English, unless one says otherwise
+os.environ.pop("GPUCOURSE_LANGUAGE", None)  # tests use English, except those that choose a language
 
 
 @pytest.fixture(scope="session")
@@ -50,21 +50,23 @@ def private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
             patch.setenv(variable, str(home / variable.lower()))
-        # What a learner has done is recorded here; see gpucourse/learner/records.py.
+        # The learner's records are kept here; see gpucourse/learner/records.py.
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         patch.setenv("IPYTHONDIR", str(home / "ipython"))
         yield
 
 
-# Compilers make many objects that are soon gone: to look at them 30 times as seldom takes 6 % off.
+# Compilers make many short-lived objects. Collecting them 30 times less often saves 6 % of the
+# time.
 gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def the_collector_looks_at_what_is_new() -> Iterator[None]:
-    """Freeze what is there, so that changing devices collects little garbage.
+    """Freeze existing objects, so that collections at a change of devices are fast.
 
-    It took 2 s in a process that holds all that earlier tests imported, compiled and cached.
+    Such a collection took 2 s in a process with everything that earlier tests had imported,
+    compiled and cached.
     """
     gc.freeze()
     yield
@@ -74,7 +76,7 @@ def the_collector_looks_at_what_is_new() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_shell_is_left() -> Iterator[None]:
-    """Remove IPython's shell, or code that uses the notebook's names would find another test's."""
+    """Remove IPython's shell, so that no test finds the notebook names of another."""
     yield
     core = sys.modules.get("IPython.core.interactiveshell")
     if core is not None and core.InteractiveShell.initialized():
@@ -84,7 +86,7 @@ def no_shell_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def jax_computes_in_float32() -> Iterator[None]:
-    """Reset JAX to its default float32, whatever a notebook run in this process has set."""
+    """Reset JAX to its default float32, in case a notebook in this process has changed it."""
     yield
     if (jax := sys.modules.get("jax")) is not None:
         jax.config.update("jax_enable_x64", False)
@@ -92,7 +94,7 @@ def jax_computes_in_float32() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def awkward_arrays_are_iterated() -> None:
-    """Prepare Awkward arrays as `%load_ext gpucourse` does, before tests compile kernels."""
+    """Prepare Awkward Arrays as `%load_ext gpucourse` does, before tests compile kernels."""
     from virtualgpu.awkward.kernels import mend_iteration
 
     mend_iteration()
@@ -100,13 +102,13 @@ def awkward_arrays_are_iterated() -> None:
 
 @cache
 def has_browser() -> bool:
-    """Return True if there is Chromium or Chrome."""
+    """Return True if Chromium or Chrome is installed."""
     return any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
 
 
 @cache
 def has_sandbox() -> bool:
-    """Return True if there is bwrap, and a kernel that lets it make its namespaces."""
+    """Return True if bwrap is installed and the kernel lets it create namespaces."""
     command = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"]
     if not shutil.which("bwrap"):
         return False
@@ -115,11 +117,11 @@ def has_sandbox() -> bool:
 
 @cache
 def has_site_tools() -> bool:
-    """Return what `make rehearse`, `make site` and `make slides` install apart."""
+    """Return True if the separately installed tools of `make site` and `make slides` are there."""
     return (REPOSITORY / ".tools" / "site" / "bin" / "python").exists()
 
 
-# marker: what it needs, with the command that installs it, and whether that is here
+# For each marker: its requirement, the command that installs it, and True if it is met.
 NEEDS = virtualgpu_fixtures.NEEDS | {
     "browser": ("Chromium: sudo apt-get install chromium", has_browser),
     "site_tools": ("the site's tools: make site", has_site_tools),
@@ -135,7 +137,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     virtualgpu_fixtures.skip_what_cannot_run(items, NEEDS)
     if config.pluginmanager.hasplugin("randomly"):
         return
-    # Rooms go to the workers in this order; a long one at the end would leave a core idle.
+    # Workers receive the groups in this order, because a long one at the end would leave a core
+    # idle.
     slow = Counter(_room(item.nodeid) for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[_room(item.nodeid)])
 
@@ -144,7 +147,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _room(nodeid: str) -> str:
-    """Return what one worker runs alone: a file, or all tests of one lecture, whose cells it runs.
+    """Return the group of a test, which one worker runs: a file, or a lecture's tests.
 
     >>> _room("tests/course/test_lectures.py::test_x[06:race-histogram]")
     'lecture 06'
@@ -155,13 +158,13 @@ def _room(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the cores and one: workers wait for browsers and servers; each takes up to 2 GB."""
+    """Return one more than the number of cores, because workers wait; each takes up to 2 GB."""
     return min(8, len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Schedule whole test groups in the tests' order: large groups are not the longest."""
+    """Schedule whole groups in the tests' order, because large groups are not the longest."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Rooms(LoadScopeScheduling):

@@ -1,4 +1,4 @@
-"""What the tests of a lecture or project look at: the one that their file has the number of."""
+"""Fixtures of a lecture's or project's tests, chosen by the number in the file name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from project_class import ProjectClass
 
 @pytest.fixture(scope="session")
 def sources(repository) -> list[Source]:
-    """All lessons of the course, read once: 2 s, which no worker pays that has no use for them."""
+    """Return the sources of all lessons, read once in 2 s by each worker that needs them."""
     return read_course(repository)[1]
 
 
 @pytest.fixture(scope="module")
 def lecture(request, repository) -> str:
-    """The lecture's id: ``08_random_numbers`` for ``test_lecture_08.py``."""
+    """Return the lecture's id, such as ``08_random_numbers`` in ``test_lecture_08.py``."""
     return _with_number(request, load_course(repository).lectures)
 
 
@@ -38,11 +38,11 @@ def _with_number(request, lessons) -> str:
 
 @pytest.fixture(scope="module")
 def shown(lecture, repository) -> dict[str, SimpleNamespace]:
-    """The cells of the solved lecture: see :func:`lecture_cells.solved`."""
+    """Return the cells of the solved lecture: see :func:`lecture_cells.solved`."""
     return solved(repository, lecture)
 
 
 @pytest.fixture(scope="module")
 def lesson(lecture):
-    """The lecture's checks."""
+    """Return the lecture's checks."""
     return load_lesson(lecture)

@@ -1,9 +1,9 @@
-"""The kinds of answer that each exercise of a lecture must refuse, and those that are made of its
-solution: an argument that is ignored, work on the host, one thread alone, what is built for the
-example.
+"""Wrong answers of four kinds, made from the solution of each exercise.
 
-Other answers of these kinds are written out among the lecture's wrong ones;
-``tests/course/kinds_of_wrong_answers.toml`` names them, or says why a kind makes no sense there.
+The kinds are an ignored argument, work on the host, all work by one thread, and a result that fits
+only the example. Other answers of these kinds are among the lecture's wrong answers.
+``tests/course/kinds_of_wrong_answers.toml`` names them, or gives the reason why a kind makes no
+sense for an exercise.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from puzzle_answers import alone
 from wrong_answers import REPOSITORY, Edited, answers_of
 
 IGNORES, HOST, ALONE, EXAMPLE = KINDS = "ignores", "host", "alone", "example"
-#: A number that no trial of a check hands over.
+#: A number that no trial of a check passes.
 _ANOTHER = 3
 
 
 def solution(lecture: str, exercise: str) -> tuple:
-    """What the solved lecture hands to the check."""
-    for cell, text in code_cells(lecture).items():  # whose kernels are to be read
+    """Return the answers that the solved lecture passes to the check."""
+    for cell, text in code_cells(lecture).items():  # the kernels are read from this shell
         lines = text.splitlines(keepends=True)
         linecache.cache[file_name(cell)] = len(text), None, lines, file_name(cell)
-    answers_of(lecture)  # registers what the lecture's first cell does: Awkward's types
+    answers_of(lecture)  # registers Awkward's types, as the lecture's first cell does
     if "pycuda" in lecture:
         import pycuda.autoinit  # noqa: F401
     return Edited(lecture, exercise, "solution", ()).answers()
 
 
 def declared(lecture: str) -> dict[str, dict[str, str]]:
-    """By exercise and kind, the name of a wrong answer or a reason in parentheses."""
+    """Return, by exercise and kind, the name of a wrong answer or a reason in parentheses."""
     path = REPOSITORY / "tests" / "course" / "kinds_of_wrong_answers.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")).get(lecture, {})
 
 
 def made_of(lecture: str, exercise: str) -> Iterator[tuple[str, str, tuple]]:
-    """(kind, name, answers) of what can be made of the exercise's solution."""
+    """Yield (kind, name, answers) for each kind that can be made from the exercise's solution."""
     first, *others = solution(lecture, exercise)
     if hasattr(first, "forall"):
         found = _of_a_kernel(first)
@@ -59,7 +59,7 @@ def made_of(lecture: str, exercise: str) -> Iterator[tuple[str, str, tuple]]:
 
 
 def needless(lecture: str, exercise: str) -> set[str]:
-    """The kinds that cannot be made of a kernel that has no argument beside its data."""
+    """Return the kinds that need an argument besides the data, for a kernel that has none."""
     first = solution(lecture, exercise)[0]
     if hasattr(first, "forall"):
         return set() if _numbers(first) else {IGNORES}
@@ -69,7 +69,7 @@ def needless(lecture: str, exercise: str) -> set[str]:
 
 
 def _numbers(kernel) -> list[str]:
-    """The parameters of a kernel that it neither indexes nor hands on."""
+    """Return the parameters of a kernel that it neither indexes nor passes on."""
     body = getsource(kernel.py_func).partition(":\n")[2]
     return [
         name
@@ -115,13 +115,13 @@ def _of_cpp(source: str) -> Iterator[tuple[str, str, object]]:
 
 def _of_a_function(function: Callable) -> Iterator[tuple[str, str, object]]:
     for place, name in enumerate(signature(function).parameters):
-        if _reads(function, name):  # an argument that a caller hands over may be of no use
+        if _reads(function, name):  # a caller may pass an argument that the function does not need
             yield IGNORES, f"ignores {name}", _frozen(function, place)
     yield EXAMPLE, "the first answer by heart", _by_heart(function)
 
 
 def _reads(function: Callable, name: str) -> bool:
-    """Whether the function's own code loads this argument, for a function within it too."""
+    """Return True if the function's own code, or a function inside it, loads this argument."""
     return any(
         step.opname.startswith("LOAD_")
         and name in (step.argval if isinstance(step.argval, tuple) else (step.argval,))
@@ -130,7 +130,7 @@ def _reads(function: Callable, name: str) -> bool:
 
 
 def _frozen(function: Callable, place: int) -> Callable:
-    """The function with one argument always as it was at the first call."""
+    """Return the function with one argument fixed to its value in the first call."""
     first: list = []
 
     @wraps(function)

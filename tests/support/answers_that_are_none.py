@@ -1,9 +1,9 @@
-"""Answers that are none: what a check must survive, whatever its exercise asks for.
+"""Unusable answers, which a check must survive whatever its exercise asks for.
 
-Functions that give what nobody can use, that never come back or end the program; kernels and texts
-in CUDA C++ of these kinds where the solution is one. ``python answers_that_are_none.py LECTURE``
-tries them on every exercise of the lecture and writes a line of JSON before and after each. Of
-puzzles, which have one judge, on the first.
+They are functions that return useless values, never return or end the program, and kernels and
+CUDA C++ texts of these kinds if the solution is a kernel. ``python answers_that_are_none.py
+LECTURE`` tries them on every exercise of the lecture and writes a line of JSON before and after
+each. For puzzles, which share one judge, it tries only the first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpucourse.exercises.checks import load_lesson
 from gpucourse.puzzles.judge import compiled
 from wrong_answers import REPOSITORY
 
-#: What an answer gives that is of no use.
+#: Useless return values.
 VALUES = {
     "None": lambda: None,
     "a text": lambda: "text",
@@ -102,9 +102,9 @@ FUNCTIONS = (
     _prints,
     _asks_for_no_argument,
 )
-#: What begins so is stopped.
+#: Prefix of the messages about answers that are stopped.
 ENDLESS = ("never ends", "sleeps")
-#: What is no function at all.
+#: Values that are not functions.
 THINGS = {
     "a number": 3,
     "a float that is none": float("nan"),
@@ -126,12 +126,12 @@ def _never_ends_in_jax(*arguments, **options):
     return jax.lax.while_loop(lambda k: k >= 0, lambda k: k * 0, 0)
 
 
-#: Exercises whose solutions have a loop of JAX's that ends when something holds, or might have.
+#: Exercises whose solutions have, or may have, a JAX loop that ends on a condition.
 LOOPS_IN_JAX = {("09_jax", "aim"), ("17_jax_in_depth", "until")}
 
 
 def made_for(lecture: str, exercise: str, right: tuple) -> Iterator[tuple[str, tuple]]:
-    """(name, answers) for one exercise: its solution with one answer that is none."""
+    """Yield (name, answers) for one exercise, each with one answer of its solution replaced."""
     if (lecture, exercise) in LOOPS_IN_JAX:
         yield "never ends, in JAX", (_never_ends_in_jax, *right[1:])
     for place, good in enumerate(right):
@@ -244,7 +244,7 @@ def _defined(text: str, scope: dict) -> Callable:
 
 
 def _exercises(lecture: str) -> Iterator[tuple[str, tuple]]:
-    """(name, the solution's answers) of each."""
+    """Yield (name, the solution's answers) for each exercise."""
     names = load_lesson(lecture).exercises
     folder = REPOSITORY / "course" / "lectures" / lecture
     if (folder / "puzzles").is_dir():
@@ -266,7 +266,7 @@ def _main(lecture: str) -> None:
     for exercise, right in _exercises(lecture):
         for name, answers in made_for(lecture, exercise, right):
             tell(exercise=exercise, answer=name)
-            # Whoever interrupts Numba's first compilation leaves it half made.
+            # An interrupt of Numba's first compilation would leave it half initialised.
             bounds.SECONDS = 0.3 if name.startswith(ENDLESS) else patience
             try:
                 heard = load_lesson(lecture).outcome(exercise, *answers)

@@ -1,4 +1,4 @@
-"""A term of one assignment as teacher and student walk it, each in a tab of a browser."""
+"""One assignment's whole term for teacher and student, each in a tab of a browser."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class Teacher:
     assignment: str
 
     def press(self, icon: str) -> str:
-        """Press the assignment's button with this icon; what nbgrader says, which must be a
-        success."""
+        """Press the assignment's button with this icon; return nbgrader's message of success."""
         self.page.goto(f"{self.server.address}/formgrader?token={TOKEN}")
         row = self.page.locator("tr").filter(has=self.page.get_by_text(self.assignment, exact=True))
         row.locator(f".glyphicon-{icon}").click()
@@ -44,8 +43,8 @@ class Teacher:
         page.goto(f"{self.server.address}/formgrader/submissions/{submission}")
         field = page.locator(f"input.score[id='{cell}']")
         note = page.locator(f"textarea[id='{cell}-comment']")
-        # Formgrader stores what is typed only once it has loaded what was stored before. Then
-        # placeholders stand in the fields.
+        # Formgrader stores typed text only after it has loaded what was stored before. Then its
+        # fields show placeholders.
         for loaded in (page.locator(f"input[id='{cell}_extra_credit']"), note):
             expect(loaded).to_have_attribute("placeholder", re.compile("."))
         for locator, text, path in (
@@ -63,14 +62,14 @@ class Teacher:
 
 @dataclass
 class Student:
-    """JupyterLab on a student's own folder."""
+    """JupyterLab in a student's own folder."""
 
     tab: Tab
     folder: Path
     assignment: str
 
     def list_of(self, kind: str):
-        """The assignment's row in the list of what is "released", "fetched" or "submitted"."""
+        """Return the assignment's row in the list of "released", "fetched" or "submitted" ones."""
         self.tab.open()
         self.tab.menu("Nbgrader", "Assignment List")
         page = self.tab.page
@@ -79,7 +78,7 @@ class Student:
         return listed
 
     def press(self, kind: str, button: str) -> None:
-        """Press a button of that row, and wait until the list has been made anew."""
+        """Press a button of that row, and wait until the list has been updated."""
         listed = self.list_of(kind)
         with self.tab.page.expect_response(
             lambda answer: "/assignments/" in answer.url and answer.request.method == "POST"
@@ -89,10 +88,10 @@ class Student:
         assert said["success"], said
 
     def write(self, notebook: str, answers: dict[str, str]) -> None:
-        """Open the notebook and put each text into the cell that has its key in it; save."""
+        """Open the notebook, put each text into the cell that contains its key, and save."""
         self.tab.open_notebook(f"{self.assignment}/{notebook}")
         for containing, text in answers.items():
-            # By its number: a cell with other words in it stays the same one.
+            # The cell is found again by its number, because its text changes.
             texts = self.tab.cells().all_text_contents()
             cell = self.tab.cells().nth(next(n for n, one in enumerate(texts) if containing in one))
             cell.scroll_into_view_if_needed()
@@ -100,12 +99,12 @@ class Student:
                 cell.locator(".cm-content").count() == 0
                 or not cell.locator(".cm-content").first.is_visible()
             ):
-                cell.dblclick()  # a text is shown until it is opened
+                cell.dblclick()  # a text cell is rendered until it is opened
             self.tab.write(cell, text)
         self.tab.save()
 
     def feedback(self) -> str:
-        """The newest page of feedback, as its words."""
+        """Return the text of the newest page of feedback."""
         pages = sorted(
             (self.folder / self.assignment / "feedback").rglob("*.html"),
             key=lambda path: path.stat().st_mtime,
@@ -115,7 +114,7 @@ class Student:
 
 
 def settings(folder: Path, exchange: Path) -> None:
-    """The file that tells a student's server of the course."""
+    """Return the file that tells a student's server where the course is."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "nbgrader_config.py").write_text(
         CONFIG.format(exchange=str(exchange), folder=str(folder))

@@ -1,10 +1,10 @@
-"""The checks of a lecture's exercises as on a machine with a GPU: what they launch on it.
+"""Launches of a lecture's checks on a machine that seems to have a GPU.
 
-``python checks_beside_a_gpu.py LECTURE`` writes a line of JSON for each exercise. Memory, CuPy and
-PyCUDA of the virtual GPU stand for the real one's. What differs is what our packages go by:
-numba.cuda is not hooked, nor cuTile adapted, as they see it, and a launch that no check has led to
-the virtual GPU comes to ``CUDADispatcher.call``, or to ``cuda.tile.launch`` as it was. Of kernels
-that CuPy and PyCUDA launch there, the check has to warn: ``unstopped``, ``warned``.
+``python checks_beside_a_gpu.py LECTURE`` writes a line of JSON for each exercise. The virtual
+GPU's memory, CuPy and PyCUDA take the place of the real ones, but our packages see a machine with
+a GPU: numba.cuda is not hooked and cuTile is not adapted. A launch that no check has redirected to
+the virtual GPU reaches ``CUDADispatcher.call`` or the original ``cuda.tile.launch``. For kernels
+that CuPy and PyCUDA launch there, the check must warn (``unstopped``, ``warned``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from virtualgpu import activation
 
 
 def _pretend() -> list[str]:
-    """Kernels that are launched on the pretended GPU, from here on."""
+    """Return the list to which kernels launched on the pretended GPU are added."""
     from numba.cuda.dispatcher import CUDADispatcher
 
     from virtualgpu.numba import hooks
@@ -35,7 +35,7 @@ def _pretend() -> list[str]:
         return launch(dispatcher, arguments, configuration)
 
     CUDADispatcher.call = on_the_gpu
-    with suppress(ImportError):  # Linux alone has it
+    with suppress(ImportError):  # this function exists only on Linux
         _pretend_tiles(launched)
     hooks.is_active = activation.is_active = lambda: False
     virtualgpu.answers = activation.answers = virtualgpu.is_active = lambda: False
@@ -58,7 +58,7 @@ def _pretend_tiles(launched: list[str]) -> None:
 
 
 def _pretend_cpp() -> list[str]:
-    """Kernels in C++ that the lesson's libraries launch, from here on."""
+    """Return the list to which kernels in C++ launched by the lesson's libraries are added."""
     import cupy._kernels.launch
     import pycuda._function
 

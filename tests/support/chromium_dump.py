@@ -1,4 +1,4 @@
-"""A page as Chromium has it."""
+"""Dump of a page from Chromium."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 
 def opened(address: str, *options: str) -> str:
-    """The page as Chromium has it once its scripts have run."""
+    """Return the page after its scripts have run."""
     program = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
     )

@@ -1,8 +1,8 @@
-"""Answers that compute nothing: each result is one that the released notebook gives away.
+"""Answers that compute nothing and return results published in the released notebook.
 
-A learner can write down every result that the visible tests ask for, and give one of them wherever
-a test asks for something else. All that is counted is what the solution does, so only the values
-can tell such an answer from a right one.
+A learner can write down every result that the visible tests ask for, and return one of them if a
+test asks for something else. The counters are those of the solution, so only the values can
+distinguish such an answer from a right one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import numpy as np
 from gpucourse.grading.submission.assignment import Assignment
 from recorded_inputs import Asked, Recorder, solution_of, tested
 
-#: So many of the latest published results are tried, one after the other.
+#: Number of the latest published results that are tried, one after the other.
 TRIED = 6
-#: Of a processor, for each test: given constants, the solution of another step may never end.
+#: Processor seconds for each test, because the solution of another step may never end with
+#: constants.
 SECONDS = 5.0
 
 
 class Published(Recorder):
-    """Records the results of the released notebook, by question and by name."""
+    """Recorder of the released notebook's results, by question and by name."""
 
     def __init__(self, answers: dict) -> None:
         super().__init__(answers, None)
@@ -39,10 +40,10 @@ class Published(Recorder):
 
 
 class Constant(Recorder):
-    """Gives published results alone.
+    """Answers that return only published results.
 
-    A published question has its own; others have the `which`-th of the latest results of that
-    name, those of the right shape first, and zeros where there are not so many.
+    A published question gets its own result. Any other gets the `which`-th of the latest results
+    of that name, results of the right shape first, or zeros if there are too few.
     """
 
     def __init__(self, answers: dict, secret: bytes, published: Published, which: int) -> None:
@@ -71,7 +72,7 @@ def _looks_like(one: Any, right: Any) -> bool:
 def resembling(constant: Any, right: Any) -> Any:
     """Return `constant` in the structure of `right`.
 
-    Arrays of another shape are filled with its first number, and zero stands for what is missing.
+    Arrays of another shape are filled with its first number, and zeros replace what is missing.
     """
     if isinstance(right, dict):
         return {key: resembling(_part(constant, key), right[key]) for key in right}
@@ -95,16 +96,16 @@ def _part(constant: Any, key: Any) -> Any:
 
 
 def passed_by_constants(assignment: Assignment, secret: bytes) -> set[str]:
-    """The tests that give points to an answer which computes nothing."""
+    """Return the tests that give points to an answer that computes nothing."""
     answers = solution_of(assignment)
     published = Published(answers)
     for run in tested(assignment, published):
         run()
     passed = set()
-    for which in range(TRIED + 1):  # in the end zeros
+    for which in range(TRIED + 1):  # zeros at the end
         judge = Constant(answers, secret, published, which)
         for run in tested(assignment, judge):
-            # Whatever a test raises, it gives no points.
+            # A test that raises any exception gives no points.
             with contextlib.suppress(Exception), _bounded():
                 points = run()
                 if points is None or points > 0:
@@ -118,7 +119,7 @@ def _bounded() -> Iterator[None]:
         raise TimeoutError
 
     before = signal.signal(signal.SIGVTALRM, ring)
-    # Again and again: what is raised in a callback is lost.
+    # The exception is raised repeatedly, because one raised in a callback is lost.
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, 0.5)
     try:
         yield

@@ -1,7 +1,8 @@
-"""Workers for tests of the benchmark's parent: they do what a GPU's trouble looks like from there.
+"""Workers for tests of the benchmark's parent process; each simulates a problem with a GPU.
 
-Each is what :func:`lab.benchmarks.gpu_worker.main` is: ``(pipe, todo, trial, deadline)`` in a
-process of its own. A module, since that process has to import them.
+Each has the interface of :func:`lab.benchmarks.gpu_worker.main`, ``(pipe, todo, trial,
+deadline)``, and runs in a separate process. They are in a module because that process has to
+import them.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ def _do(pipe, task, *contenders: str) -> None:
 
 
 def good(pipe, todo, trial, deadline) -> None:
-    """Does all; says where."""
+    """Do everything and report the device."""
     pipe.send(("machine", {"name": "made up"}))
     for task in todo:
         _do(pipe, task, "a", "b")
 
 
 def dies_making(pipe, todo, trial, deadline) -> None:
-    """Contender "b" of group "two" ends the process, as a segmentation fault does."""
+    """End the process at contender "b" of group "two", like a segmentation fault."""
     for task in todo:
         if task.group == "two" and "b" not in task.without:
             pipe.send(("begin", task))
@@ -54,7 +55,7 @@ def dies_making(pipe, todo, trial, deadline) -> None:
 
 
 def breaks_the_device(pipe, todo, trial, deadline) -> None:
-    """Contender "b" of group "two" leaves an illegal address behind, and says so."""
+    """Report an illegal address at contender "b" of group "two"."""
     for task in todo:
         if task.group == "two" and "b" not in task.without:
             pipe.send(("begin", task))
@@ -66,7 +67,7 @@ def breaks_the_device(pipe, todo, trial, deadline) -> None:
 
 
 def hangs_timing(pipe, todo, trial, deadline) -> None:
-    """Group "two" is never done with its timing."""
+    """Never finish the timing of group "two"."""
     for task in todo:
         if task.group == "two":
             pipe.send(("begin", task))
@@ -76,17 +77,17 @@ def hangs_timing(pipe, todo, trial, deadline) -> None:
 
 
 def never_starts(pipe, todo, trial, deadline) -> None:
-    """As where a library cannot be imported."""
+    """Fail as if a library could not be imported."""
     os._exit(1)
 
 
 def is_refused(pipe, todo, trial, deadline) -> None:
-    """As where the GPU is too old, another process has it, or its memory is full."""
+    """Fail as if the GPU were too old, in use by another process, or full."""
     pipe.send(("refused", BUSY))
 
 
 def loses_the_gpu(pipe, todo, trial, deadline) -> None:
-    """The first group is done; then the GPU is gone, for the next workers too."""
+    """Finish the first group, then lose the GPU, also for later workers."""
     if todo[0].group != "one":
         pipe.send(("refused", BUSY))
         return
@@ -97,7 +98,7 @@ def loses_the_gpu(pipe, todo, trial, deadline) -> None:
 
 
 def stops_early(pipe, todo, trial, deadline) -> None:
-    """As at the deadline: one group, and no more."""
+    """Stop as at the deadline, after one group."""
     pipe.send(("machine", {"name": "made up"}))
     _do(pipe, todo[0], "a")
     time.sleep(max(0.0, deadline - time.time()))

@@ -1,4 +1,4 @@
-"""A made-up run of the benchmark, for tests of what reads it. None of its numbers was measured."""
+"""Made-up run of the benchmark, for tests of its readers; no number was measured."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ GROUPS = {
 
 
 def document() -> dict:
-    """The document; ``example`` says on every picture that it is none of a GPU's."""
+    """Return the document; ``example`` marks every picture as not measured."""
     dice = random.Random(1)
     rows = []
 

@@ -1,4 +1,4 @@
-"""Launches for the tests of what runs on a GPU, recorded on the virtual one."""
+"""Launches for the tests of code that runs on a GPU, recorded on the virtual GPU."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ X = np.random.default_rng(1).random(1000).astype(np.float32)
 
 @cache
 def launches() -> dict[str, RecordedLaunch]:
-    """By the kernel's name."""
+    """Return the launches by the kernel's name."""
     kept: list[RecordedLaunch] = []
     out = np.zeros(1000, np.float32)
     with devices.use(RecordingDevice(kept.append)), warnings.catch_warnings(action="ignore"):
@@ -83,7 +83,7 @@ def launches() -> dict[str, RecordedLaunch]:
 
 
 def of_cpp(source: str, *arrays: np.ndarray, blocks: int = 1) -> RecordedLaunch:
-    """One launch of the kernel ``k``, a thread for each element of the first array."""
+    """Return one launch of the kernel ``k``, with a thread for each element of the first array."""
     kept: list[RecordedLaunch] = []
     with devices.use(RecordingDevice(kept.append)):
         module = virtualgpu.Module.from_cuda(source, options=("--fmad=false",))
@@ -92,7 +92,7 @@ def of_cpp(source: str, *arrays: np.ndarray, blocks: int = 1) -> RecordedLaunch:
 
 
 def _launch(machine, kernel, arrays) -> None:
-    """Without numba-cuda's own memory, which knows one device for a process."""
+    """Launch without numba-cuda's own memory, which supports one device per process."""
     from gpucourse.grading.arguments import describe_type
     from gpucourse.grading.sandbox.worker import numba_type
     from virtualgpu.devices.real.machine_array import MachineArray

@@ -1,7 +1,7 @@
-"""Habits of writing code that change no result, put on every answer of a solved notebook.
+"""Habits of writing code that change no result, applied to every answer of a notebook.
 
-Each habit is a function from the text of an answer cell to another text that does the same. The
-two rows of ``HABITS`` go together in one notebook each.
+Each habit is a function from the text of an answer cell to another text with the same effect. The
+habits in one of the two rows of ``HABITS`` are applied together to one notebook.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Habit = Callable[[str], str]
 
 
 def statements(text: str) -> list[str]:
-    """The top-level statements of a text, each with its decorators and the comments above it."""
+    """Return the top-level statements of a text, with their decorators and comments."""
     lines = text.split("\n")
     starts = [
         min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))]) - 1
@@ -33,7 +33,7 @@ def statements(text: str) -> list[str]:
 
 
 def functions(text: str, decorated: bool = True) -> list[str]:
-    """The names of the functions that a text defines."""
+    """Return the names of the functions that a text defines."""
     found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     return [node.name for node in found if decorated or not node.decorator_list]
 
@@ -51,7 +51,7 @@ def annotated(text: str) -> str:
 
 
 def letters_of_ones_own_language(text: str) -> str:
-    """Local variables are called `total_größe`."""
+    """Rename local variables to `total_größe`."""
     tree = ast.parse(text)
     for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
         inside = [*ast.walk(function)]
@@ -79,7 +79,7 @@ def translated_comments(text: str) -> str:
 
 
 def formatted(text: str) -> str:
-    """By ruff, as black does, in short lines."""
+    """Format with ruff, as black does, with short lines."""
     command = [sys.executable, "-m", "ruff", "format", "--line-length", "60", "-"]
     return subprocess.run(command, input=text, text=True, capture_output=True, check=True).stdout
 
@@ -92,14 +92,14 @@ def in_tabs(text: str) -> str:
 
 
 def cuda_by_another_name(text: str) -> str:
-    """``from numba import cuda as gpu``."""
+    """Import ``cuda as gpu`` from numba."""
     if "cuda." not in text:
         return text
     return "from numba import cuda as gpu\n" + re.sub(r"(?<![.\w])cuda\.", "gpu.", text)
 
 
 def kernels_by_assignment(text: str) -> str:
-    """``kernel = cuda.jit(_kernel)`` in place of a decorator."""
+    """Write ``kernel = cuda.jit(_kernel)`` in place of a decorator."""
     parts = []
     for part in statements(text):
         if found := re.match(r"@cuda\.jit(.*)\ndef (\w+)", part):
@@ -139,7 +139,7 @@ class Answer:
 
 
 def helpers_last(text: str) -> str:
-    """Functions in the opposite order, where nothing but functions is there."""
+    """Reverse the order of the functions, if a cell contains nothing else."""
     parts = statements(text)
     mixed = any(re.match(r"import|from|\w+ = ", part) for part in parts)
     return text if mixed else "\n\n\n".join(reversed(parts))
@@ -219,7 +219,7 @@ HABITS: dict[str, tuple[Habit, ...]] = {
 
 
 def accustomed(notebook: dict, assignment: Assignment, habits: tuple[Habit, ...]) -> dict:
-    """A solved notebook, changed in place, with all of `habits` in each of its code answers."""
+    """Return a solved notebook, changed in place, with all `habits` in each code answer."""
     for answer in assignment.solutions:
         if answer.cell_type == "code":
             cell = notebook["cells"][place(notebook, answer.grade_id)]

@@ -1,7 +1,8 @@
-"""Forty ways in which a right notebook of project 1 is handed in: by editor, platform and habit.
+"""Forty ways in which a correct notebook of project 1 is submitted.
 
-Each style is a function that changes a solved notebook (a dict, in place) as the tool or the person
-does; those that make other bytes of it return these.
+They come from editors, platforms and habits. Each style is a function that changes a solved
+notebook (a dict, in place) as the tool or the person does. Styles that change the file's bytes
+return them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WRITTEN = (
 
 
 def style(change: Style) -> Style:
-    """Enter a function under its name, with hyphens."""
+    """Register a function under its name, with hyphens."""
     STYLES[change.__name__.strip("_").replace("_", "-")] = change
     return change
 
@@ -41,7 +42,7 @@ def style(change: Style) -> Style:
 
 
 def place(notebook: dict, name: str) -> int:
-    """Where the first cell with the grade_id `name` is."""
+    """Return the index of the first cell with the grade_id `name`."""
     return next(
         n
         for n, cell in enumerate(notebook["cells"])
@@ -50,13 +51,13 @@ def place(notebook: dict, name: str) -> int:
 
 
 def cell(source: str, kind: str = "code") -> dict:
-    """A cell of the student's own, as JupyterLab makes it."""
+    """Return a cell that a student adds, as JupyterLab makes it."""
     made = {"cell_type": kind, "metadata": {}, "source": source}
     return made | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
 def split(notebook: dict, name: str, *parts: str, marked: Sequence[bool] = ()) -> list[dict]:
-    """Put cells with `parts` in place of an answer; all have its metadata, or those `marked`."""
+    """Replace an answer by cells with `parts`; all, or those `marked`, get its metadata."""
     at = place(notebook, name)
     whole = notebook["cells"][at]
     made = []
@@ -71,17 +72,17 @@ def split(notebook: dict, name: str, *parts: str, marked: Sequence[bool] = ()) -
 
 
 def source(notebook: dict, name: str) -> str:
-    """The answer in the cell `name`."""
+    """Return the answer in the cell `name`."""
     return notebook["cells"][place(notebook, name)]["source"]
 
 
 def in_functions(text: str) -> list[str]:
-    """A text cut where a function of its begins."""
+    """Split a text where one of its functions begins."""
     return [part.strip() for part in re.split(r"(?m)^(?=@cuda\.jit)", text) if part.strip()]
 
 
 def helper(notebook: dict) -> tuple[str, str]:
-    """`fill_atomic` with its slot looked up by a device function, in two parts."""
+    """Return `fill_atomic` in two parts, with the slot computed by a device function."""
     return (
         "@cuda.jit(device=True)\n"
         "def slot_of(value, low, high, counts):\n"
@@ -184,7 +185,7 @@ def split_between_decorator_and_body(notebook: dict) -> None:
 
 @style
 def split_far_apart(notebook: dict) -> None:
-    """The upper half was moved to the top."""
+    """Move the upper half to the top."""
     above, _ = split(notebook, "fill-atomic", *helper(notebook))
     notebook["cells"].remove(above)
     notebook["cells"].insert(4, above)
@@ -212,7 +213,7 @@ def written_answer_below(notebook: dict) -> None:
 
 
 def merge(notebook: dict, first: str, last: str) -> None:
-    """Merge cells as JupyterLab does: the first one's metadata stay."""
+    """Merge cells as JupyterLab does, keeping the first one's metadata."""
     at, end = place(notebook, first), place(notebook, last)
     code = [one for one in notebook["cells"][at : end + 1] if one["cell_type"] == "code"]
     notebook["cells"][at]["source"] = "\n\n".join(one["source"] for one in code)
@@ -276,7 +277,7 @@ def metadata_stripped(notebook: dict) -> None:
 
 @style
 def nbstripout(notebook: dict) -> None:
-    """With all keys of the metadata, and numbers in place of the cells' identities."""
+    """Keep all keys of the metadata, but number the cells' ids."""
     without_metadata(notebook)
     for n, one in enumerate(notebook["cells"]):
         one["id"] = str(n)
@@ -330,7 +331,7 @@ def nbconvert_to_a_script_and_back(notebook: dict) -> bytes:
 
 @style
 def all_code_in_one_cell(notebook: dict) -> bytes:
-    """A converter that knows no cells."""
+    """Put all code into one cell, as converters without cells do."""
     code = [one["source"] for one in notebook["cells"] if one["cell_type"] == "code"]
     text = [one["source"] for one in notebook["cells"] if one["cell_type"] != "code"]
     return _bare([new_code_cell("\n\n".join(code)), new_markdown_cell("\n\n".join(text))])
@@ -338,7 +339,7 @@ def all_code_in_one_cell(notebook: dict) -> bytes:
 
 @style
 def a_cell_for_each_function(notebook: dict) -> bytes:
-    """Answers copied into a notebook of one's own."""
+    """Copy the answers into a new notebook."""
     cells = []
     for one in notebook["cells"]:
         data = one["metadata"].get("nbgrader", {})
@@ -379,7 +380,7 @@ def colab_split(notebook: dict) -> None:
 
 @style
 def deepnote(notebook: dict) -> None:
-    """Prose in one block for each paragraph, and a cell of the platform's at the end."""
+    """Put each paragraph into a separate cell, with one of the platform's cells at the end."""
     without_ids(notebook)
     cells = []
     for one in notebook["cells"]:
@@ -412,7 +413,7 @@ def windows(notebook: dict) -> bytes:
 
 @style
 def powershell(notebook: dict) -> bytes:
-    """Through ``>``, which writes UTF-16."""
+    """Write the file through ``>``, which uses UTF-16."""
     return json.dumps(notebook, indent=1).replace("\n", "\r\n").encode("utf-16")
 
 

@@ -1,9 +1,9 @@
-"""Check that .venv has what requirements/base.txt lists, before a thousand tests fail without it.
+"""Check that .venv has the packages in requirements/base.txt, before the tests run.
 
     .venv/bin/python tests/support/installed.py
 
-The Makefile runs it before pytest, so it needs the standard library alone. A package counts as
-missing if it has no metadata, or if the first module that its metadata lists is gone.
+The Makefile runs it before pytest, so it uses only the standard library. A package counts as
+missing if it has no metadata, or if the first module in its metadata does not exist.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 
 LOCK = Path(__file__).parents[2] / "requirements" / "base.txt"
-# A pin with a marker behind it may be for another system.
+# A pin with a marker may be for another system.
 PIN = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==\S+ \\$", re.MULTILINE)
 
 
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def is_here(name: str) -> bool:
-    """Return True if the distribution is installed and its first module is there."""
+    """Return True if the distribution is installed and its first module exists."""
     try:
         distribution = Distribution.from_name(name)
     except PackageNotFoundError:

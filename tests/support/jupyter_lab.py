@@ -1,4 +1,4 @@
-"""A JupyterLab of a test's own, and a tab of headless Chromium in it that is used as people do."""
+"""JupyterLab server of a test, and a tab of headless Chromium in which a test works."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gpucourse.system.programs import search_path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-for-this-test"
-#: Where pictures of what the browser showed are kept; CI hands them over with `build/`.
+#: Folder for pictures of what the browser showed; CI uploads it with `build/`.
 SCREENSHOTS = REPOSITORY / "build" / "browser"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-#: Milliseconds until something counts as not happening at all: a busy runner is slow.
+#: Milliseconds to wait before something counts as not happening, because a busy runner is slow.
 PATIENCE = 120_000
 expect.set_options(timeout=PATIENCE)
 _NUMBER = re.compile(r"\[\d+\]")
-#: JavaScript: the states of the kernels of the notebook at a path, as the server has them.
+#: JavaScript that returns the kernel states of the notebook at a path, from the server.
 _KERNEL_STATES = """async path => {
     const config = document.querySelector("#jupyter-config-data").textContent;
     const token = document.cookie.match("_xsrf=([^;]*)");  // a hub asks for it
@@ -42,11 +42,11 @@ _KERNEL_STATES = """async path => {
 
 
 class Server:
-    """JupyterLab on ``folder``, with settings of its own, on a port that stays when it restarts.
+    """JupyterLab in ``folder``, with its own settings and a port that stays the same on restart.
 
-    ``wrapper`` is a command in front of Jupyter's own (bwrap, taskset); ``environment`` adds to
-    this process's variables. Without ``autosave`` nothing is saved but by hand, so that a test can
-    say when.
+    ``wrapper`` is a command before Jupyter's own (bwrap, taskset). ``environment`` is added to
+    this process's variables. Without ``autosave`` only explicit saves happen, so that a test can
+    choose the time.
     """
 
     def __init__(
@@ -69,18 +69,20 @@ class Server:
             (settings / "plugin.jupyterlab-settings").write_text('{"autosave": false}')
 
     def start(self) -> None:
-        """Returns once it answers. Raises AssertionError with its log if it never does."""
+        """Start and wait until it answers; raise AssertionError with its log if it never does."""
         home = self.home
         home.mkdir(parents=True, exist_ok=True)
         environment = {
             **os.environ,
             "PATH": search_path(),
             "HOME": str(home),
-            # What a learner has done is recorded here: nothing yet, whoever graded before.
+            # The learner's records are kept here and are empty, even if something was graded
+            # before.
             "XDG_DATA_HOME": str(home / "data"),
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
-            # What the package brings along for the server and JupyterLab, as it is here now.
+            # The files that the package installs for the server and JupyterLab, in their present
+            # state.
             "JUPYTER_CONFIG_PATH": str(REPOSITORY / "packages/gpucourse/jupyter"),
             "JUPYTER_PATH": str(REPOSITORY / "packages/gpucourse/share"),
             "JUPYTER_DATA_DIR": str(home / "data"),
@@ -119,7 +121,7 @@ class Server:
         raise AssertionError(f"JupyterLab did not answer:\n{self.log()}")
 
     def stop(self) -> None:
-        """All at once, kernels included, as when a machine goes down."""
+        """Stop everything at once, including kernels, like a machine that is switched off."""
         if self.process is not None:
             kernels = children(self.process.pid)
             for group in {self.process.pid, *kernels}:
@@ -131,7 +133,7 @@ class Server:
             self.process = None
 
     def get(self, path: str) -> bytes:
-        """What the server answers to GET."""
+        """Return the server's answer to a GET request."""
         request = urllib.request.Request(
             f"{self.address}/{path}", headers={"Authorization": f"token {TOKEN}"}
         )
@@ -139,13 +141,15 @@ class Server:
             return answer.read()
 
     def log(self) -> str:
-        """All that it has written so far."""
+        """Return everything that it has written so far."""
         return (self.home / "server.log").read_text(errors="replace")
 
 
 def free_port() -> int:
-    """A free port, below those that the system gives where any will do: a kernel started
-    meanwhile would take it from a server that is stopped."""
+    """Return a free port below the system's ephemeral ports.
+
+    A kernel that starts while the server is stopped might otherwise take its port.
+    """
     while True:
         number = random.SystemRandom().randrange(20_000, 30_000)
         with socket.socket() as probe, suppress(OSError):
@@ -154,7 +158,7 @@ def free_port() -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Process groups of the descendants of ``pid``; each kernel leads one."""
+    """Return the process groups of the descendants of ``pid``; each kernel leads one."""
     import psutil
 
     try:
@@ -171,7 +175,7 @@ def children(pid: int) -> list[int]:
 
 
 def copy_course(folder: Path) -> Path:
-    """What a learner has: the notebooks as released, pages and pictures; returns ``folder``."""
+    """Copy a learner's folder (released notebooks, pages and pictures) and return ``folder``."""
     for name in ("lectures", "projects", "docs", "img"):
         shutil.copytree(REPOSITORY / name, folder / name)
     shutil.copy(REPOSITORY / "welcome.ipynb", folder)
@@ -180,7 +184,7 @@ def copy_course(folder: Path) -> Path:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium: the machine's own, none is downloaded."""
+    """Start a headless Chromium that is installed on the machine; none is downloaded."""
     program = next(filter(None, map(shutil.which, CHROMIUM)))
     options = [
         "--no-sandbox",
@@ -204,7 +208,7 @@ class Tab:
         page.set_default_timeout(PATIENCE)
 
     def open(self, path: str = "") -> None:
-        """Open a file, or JupyterLab as it opens by itself, in an empty workspace."""
+        """Open a file, or JupyterLab without one, in an empty workspace."""
         assert self.server is not None, "a tab of another server: its page is opened by address"
         page = f"lab/tree/{path}" if path else "lab"
         self.page.goto(f"{self.server.address}/{page}?reset&token={TOKEN}")
@@ -217,11 +221,11 @@ class Tab:
         self.wait_for_kernel(path)
 
     def wait_for_kernel(self, path: str) -> None:
-        """The kernel of the notebook ``path``, in front, is connected and does nothing.
+        """Wait until the kernel of the notebook ``path``, in front, is connected and idle.
 
-        JupyterLab runs no cell, and says nothing, while there is none. The status bar tells what it
-        does, but still of the notebook that was in front before; the server knows whose it is. The
-        circle at the top says idle before there is a kernel too.
+        JupyterLab runs no cell without a kernel, and gives no message. The status bar shows a
+        state, but may still show that of the notebook that was in front before, so the server is
+        asked as well. The circle at the top shows "idle" even before there is a kernel.
         """
         self._wait_for_states(path, lambda states: "idle" in states)
         bar = self.page.locator("#jp-main-statusbar")
@@ -231,8 +235,8 @@ class Tab:
     def shut_down_kernel(self, path: str) -> None:
         """Shut down the kernel of the notebook ``path``, in front, and wait until it is gone.
 
-        A kernel takes seconds to end on a busy machine. A notebook opened before then is given
-        the one that ends, and runs nothing.
+        A kernel takes seconds to end on a busy machine. A notebook that is opened before that gets
+        the ending kernel, and runs nothing.
         """
         self.menu("Kernel", "Shut Down Kernel")
         self._wait_for_states(path, lambda states: not states)
@@ -240,7 +244,7 @@ class Tab:
     def _wait_for_states(self, path: str, enough: Callable[[list[str]], bool]) -> None:
         """Wait until the states of the kernels of the notebook ``path`` are ``enough``.
 
-        Playwright's ``wait_for_function`` takes any promise for true, so the server is asked here.
+        Playwright's ``wait_for_function`` treats any promise as true, so the server is asked here.
         """
         end = time.monotonic() + PATIENCE / 1000
         while not enough(states := self.page.evaluate(_KERNEL_STATES, path)):
@@ -248,11 +252,11 @@ class Tab:
             self.page.wait_for_timeout(100)
 
     def cells(self) -> Locator:
-        """The cells of the notebook in front, first to last."""
+        """Return the cells of the notebook in front, first to last."""
         return self.page.locator(".jp-NotebookPanel:visible .jp-Notebook-cell")
 
     def cell(self, containing: str) -> Locator:
-        """The first code cell whose text has this in it; the same one when its text changes."""
+        """Return the first code cell whose text contains this, even after its text changes."""
         code = self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
         expect(code.filter(has_text=containing).first).to_be_attached()
         # A folded cell has no editor.
@@ -262,7 +266,7 @@ class Tab:
         return code.nth(next(n for n, text in enumerate(texts) if containing in text))
 
     def menu(self, *names: str) -> None:
-        """Press the entry of a menu: ``menu("Run", "Run All Cells")``."""
+        """Choose the entry of a menu: ``menu("Run", "Run All Cells")``."""
         bar = self.page.locator("#jp-MainMenu")
         bar.locator(".lm-MenuBar-itemLabel").get_by_text(names[0], exact=True).click()
         for name in names[1:]:
@@ -275,29 +279,29 @@ class Tab:
         self.wait_for_cells(cell)
 
     def start_cell(self, cell: Locator) -> None:
-        """Click into the cell and press Shift-Enter; a number beside it then is this run's."""
+        """Click into the cell and press Shift-Enter; its next number belongs to this run."""
         cell.locator(".jp-InputArea-prompt").evaluate("prompt => { prompt.textContent = '' }")
         self.into(cell)
         self.page.keyboard.press("Shift+Enter")
 
     def into(self, cell: Locator) -> None:
-        """Click into the cell's text, and wait until keys go there."""
+        """Click into the cell's text, and wait until it receives key presses."""
         cell.locator(".cm-content").click()
         expect(cell.locator(".cm-editor.cm-focused")).to_be_visible()
 
     def run_all(self) -> None:
-        """*Run All Cells*, and wait for the last of them."""
+        """Choose *Run All Cells* and wait for the last of them."""
         self.menu("Run", "Run All Cells")
         self.wait_for_cells(self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell").last)
 
     def wait_for_cells(self, last: Locator) -> None:
-        """``last`` has a number, and so no cell before it waits any more."""
+        """Wait until ``last`` has a number and no cell before it is waiting."""
         expect(last.locator(".jp-InputArea-prompt")).to_contain_text(_NUMBER, timeout=2 * PATIENCE)
 
     def write(self, cell: Locator, text: str) -> None:
-        """Replace a cell's text by another, at once; returns when it counts as not saved yet.
+        """Replace a cell's text at once; return when the notebook counts as unsaved.
 
-        For a server without autosave, which might save it in the same moment.
+        This is for a server without autosave, which might otherwise save it at the same moment.
         """
         self.into(cell)
         self.page.keyboard.press("Control+a")
@@ -306,10 +310,10 @@ class Tab:
         expect(self.unsaved()).to_have_count(1)
 
     def save(self) -> None:
-        """Control-S, as people do, and wait until nothing is unsaved.
+        """Press Control-S, and wait until everything is saved.
 
-        Where it meets JupyterLab's own autosave, JupyterLab thinks that the file was changed
-        elsewhere, and asks: then this tab's text is the right one. Other dialogues are closed, and
+        If this coincides with JupyterLab's autosave, JupyterLab believes that another program
+        changed the file and asks. Then this tab's text is kept. Other dialogues are closed, and
         Control-S is pressed again.
         """
         self.page.keyboard.press("Control+s")
@@ -324,20 +328,20 @@ class Tab:
             self.page.wait_for_timeout(100)
 
     def unsaved(self) -> Locator:
-        """The black dot in the tab of the notebook in front, if there is one."""
+        """Return the black dot in the tab of the notebook in front, if there is one."""
         return self.page.locator(".lm-TabBar-tab.jp-mod-current.jp-mod-dirty")
 
     def dialog(self) -> Locator:
-        """The dialogue that asks for an answer now."""
+        """Return the dialogue that is waiting for an answer."""
         return self.page.locator(".jp-Dialog-content")
 
     def answer(self, button: str) -> None:
-        """Press a button of the dialogue; returns when it is gone."""
+        """Press a button of the dialogue and wait until it is closed."""
         dialog = self.dialog().first.element_handle()
         self.dialog().first.get_by_role("button", name=button, exact=True).click()
         dialog.wait_for_element_state("hidden")
 
     def picture(self, name: str) -> None:
-        """Keep what the tab shows, as ``build/browser/NAME.png``."""
+        """Save a screenshot of the tab as ``build/browser/NAME.png``."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png")

@@ -1,7 +1,8 @@
-"""The cells of a solved lecture, run once, with what each showed and left.
+"""Cells of a solved lecture, run once, with their outputs and variables.
 
-Most run in this process. A lecture that sets what a library reads only once, when it starts, has a
-process of its own, and so have the checks of its wrong answers: nothing of it reaches other tests.
+Most run in this process. A lecture that sets variables which a library reads only once, when it
+starts, runs in a separate process, and so do the checks of its wrong answers, so that other tests
+are not affected.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from gpucourse.views.page import View
 from gpucourse.views.picture import Picture
 from wrong_answers import REPOSITORY, answers_of, made
 
-#: Lectures with a process of their own, and what their cells have set when a check runs.
+#: Lectures with a separate process, with the variables that their cells set.
 OWN_PROCESS = {
     "21_more_than_one_gpu": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
     "19_a_port_done": {"JAX_ENABLE_X64": "1"},
@@ -45,14 +46,15 @@ OWN_PROCESS = {
 
 
 def without_gpu() -> None:
-    """As ``%load_ext gpucourse`` leaves a kernel where there is no GPU; other tests undo it."""
+    """Set up a kernel as ``%load_ext gpucourse`` does without a GPU; other tests undo it."""
     virtualgpu.activate(force=True)
 
 
 def free_what_earlier_tests_left() -> None:
-    """Numba frees late, by address alone, on the device that is current then.
+    """Free the memory of arrays from earlier tests.
 
-    An array of another device, which an earlier test had, would free one of the lecture's.
+    Numba frees memory late, by address only, on the device that is then current. So an array from
+    another device in an earlier test would free an array of the lecture.
     """
     gc.collect()
     pending = cuda.current_context().deallocations
@@ -63,12 +65,12 @@ def free_what_earlier_tests_left() -> None:
 
 @cache
 def solved(repository: Path, id: str, language: str = "") -> dict[str, SimpleNamespace]:
-    """By cell of the lecture in that language: ``text`` printed, ``picture`` (whether it showed
-    one), ``error`` raised, and ``names``, the namespace after it.
+    """Return the outcome of each cell of the lecture in that language.
 
-    Only errors that a cell announces with ``raises=`` are caught. From a process of its own come
-    numbers, texts and arrays (as NumPy's) among the names, and an :class:`Exception` with the
-    error's message.
+    It has the printed ``text``, ``picture`` (True if the cell showed one), the ``error`` raised,
+    and ``names``, the namespace afterwards. Only errors that a cell announces with ``raises=`` are
+    caught. From a separate process, only numbers, strings and arrays (as NumPy arrays) are
+    returned among the names, and an :class:`Exception` with the error's message.
     """
     if id in OWN_PROCESS:
         return _in_own_process("cells", id, {})
@@ -77,7 +79,7 @@ def solved(repository: Path, id: str, language: str = "") -> dict[str, SimpleNam
 
 
 def outcome(id: str, exercise: str, answers: tuple) -> Outcome:
-    """What the check of the lecture says to one of its wrong answers, or its right ones."""
+    """Return the result of the lecture's check for one of its wrong or right answers."""
     if id not in OWN_PROCESS:
         without_gpu()
         return load_lesson(id).outcome(exercise, *made(answers))
@@ -128,12 +130,12 @@ def _run_cells(repository: Path, id: str) -> dict[str, SimpleNamespace]:
 
 
 def _run(source: str, name: str, names: dict) -> object:
-    """Run a cell as a notebook does; what its last line gives, if that is an expression."""
+    """Run a cell as a notebook does; return the value of its last line if it is an expression."""
     body = ast.parse(source, name)
-    # As in a notebook, the source can be found: cuTile compiles it.
+    # As in a notebook, the source is available, because cuTile compiles it.
     linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
     last = body.body.pop() if body.body and isinstance(body.body[-1], ast.Expr) else None
-    # This file's own `annotations` must not reach the cell.
+    # This file's own `annotations` import must not affect the cell.
     exec(compile(body, name, "exec", dont_inherit=True), names)
     if last is None:
         return None
@@ -143,7 +145,8 @@ def _run(source: str, name: str, names: dict) -> object:
 def _in_own_process(what: str, id: str, environment: dict):
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
         command = [sys.executable, __file__, what, id, file.name]
-        # As pytest's: what tests share, and the folder that has the benchmarks.
+        # The paths are those of pytest: the tests' shared modules, and the folder of the
+        # benchmarks.
         found = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         ran = subprocess.run(
             command, env=os.environ | found | environment, capture_output=True, text=True
@@ -154,7 +157,7 @@ def _in_own_process(what: str, id: str, environment: dict):
 
 
 def _plain(value: object) -> object:
-    """A value that another process can have, or :data:`_plain` itself where there is none."""
+    """Return a value that another process can receive, or :data:`_plain` itself."""
     if value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic):
         return value
     if isinstance(value, sys.modules["jax"].Array if "jax" in sys.modules else ()):

@@ -1,4 +1,4 @@
-"""A class for the tests of one project: right and wrong submissions, graded in one go."""
+"""Class of right and wrong submissions for the tests of one project, graded together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpucourse.publish.source.reader import read_source
 
 
 class ProjectClass:
-    """One project of the course, and a folder where the grader finds its source."""
+    """One project of the course, with a folder where the grader finds its source."""
 
     def __init__(self, id: str, folder: Path) -> None:
         course = load_course(REPOSITORY)
@@ -41,19 +41,19 @@ class ProjectClass:
         self.path.write_text(json.dumps(self.assignment.notebook), encoding="utf-8")
 
     def setup(self) -> dict:
-        """What the set-up cells define."""
+        """Return the names that the set-up cells define."""
         return run_setup(self.assignment)
 
     def entries(self) -> list[dict]:
-        """The known-wrong answers as ``wrong.py`` has them."""
+        """Return the known-wrong answers in ``wrong.py``."""
         return runpy.run_path(str(self.wrong))["WRONG"]
 
     def right(self, name: str, changed: dict[str, str] | None = None) -> Expected:
-        """A submission that must earn everything: the solution, some cells replaced."""
+        """Return a submission that must get all points: the solution with some cells replaced."""
         return Expected(name, json.dumps(solved(self.assignment, changed)), (), "")
 
     def small_class(self, wrong: int) -> list[Expected]:
-        """What `make test` grades: the solution, the starter and ``wrong`` known-wrong answers."""
+        """Grade a small class for `make test`: solution, starter and ``wrong`` wrong answers."""
         tests = tuple(cell.grade_id for cell in self.assignment.tests)
         starter = json.dumps(self.assignment.released)
         return [
@@ -63,21 +63,24 @@ class ProjectClass:
         ]
 
     def larger_class(self, wrong: int, right: int) -> list[Expected]:
-        """What `make rehearse` grades beside it: the first of ``right.py``, wrong answers to make
-        four; `make demo` grades them all."""
+        """Grade a larger class for `make rehearse`.
+
+        It is the first answer in ``right.py``, with wrong answers up to a total of four. `make
+        demo` grades them all.
+        """
         return [
             *right_answers(self.assignment, self.other_right)[:right],
             *self._sample_of_wrong()[wrong:4],
         ]
 
     def _sample_of_wrong(self) -> list[Expected]:
-        """Known-wrong answers that fail at different test cells, always the same ones."""
+        """Return known-wrong answers that fail at different test cells, always the same ones."""
         everyone = wrong_answers(self.assignment, self.wrong)
         random.Random(1).shuffle(everyone)
         return list({person.fails[0]: person for person in everyone}.values())
 
     def outcomes(self, people: Iterable[Expected], seeds: Iterable[str] = ("",)) -> list[str]:
-        """Grade everybody with every seed; what did not come out as expected, in words."""
+        """Grade everybody with every seed; describe each unexpected result."""
         told = []
         everyone = {person.student: person for person in people}
 
@@ -105,19 +108,19 @@ class ProjectClass:
         return told
 
     def check_entries(self, kinds: set[str]) -> None:
-        """Names are unique, `kinds` are all there, and every test cell earns its place."""
+        """Check that names are unique, all `kinds` exist, and every test cell is needed."""
         entries = self.entries()
         names = Counter(entry["name"] for entry in entries)
         assert len(entries) >= 12 and max(names.values()) == 1
         assert kinds - {entry["kind"] for entry in entries} == set()
-        # Some wrong answer fails each test cell and none before it.
+        # For each test cell, some wrong answer fails it and none before it.
         order = [cell.grade_id for cell in self.assignment.tests]
         assert {min(entry["fails"], key=order.index) for entry in entries} == set(order)
         for entry in entries:
             assert entry["fails"] == sorted(entry["fails"], key=order.index), entry["name"]
 
     def check_points(self) -> None:
-        """Tests and written answers add up to what the registry says."""
+        """Check that tests and written answers add up to the points in the registry."""
         given = sum(cell.points or 0 for cell in self.source.cells)
         assert given == self.lesson.points
         tested = sum(cell.points for cell in self.assignment.tests)

@@ -1,7 +1,7 @@
-"""Wrong answers to puzzles: those of their files, and those that every puzzle must refuse.
+"""Wrong answers to puzzles: those in their files, and those that every puzzle must reject.
 
 The latter are made from the puzzle itself: NumPy on the host, the picture's own results, each
-number ignored that is handed over, all the work by one thread.
+input ignored, and all the work done by one thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REFUSED = "whatever|never written|illegal address|work is not shared|race|, not
 
 
 def wrong_answers(file: str) -> list:
-    """Test parameters (exercise, answers, what the check says) of the puzzles beside ``file``."""
+    """Return test parameters (exercise, answers, message) of the puzzles beside ``file``."""
     found = []
     for puzzle in read_puzzles(puzzle_folder(Path(file))).values():
         for number, wrong in enumerate(puzzle.wrong, start=1):
@@ -36,7 +36,7 @@ def wrong_answers(file: str) -> list:
 
 
 def right_answers(file: str) -> list:
-    """Test parameters (exercise, answer) of right answers in other styles than the solution's."""
+    """Return test parameters (exercise, answer) of right answers in other styles."""
     found = []
     for puzzle in read_puzzles(puzzle_folder(Path(file))).values():
         texts = [one.text(puzzle.solution) for one in puzzle.also]
@@ -54,14 +54,14 @@ _GUARDED = re.compile(r"    i = cuda.grid\(1\)\n    if i < (\w+\.size):\n")
 
 
 def strides(solution: str) -> str:
-    """The solution as a grid-stride loop, where it is one guarded element for each thread."""
+    """Return the solution as a grid-stride loop, if it is one guarded element per thread."""
     if "sync" in solution or not _GUARDED.search(solution):
         return ""
     return _GUARDED.sub(r"    for i in range(cuda.grid(1), \1, cuda.gridsize(1)):\n", solution)
 
 
 def leaves_early(solution: str) -> str:
-    """The solution with a guard that returns, where it is one guarded element for each thread."""
+    """Return the solution with an early return, if it is one guarded element per thread."""
     if "sync" in solution or not _GUARDED.search(solution):
         return ""
     return _GUARDED.sub(
@@ -81,13 +81,13 @@ def _always(puzzle: Puzzle) -> Iterator[tuple[str, object, str]]:
             text = re.sub(r"(\ndef .*:\n)", rf"\1    {name} = {value}\n", f"\n{puzzle.solution}")
             yield f"ignores-{name}", compiled(text, puzzle.name), f"whatever {name}|{_REFUSED}"
     if text := alone(puzzle.solution):
-        # Where the machine is slow, one thread for all reaches the bound of a launch first.
+        # On a slow machine, one thread for all reaches a launch's limit first.
         told = "work is not shared|in a block of 1,024|race|does this loop end"
         yield "alone", compiled(text, puzzle.name), told
 
 
 def host(puzzle: Puzzle):
-    """A Python function that computes with NumPy and writes into the arrays that it is given."""
+    """Return a Python function that computes with NumPy and writes into its arguments."""
 
     def numpys(*arguments):
         scope = {"np": np, **dict(zip(puzzle.parameters, arguments, strict=True))}
@@ -97,7 +97,7 @@ def host(puzzle: Puzzle):
 
 
 def for_the_picture(puzzle: Puzzle) -> str:
-    """A kernel that knows the picture's results by heart."""
+    """Return a kernel that contains the picture's results."""
     results = {
         name: tuple(map(float, array.ravel())) for name, array in pictured(puzzle).expected.items()
     }
@@ -120,7 +120,7 @@ def for_the_picture(puzzle: Puzzle) -> str:
 
 
 def alone(solution: str) -> str:
-    """The solution with one thread in the part of all, if it begins with ``i = cuda.grid(1)``."""
+    """Return the solution with all work in one thread, if it begins with ``i = cuda.grid(1)``."""
     head, found, rest = solution.partition("    i = cuda.grid(1)\n")
     if not found or any(word in rest for word in ("sync", "return", "Idx")):
         return ""

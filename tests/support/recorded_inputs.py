@@ -1,8 +1,8 @@
-"""What a project's tests hand to answers: recorded while they judge the solution, not read.
+"""Inputs that a project's tests pass to answers, recorded while the solution is judged.
 
-A student knows the arguments of the visible tests, with the seed of the notebook, and an answer
-hears those of the grader's seed while it is graded: a value that was memorised in either way is
-worth nothing only where the hidden tests ask for another.
+A student knows the arguments of the visible tests, with the notebook's seed. While an answer is
+graded, it also sees the arguments of the grader's seed. A value that was memorised in either way
+is worthless only if the hidden tests use other arguments.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 
 @dataclass(frozen=True)
 class Asked:
-    """One question of a test: `where` it stands, and its arguments as a digest and in short."""
+    """One question of a test: the place (`where`), and its arguments as a digest and in short."""
 
     cell: str
     name: str
@@ -44,7 +44,7 @@ class Asked:
 
 
 class Recorder(NotebookJudge):
-    """Has the answers do what tests ask for, unchecked; `hidden`: which part of a test it is."""
+    """Verbs that run the answers unchecked; `hidden` tells which part of a test is running."""
 
     def __init__(self, answers: dict, secret: bytes | None) -> None:
         super().__init__(lambda: answers)
@@ -65,12 +65,12 @@ class Recorder(NotebookJudge):
         return into[-1]
 
     def result(self, asked: Asked, right: Any) -> Any:
-        """The result that tests are given; of a launch, the arrays that it changed by position."""
+        """Return a result for the test; for a launch, the changed arrays by position."""
         return right
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Tests look at the counts of what was launched."""
+        """Return counts for tests that examine those of a launch."""
         with virtualgpu.profile() as profile:
             yield
         self.launched = [
@@ -113,7 +113,7 @@ class Recorder(NotebookJudge):
         return self.launched[0]
 
     def _left(self, asked: Asked, given: Sequence[Any], there: Sequence[Any]) -> None:
-        """Hand the arrays that a launch changed to the test."""
+        """Pass the arrays that a launch changed to the test."""
         changed = {
             place: now
             for place, (before, now) in enumerate(zip(given, there, strict=True))
@@ -124,10 +124,10 @@ class Recorder(NotebookJudge):
 
 
 def identity(value: Any) -> Any:
-    """Equal for arguments of equal content.
+    """Return a key that is equal for arguments of equal content.
 
-    An array that holds one number throughout, as outputs do, stands for its type and shape: another
-    number in it makes no other input.
+    An array of equal numbers, as in outputs, is represented by its type and shape, because another
+    number in it does not make a different input.
     """
     if is_awkward(value):
         return "awkward", str(value.type), repr(value.to_list())
@@ -148,14 +148,14 @@ def identity(value: Any) -> Any:
 
 
 def short(value: Any) -> str:
-    """For messages."""
+    """Return a short form for messages."""
     if is_awkward(value) or (isinstance(value, np.ndarray) and value.ndim):
         return f"{len(value)} of {getattr(value, 'dtype', 'records')}"
     return repr(value)[:60]
 
 
 def solution_of(assignment: Assignment) -> dict:
-    """What the set-up cells and the solution define."""
+    """Return the names that the set-up cells and the solution define."""
     answers: dict = {"__name__": "__main__"}
     for cell in assignment.cells:
         if cell.role in (SETUP, SOLUTION) and cell.cell_type == "code":
@@ -164,9 +164,9 @@ def solution_of(assignment: Assignment) -> dict:
 
 
 def tested(assignment: Assignment, recorder: Recorder) -> Iterator[Callable[[], object]]:
-    """Each test of the project, ready to be run with `recorder` behind its verbs.
+    """Yield each test of the project, ready to run with `recorder` in place of its verbs.
 
-    Without a secret it is that of the released notebook: its own seed, and no hidden tests.
+    Without a secret, it is the released notebook's test, with its own seed and no hidden tests.
     """
     namespace = run_setup(assignment)
 
@@ -186,7 +186,7 @@ def tested(assignment: Assignment, recorder: Recorder) -> Iterator[Callable[[], 
 
 
 def recorded(assignment: Assignment, secret: bytes | None) -> Recorder:
-    """Every question that the tests put to the solution."""
+    """Return every question that the tests ask the solution."""
     recorder = Recorder(solution_of(assignment), secret)
     for run in tested(assignment, recorder):
         run()
@@ -194,7 +194,7 @@ def recorded(assignment: Assignment, secret: bytes | None) -> Recorder:
 
 
 def repeated(assignment: Assignment, secret: bytes) -> list[tuple[Asked, Asked]]:
-    """Pairs of a hidden question and a visible one with the same arguments."""
+    """Return pairs of a hidden question and a visible one with the same arguments."""
     public, graded = recorded(assignment, None), recorded(assignment, secret)
     known = {
         (asked.name, asked.digest): asked

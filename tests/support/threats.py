@@ -1,13 +1,13 @@
-"""What a submission can try: how one attempt is written down, handed in and graded.
+"""Attempts of submissions to get undeserved points: their format, submission and grading.
 
 The attempts themselves are in ``threats_verdict``, ``threats_answers``, ``threats_neighbours``,
-``threats_files`` and ``threats_kernels``. The tests grade each of them with the course's grader;
-``lab/evidence/grader_threats.py`` hands the same files to stock nbgrader too.
+``threats_files`` and ``threats_kernels``. The tests grade each of them with the course's grader,
+and ``lab/evidence/grader_threats.py`` also submits the same files to stock nbgrader.
 
-**An attempt is written so that its points tell whether it succeeded**: the answer that it guards
-is right only where the attack works. So "full marks" in a table means that the grader was fooled.
-Nothing here does damage where it succeeds: it reads, writes into its own folder, or starts a
-process that ends by itself.
+**The points of an attempt tell whether it succeeded**, because the answer that it guards is right
+only if the attack works. So "full marks" in a table means that the grader was fooled. An attempt
+that succeeds does no damage: it reads, writes into its own folder, or starts a process that ends
+by itself.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from gpucourse.grading.verdict import GRADED, Verdict
 from grading_toy import nbgrader, notebook_of, setup, solution, submission, test_cell
 
 SEED = "5eed" * 8
-# Patient, because a test machine may be busy; attempts that never end bring a limit of their own.
+# Long limits, because a test machine may be busy. Attempts that never end have their own limits.
 LIMITS = Limits(
     request_seconds=60.0, request_wall_seconds=300.0, test_seconds=120.0, memory_bytes=1536 << 20
 )
-# In an attempt's text this stands for the course directory.
+# Placeholder for the course directory in an attempt's text.
 COURSE = "@COURSE@"
-# Variables of the hidden part of a test; feedback must never show it.
+# Variables of the hidden part of a test, which feedback must never show.
 HIDDEN = "hidden_values"
-# Stands in the hidden part and, as in a real one, in the gradebook.
+# Secret in the hidden part and, as in a real test, in the gradebook.
 MARK = b"mark-7f3a"
 
 START = """%load_ext gpucourse
@@ -71,7 +71,7 @@ TOTAL = """def total(values):
     ### END SOLUTION
 """
 
-# Partial credit in nbgrader's way: the cell's value is the number of points.
+# Partial credit as in nbgrader: the cell's value is the number of points.
 TEST_TOTAL = """2 - 2 * abs(call("total", np.ones(4), where="host") - 4.0)
 """
 
@@ -115,7 +115,7 @@ expect(len(launches()) == 1, "not one launch")
 
 
 def host_notebook() -> nbformat.NotebookNode:
-    """Two host functions of 3 and 2 points, and a text for a person to read."""
+    """Return a notebook with two host functions (3 and 2 points) and a written answer."""
     return notebook_of(
         [
             new_markdown_cell("# Double and add up", id="title"),
@@ -134,7 +134,7 @@ def host_notebook() -> nbformat.NotebookNode:
 
 
 def kernel_notebook() -> nbformat.NotebookNode:
-    """One kernel (3 points), one host function with a kernel of its own (2 points)."""
+    """Return a notebook with one kernel (3 points) and a host function with a kernel (2 points)."""
     return notebook_of(
         [
             setup("start", START),
@@ -193,7 +193,7 @@ class Attempt:
 
 
 class Course:
-    """A course directory with the two assignments, other students' work, something to steal."""
+    """A course directory with the two assignments, other students' work, and secrets."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -209,7 +209,7 @@ class Course:
         self.hand_in(Attempt(0, "a-victim", ""))
 
     def hand_in(self, attempt: Attempt) -> Path:
-        """Write the submission; the path of its notebook."""
+        """Write the submission and return the path of its notebook."""
         name = attempt.assignment
         assignment = self.assignments[name]
         cells = {cell: text.replace(COURSE, str(self.root)) for cell, text in attempt.cells.items()}
@@ -229,25 +229,25 @@ class Course:
         return path
 
     def ingest(self, attempt: Attempt) -> Job:
-        """Hand in and rebuild; the job for the grader."""
+        """Submit and rebuild; return the job for the grader."""
         self.hand_in(attempt)
         (job,) = self.classroom.ingest(attempt.assignment, [attempt.name])
         return job
 
     def grade(self, attempt: Attempt, server: ForkServer) -> Verdict:
-        """Hand in, rebuild and grade, in this process and the sandbox."""
+        """Submit, rebuild and grade, in this process and the sandbox."""
         job = self.ingest(attempt)
         limits = attempt.limits or LIMITS
         return grade(self.assignments[attempt.assignment], job.ingested, server, SEED, limits)
 
 
 def faults(attempt: Attempt, verdict: Verdict) -> str:
-    """What of a verdict is not as the attempt says that it must be; empty if all is."""
+    """Describe differences between a verdict and the attempt's expectation, or return ""."""
     earned = tuple(outcome.earned for outcome in verdict.tests)
     if attempt.limits is not None and any(
         words in verdict.tests[1].reason for words in ("took longer", "never finishes")
     ):
-        # With the tight limits of the attempt, a busy machine may be too slow for honest work.
+        # With the attempt's short limits, a busy machine may be too slow for honest work.
         earned = earned[0], attempt.earns[1]
     if earned != attempt.earns:
         return f"{attempt.name}: earned {earned}, expected {attempt.earns}: {verdict.to_json()}"
@@ -260,7 +260,7 @@ def faults(attempt: Attempt, verdict: Verdict) -> str:
 
 
 def control(attempt: Attempt) -> Attempt:
-    """The honest submission that goes with an attempt."""
+    """Return the honest submission that belongs to an attempt."""
     return replace(
         attempt,
         name=f"row-{attempt.row}-control",
@@ -274,7 +274,7 @@ def control(attempt: Attempt) -> Attempt:
 
 
 def holds(attempt: Attempt, course: Course, server: ForkServer) -> Verdict:
-    """Assert that the grader withstands the attempt, and that honest work is unharmed by it."""
+    """Assert that the grader withstands the attempt and that honest work keeps its points."""
     verdict = course.grade(attempt, server)
     assert_as_told(attempt, verdict)
     honest_work_is_unharmed(attempt, course, server)
@@ -282,7 +282,7 @@ def holds(attempt: Attempt, course: Course, server: ForkServer) -> Verdict:
 
 
 def assert_as_told(attempt: Attempt, verdict: Verdict) -> None:
-    """Assert that the verdict is what the attempt says that it must be."""
+    """Assert that the verdict is the one that the attempt expects."""
     wrong = faults(attempt, verdict)
     assert not wrong, wrong
 
@@ -291,9 +291,9 @@ _unharmed: set[tuple] = set()
 
 
 def honest_work_is_unharmed(attempt: Attempt, course: Course, server: ForkServer) -> None:
-    """Assert that the attempt's control earns everything.
+    """Assert that the attempt's control gets full marks.
 
-    It is graded once for the attempts of a row that have the same: after the first of them.
+    Attempts of a row with the same control share one grading, after the first of them.
     """
     same = (attempt.row, attempt.assignment, *sorted(attempt.honest.items()), server)
     if same not in _unharmed:
@@ -304,17 +304,17 @@ def honest_work_is_unharmed(attempt: Attempt, course: Course, server: ForkServer
 
 
 def rows(attempts: list[Attempt], row: int) -> list[Attempt]:
-    """The attempts of one row of the list, for ``pytest.mark.parametrize``."""
+    """Return the attempts of one row of the list, for ``pytest.mark.parametrize``."""
     found = [attempt for attempt in attempts if attempt.row == row]
     assert found, f"no attempt for row {row}"
     return found
 
 
 def each_attempt(attempts: list[Attempt], row: int, rehearsed: Collection[str] = ()):
-    """A mark that makes a test for each attempt of one row of the list.
+    """Return a mark that makes a test for each attempt of one row of the list.
 
-    Those called ``rehearsed`` are graded by ``make rehearse``: they take long and are stopped by
-    what stops the others of their row.
+    Attempts marked ``rehearsed`` are graded only by ``make rehearse``, because they take long and
+    are stopped in the same way as the others of their row.
     """
     import pytest
 

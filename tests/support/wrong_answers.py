@@ -1,8 +1,7 @@
-"""How wrong answers to a lecture's exercises are written, ``wrong.py`` in the lecture's folder, and
-right ones in other styles than the lecture's, ``right.py``.
+"""Format of a lecture's wrong answers (``wrong.py``) and right ones (``right.py``).
 
-A mistake in one place of the solution is written as that place, ``swap(old, new)``; an answer that
-goes about it in another way is written out.
+A mistake in one place of the solution is written as ``swap(old, new)``. An answer with another
+method is written in full. ``right.py`` has right answers in other styles than the lecture's.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import pytest
 import virtualgpu
 from lab.benchmarks.gpu_cells import code_cells, file_name, run
 
-#: pytest's conftest is not imported: answers of some lectures are tried in processes of their own.
+#: pytest's conftest is not imported, because answers of some lectures run in separate processes.
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 virtualgpu.activate(force=True)
@@ -30,7 +29,7 @@ virtualgpu.activate(force=True)
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A place of a solution, and what stands there instead in a wrong answer."""
+    """A place of a solution, and its replacement in a wrong answer."""
 
     old: str
     new: str
@@ -40,12 +39,12 @@ swap = Swap
 
 
 class EditError(ValueError):
-    """A swap that no longer fits the solution, or a check that no cell of the lecture calls."""
+    """A swap no longer fits the solution, or no cell of the lecture calls the check."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Edited:
-    """A wrong answer that is the solution but for its swaps."""
+    """A wrong answer that differs from the solution only by its swaps."""
 
     lecture: str
     exercise: str
@@ -53,10 +52,10 @@ class Edited:
     swaps: tuple[Swap, ...]
 
     def cells(self) -> dict[str, str]:
-        """The lecture's code cells with the swaps made. Raises :class:`EditError`.
+        """Return the lecture's code cells with the swaps made; raise :class:`EditError`.
 
-        What is to be swapped stands once, in the cell of the exercise: the last cell that has it,
-        up to the one that calls the check.
+        The text to be swapped must occur exactly once in the cell of the exercise, which is the
+        last cell that contains it, up to the one that calls the check.
         """
         cells = code_cells(self.lecture)
         checked, _ = _call(self.lecture, self.exercise)
@@ -77,12 +76,12 @@ class Edited:
         return cells
 
     def answers(self) -> tuple:
-        """What the lecture's cell hands to the check. Raises :class:`EditError`."""
+        """Return the answers that the lecture's cell passes; raise :class:`EditError`."""
         _, arguments = _call(self.lecture, self.exercise)
         known = code_cells(self.lecture)
         cells = {}
         for cell, text in self.cells().items():
-            # An answer's cell has a name of its own, under which Python and Numba find its text.
+            # Each answer's cell has its own name, under which Python and Numba find its source.
             name = cell if text == known[cell] else f"{cell}: {self.exercise}, {self.name}"
             cells[name] = text
             if name != cell:
@@ -101,7 +100,7 @@ class Edited:
 
 
 def _call(lecture: str, exercise: str) -> tuple[str, list[ast.expr]]:
-    """The cell that checks an exercise, and what it hands to the check."""
+    """Return the cell that checks an exercise, and the call's arguments."""
     for cell, text in code_cells(lecture).items():
         if f'check("{exercise}"' in text:
             for node in ast.walk(ast.parse(text)):
@@ -114,12 +113,12 @@ def _call(lecture: str, exercise: str) -> tuple[str, list[ast.expr]]:
 
 
 def collection(lecture: str) -> tuple[list, Callable]:
-    """A list of test parameters, and the function that adds an answer to it.
+    """Return a list of test parameters, and the function that adds an answer to it.
 
     ``wrong("bounds-guard", "illegal address", "no guard")(swap("if i < n:", "if True:"))`` adds a
-    plausible answer to the exercise, the solution with a mistake, and a pattern for what the check
-    must say of it: its message and its "where to look". An answer written out comes instead of the
-    swaps, decorated where it is a function: ``@wrong("bounds-guard", "illegal address")``.
+    plausible answer to the exercise: the solution with a mistake, and a pattern for the check's
+    message and its "where to look". An answer in full takes the place of the swaps. If it is a
+    function, it is decorated: ``@wrong("bounds-guard", "illegal address")``.
     """
     cases: list = []
 
@@ -129,7 +128,7 @@ def collection(lecture: str) -> tuple[list, Callable]:
                 known = name or answers[0].new.strip() or f"without {answers[0].old.strip()}"
                 given = Edited(lecture, exercise, known, answers)
             else:
-                given = answers  # Numba's and cuTile's kernels keep the function they were made of
+                given = answers  # Numba's and cuTile's kernels keep their Python function
                 function = next(
                     (
                         getattr(answers[0], one)
@@ -148,26 +147,26 @@ def collection(lecture: str) -> tuple[list, Callable]:
 
 
 def other_styles(lecture: str) -> tuple[list, Callable]:
-    """The same for right answers: ``@right("bounds-guard")``, and what the check must not say."""
+    """Return the same for right answers, added with ``@right("bounds-guard")``."""
     cases, add = collection(lecture)
     return cases, lambda exercise, name=None: add(exercise, "", name)
 
 
 def of_the_lecture(lecture: str, name: str) -> object:
-    """What the solved lecture defines under this name, for answers that use it."""
+    """Return the object of this name in the solved lecture, for answers that use it."""
     return run(lecture, code_cells(lecture), [name])[name]
 
 
 def made(answers: tuple | Edited) -> tuple:
-    """The answers as they are handed to the check."""
+    """Return the answers as they are passed to the check."""
     return answers.answers() if isinstance(answers, Edited) else answers
 
 
 @cache
 def answers_of(lecture: str, kind: str = "wrong") -> ModuleType:
-    """The module of a lecture's wrong or right answers, imported once."""
+    """Return the module of a lecture's wrong or right answers, imported once."""
     if kind == "right":
-        answers_of(lecture)  # registers what the lecture's first cell does: Awkward's types
+        answers_of(lecture)  # registers Awkward's types, as the lecture's first cell does
     path = REPOSITORY / "course" / "lectures" / lecture / f"{kind}.py"
     name = f"{kind}_answers_{lecture}"
     spec = importlib.util.spec_from_file_location(name, path)

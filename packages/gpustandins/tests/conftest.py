@@ -1,4 +1,4 @@
-"""Fixtures of the stand-ins' tests: those of virtualgpu, and Awkward's events."""
+"""Fixtures of the stand-ins' tests: those of virtualgpu, and events as Awkward Arrays."""
 
 from __future__ import annotations
 

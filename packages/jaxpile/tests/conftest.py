@@ -13,7 +13,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 @pytest.fixture(autouse=True)
 def wide() -> Iterator[None]:
-    """64-bit types are on in these tests only: a process may run others."""
+    """Enable 64-bit types only in these tests, because the process may run others."""
     import jax
 
     before = jax.config.jax_enable_x64
@@ -24,5 +24,5 @@ def wide() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def jaxpile_package() -> Path:
-    """The folder of the package: its pyproject.toml, README, src and tests."""
+    """Return the folder of the package with its pyproject.toml, README, src and tests."""
     return Path(__file__).resolve().parents[1]

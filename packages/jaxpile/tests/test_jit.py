@@ -197,7 +197,7 @@ def test_code_for_a_processor_that_has_less(name, registers):
 
 
 def test_not_a_function():
-    with pytest.raises(TypeError, match="is none"):
+    with pytest.raises(TypeError, match="is not a function"):
         jaxpile.jit(3)
     with pytest.raises(ValueError, match="backend"):
         jaxpile.jit(np.sin, backend="tpu")

@@ -115,7 +115,7 @@ def test_without_cupy(monkeypatch):
     monkeypatch.setattr(importlib, "import_module", missing)
     from jaxpile.cuda.launch import cupy as find
 
-    with pytest.raises(NoGPU, match="no module cupy here"):
+    with pytest.raises(NoGPU, match="module cupy is not installed"):
         find()
 
 

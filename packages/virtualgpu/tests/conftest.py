@@ -1,4 +1,4 @@
-"""Fixtures of virtualgpu's own tests, which need nothing of the course."""
+"""Fixtures of virtualgpu's own tests, which need nothing from the course."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from virtualgpu_fixtures import (  # noqa: F401
 
 @pytest.fixture(scope="session")
 def package() -> Path:
-    """The folder of the package: its pyproject.toml, src and tests."""
+    """Return the folder of the package with its pyproject.toml, src and tests."""
     return Path(__file__).resolve().parents[1]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of Awkward Arrays share."""
+"""Fixtures of the tests of Awkward Arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from awkward_events import MUONS
 
 @pytest.fixture(scope="module", autouse=True)
 def without_gpu() -> Iterator[None]:
-    """The virtual GPU is switched on, and nothing else is done."""
+    """Activate the virtual GPU, and nothing else."""
     virtualgpu.activate()
     ak.numba.register_and_check()
     yield
@@ -22,5 +22,5 @@ def without_gpu() -> Iterator[None]:
 
 @pytest.fixture
 def events() -> ak.Array:
-    """Events of muons on the device."""
+    """Return events of muons on the device."""
     return ak.to_backend(ak.Array(MUONS), "cuda")

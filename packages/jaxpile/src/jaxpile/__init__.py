@@ -1,4 +1,4 @@
-"""JAX programs as compiled loops: jaxprs through LLVM for the CPU, or as CUDA C++ for a GPU.
+"""Compiler from JAX programs to loops: LLVM code for the CPU, or CUDA C++ for a GPU.
 
 >>> import jaxpile
 >>> @jaxpile.jit
@@ -7,8 +7,8 @@
 >>> density(35.0, 10.0)
 >>> print(density.lower(35.0, 10.0).as_text("llvm"))
 
-One translator per primitive, in a registry that can be extended; what has no translator is
-refused by name.
+Each primitive has one translator, in a registry that you can extend. A primitive without a
+translator raises an error that names it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str):
-    """Import parts when first used: ``import jaxpile`` alone imports neither JAX nor LLVM."""
+    """Import submodules at their first use; ``import jaxpile`` imports neither JAX nor LLVM."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_WHERE[name]), name)

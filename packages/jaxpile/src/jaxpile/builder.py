@@ -1,4 +1,4 @@
-"""Construction of steps: buffers, loop nests that fill them, and loops with buffers as carries."""
+"""Construction of steps: buffers, the loop nests that fill them, and loops with carries."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jaxpile.values import Value, buffer_of, is_identity, loads_of, whole
 
 
 class Builder:
-    """Collects the buffers and the steps of one program."""
+    """Collector of the buffers and the steps of one program."""
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
         self.blocks: list[list] = [[]]
-        # Per open block: which expression is already held by which buffer.
+        # For each open block, the buffer that already holds the value of an expression.
         self.held: list[dict[tuple, Value]] = [{}]
         self.levels: list[int] = [0]
         self._names = 0
@@ -36,7 +36,8 @@ class Builder:
     def block(self, own_level: bool = True) -> Iterator[list]:
         """Collect the steps emitted inside the context in a separate list.
 
-        Buffers made before may not be overwritten in it: it may run again, or not at all.
+        Buffers made earlier may not be overwritten in it, because the block may run again or not
+        at all.
         """
         self.blocks.append([])
         self.held.append({})
@@ -54,7 +55,7 @@ class Builder:
     # --- buffers ---
 
     def buffer(self, shape: Sequence[int], dtype, kind: str = "temp", data=None) -> Buffer:
-        # JAX's shapes have NumPy's integers in them now and then
+        # JAX shapes sometimes contain NumPy integers
         made = Buffer(
             self.fresh({"input": "a", "const": "k"}.get(kind, "b")),
             tuple(map(int, shape)),
@@ -67,7 +68,7 @@ class Builder:
         return made
 
     def forget(self, buffer: Buffer) -> None:
-        """Drop all cached values that are held in, or computed from, the buffer about to change."""
+        """Drop all cached values that are in, or were computed from, a buffer about to change."""
         for held in self.held:
             for key, value in list(held.items()):
                 if buffer in value.expr.reads or buffer in key[0].reads:
@@ -78,18 +79,18 @@ class Builder:
             self.emit(Nest(tuple((0, int(size)) for size in shape), body))
 
     def store(self, buffer: Buffer, value: Value, position: Expr | None = None) -> None:
-        """Write all elements of the value; ``position`` is in terms of the value's dimensions."""
+        """Write all elements of the value; ``position`` is a function of the value's dimensions."""
         if value.size > buffer.size or value.dtype != buffer.dtype:
             raise ValueError(
-                f"{value.shape} {value.dtype} does not fit into a buffer of "
-                f"{buffer.shape} {buffer.dtype}: a translator is wrong"
+                f"{value.shape} {value.dtype} does not fit into a buffer of {buffer.shape} "
+                f"{buffer.dtype}, so a translator is wrong"
             )
         if position is None:
             position = row_major(value.shape, dims_of(value.shape))
         self.nest(value.shape, [Store(buffer, position, value.expr)])
 
     def materialise(self, value: Value) -> Value:
-        """Return the same array, held by a buffer."""
+        """Return the same array in a buffer."""
         if buffer_of(value) is not None:
             return value
         key = (value.expr, value.shape)
@@ -108,14 +109,14 @@ class Builder:
     # --- loops ---
 
     def loops(self, body: list, variables: Sequence[Expr], sizes: Sequence[int]) -> list:
-        """Nest the body in loops over all variables, the last innermost; size 1 needs no loop."""
+        """Nest the body in loops over all variables, the last innermost; omit loops of size 1."""
         for variable, size in reversed(list(zip(variables, sizes, strict=True))):
             if size != 1:
                 body = [Loop(variable, index(0), index(size), body)]
         return body
 
     def assign(self, targets: Sequence[Buffer], values: Sequence[Value]) -> None:
-        """Overwrite all targets at once, as the carries of a loop: values may read any of them."""
+        """Assign all targets at once, as loop carries, because values may read any of them."""
         carries = set(targets)
         pairs = []
         for target, value in zip(targets, values, strict=True):

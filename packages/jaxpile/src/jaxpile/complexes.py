@@ -1,6 +1,7 @@
 """Operations on complex numbers, as operations on their real and imaginary parts.
 
-A back end knows three more words: ``complex`` of two floats, and the parts ``real`` and ``imag``.
+A back end needs only three more operations: ``complex`` of two floats, and the parts ``real`` and
+``imag``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Parts = tuple[Expr, Expr]
 
 
 def parts(z: Expr) -> Parts:
-    """Return real and imaginary part; of a real number, itself and 0."""
+    """Return the real and imaginary parts; a real number has the imaginary part 0."""
     if z.dtype.kind != "c":
         return z, const(0, z.dtype)
     if z.op == "complex":
@@ -56,7 +57,7 @@ def times(x: Parts, y: Parts) -> Parts:
 
 
 def over(x: Parts, y: Parts) -> Parts:
-    """Divide by Smith's "Algorithm 116" (1962); by 0, the result is infinity as in C."""
+    """Divide by Smith's "Algorithm 116" (1962); division by 0 gives infinity as in C."""
     flat = test("ge", do("abs", y[0]), do("abs", y[1]))
     large, small = (do("select", flat, *pair) for pair in (y, y[::-1]))
     ratio = do("div", small, large)
@@ -82,9 +83,9 @@ def over(x: Parts, y: Parts) -> Parts:
 
 
 def exp(z: Parts) -> Parts:
-    """Return the exponential, a large one as (exp(x / 2) cos y) exp(x / 2).
+    """Return the exponential, for a large argument as (exp(x / 2) cos y) exp(x / 2).
 
-    For complex64, exp(89) alone would overflow, where exp(89) cos 1 is still finite.
+    For complex64, exp(89) overflows, although exp(89) cos 1 is finite.
     """
     large = test("gt", z[0], number(z[0], {"f4": 88, "f8": 709}[z[0].dtype.str[1:]]))
     size = do("exp", do("select", large, do("mul", number(z[0], 0.5), z[0]), z[0]))
@@ -103,7 +104,8 @@ def log(z: Parts) -> Parts:
 def sqrt(z: Parts) -> Parts:
     """Return the square root whose real part is not negative.
 
-    Where the imaginary part is infinite, both parts are (C99, G.6.4.2), whatever the real part.
+    If the imaginary part is infinite, both parts of the result are infinite (C99, G.6.4.2),
+    whatever the real part.
     """
     half = do("mul", number(z[0], 0.5), do("add", do("abs", z[0]), size_of(z)))
     root = do("sqrt", half)
@@ -126,7 +128,7 @@ def _circle(z: Parts, first: str, second: str) -> Parts:
 
 
 def _stretched(part: Expr, factor: Expr) -> Expr:
-    """Return the product; zero where ``part`` is zero, whatever the factor (C99, G.6.2)."""
+    """Return the product, which is zero if ``part`` is zero, whatever the factor (C99, G.6.2)."""
     signed = do("copysign", number(part, 1), factor)
     factor = do("select", test("eq", part, number(part, 0)), signed, factor)
     return do("mul", part, factor)
@@ -154,7 +156,7 @@ FUNCTIONS: dict[str, Callable[..., Parts]] = {
 
 @defines("c")
 def lowered(op: str, dtype: np.dtype, args: tuple[Expr, ...]) -> Expr:
-    """Lower an operation that takes or gives complex numbers. Raises UnsupportedType for others."""
+    """Lower an operation with complex operands or results; raise UnsupportedType for others."""
     if op in ("select", "complex"):
         return make(op, dtype, args)
     pairs = [parts(arg) for arg in args]

@@ -1,4 +1,4 @@
-"""The walk over a jaxpr: calls the translator of each equation and keeps variables in scope."""
+"""Translation of a jaxpr: one translator call per equation, with variables in scopes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from jaxpile.provenance import line_of
 from jaxpile.registry import POINTWISE, Registry
 from jaxpile.values import Value, buffer_of, full, whole
 
-#: From this cost on, a value that is wanted at several places is computed once, into a buffer.
+#: A value of at least this cost that is used in several places is computed once, into a buffer.
 DEAR = 10
-#: An expression this deep becomes a buffer: compile time, and the depth of what prints it.
+#: An expression of this depth becomes a buffer, which limits compile time and recursion depth.
 DEEP = 200
 
 SUPPORTED = {
@@ -47,26 +47,26 @@ SUPPORTED = {
 def storage_dtype(aval) -> np.dtype:
     """Return the dtype in which an array is stored; a threefry key is one uint64.
 
-    Raises UnsupportedType for others.
+    Raises UnsupportedType for other dtypes.
     """
     dtype = aval.dtype
     if dtypes.issubdtype(dtype, dtypes.prng_key):
         if "fry" in str(dtype):
             return np.dtype(np.uint64)
         raise UnsupportedType(
-            f"random keys of type {dtype} are not translated, only threefry's "
-            "(jax.random.key(seed, impl='threefry2x32'))"
+            f"jaxpile cannot translate random keys of type {dtype}. Use threefry keys, "
+            "jax.random.key(seed, impl='threefry2x32')"
         )
     if dtype not in SUPPORTED:
         raise UnsupportedType(
-            f"arrays of {dtype} are not translated (half precision is not). Convert to float32 or "
-            "float64, or leave this function to jax.jit."
+            f"jaxpile cannot translate arrays of {dtype}, for example of half precision. "
+            "Convert them to float32 or float64, or compile this function with jax.jit."
         )
     return np.dtype(dtype)
 
 
 class Scope:
-    """The variables of one jaxpr that are still wanted, and how often."""
+    """Variables of one jaxpr that are still needed, with the number of their uses left."""
 
     def __init__(self, jaxpr, registry: Registry):
         self.values: dict = {}
@@ -84,7 +84,7 @@ class Scope:
         self.total = dict(self.uses)
 
     def take(self, atom) -> None:
-        """Count one use less; drop a variable without any."""
+        """Count one use less; drop a variable that has none left."""
         if not isinstance(atom, Literal):
             self.uses[atom] -= 1
             if not self.uses[atom]:
@@ -92,7 +92,7 @@ class Scope:
 
 
 def is_pointwise(equation, registry: Registry) -> bool:
-    """Return True if an equation reads its operands only at the index it writes."""
+    """Return True if an equation reads its operands only at the index that it writes."""
     name = equation.primitive.name
     inner = equation.params.get("jaxpr") if name in ("pjit", "jit", "closed_call") else None
     if inner is not None:
@@ -101,7 +101,7 @@ def is_pointwise(equation, registry: Registry) -> bool:
 
 
 class Driver:
-    """One translation: a registry, a builder, a stack of scopes, and the target, "cpu" or "gpu"."""
+    """State of one translation: registry, builder, stack of scopes, and target ("cpu" or "gpu")."""
 
     def __init__(self, registry: Registry, target: str = "cpu"):
         self.registry, self.target = registry, target
@@ -112,9 +112,9 @@ class Driver:
     # --- what translators ask ---
 
     def used(self, equation) -> str:
-        """Return ", used in ", and the learner's line of an equation or of the call around it.
+        """Return ", used in " and the learner's line of an equation or of the call around it.
 
-        Empty where there is none: a function of JAX's was compiled directly.
+        Return "" if there is no such line, because a JAX function was compiled directly.
         """
         for candidate in (equation, *reversed(self.within)):
             line = line_of(candidate)
@@ -127,7 +127,7 @@ class Driver:
         return UnsupportedPrimitive(f"{equation.primitive.name!r}{self.used(equation)}: {reason}")
 
     def cheap(self, value: Value, several: bool = True) -> Value:
-        """Return the value, held by a buffer if computing it several times would be expensive."""
+        """Return the value, in a buffer if computing it several times would be expensive."""
         if several and value.size > 1 and cost(value.expr, DEAR) >= DEAR:
             return self.builder.materialise(value)
         return value
@@ -139,15 +139,14 @@ class Driver:
         )
 
     def uses(self, variable) -> int:
-        """Return the total number of times a variable of the present scope is read."""
+        """Return the number of times that a variable of the present scope is read."""
         return self.scopes[-1].total.get(variable, 0)
 
     def owned(self, value: Value, beside: Sequence[Value] = ()) -> tuple[Buffer, list[Value]]:
         """Return a buffer that holds the value and may be overwritten.
 
-        It is the value's own buffer if nothing else reads it.
-
-        ``beside`` are values still to be used; those that read the buffer come back as copies.
+        It is the value's own buffer if nothing else reads it. ``beside`` are values that are still
+        needed; those that read the buffer are returned as copies.
         """
         buffer = buffer_of(value)
         beside = [
@@ -169,14 +168,14 @@ class Driver:
     def constant(self, array) -> Value:
         """Return the value of a closed-over array.
 
-        An array whose elements are all equal needs no memory.
+        An array of equal elements needs no memory.
         """
         if dtypes.issubdtype(getattr(array, "dtype", np.dtype(int)), dtypes.prng_key):
             words = np.asarray(jax.random.key_data(array)).astype(np.uint64)
             array = (words[..., 0] << np.uint64(32)) | words[..., 1]
         array = np.asarray(array)
         if array.dtype not in SUPPORTED:
-            raise UnsupportedType(f"a constant of dtype {array.dtype} is not translated")
+            raise UnsupportedType(f"jaxpile cannot translate a constant of dtype {array.dtype}")
         if array.size == 0:
             return full(array.shape, 0, array.dtype)
         array = np.array(array, order="C")
@@ -196,7 +195,7 @@ class Driver:
     # --- walking ---
 
     def inline(self, jaxpr, consts: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
-        """Translate a nested jaxpr here, in a scope of its own."""
+        """Translate a nested jaxpr here, in its own scope."""
         if isinstance(jaxpr, ClosedJaxpr):
             consts = [self.constant(array) for array in jaxpr.consts]
             jaxpr = jaxpr.jaxpr
@@ -227,8 +226,8 @@ class Driver:
             return
         if equation.effects:
             raise UnsupportedProgram(
-                f"{name!r}{self.used(equation)} has side effects, which compiled loops "
-                "do not have. Take prints and callbacks out of the function, or use jax.jit."
+                f"{name!r}{self.used(equation)} has side effects, which compiled loops cannot "
+                "have. Remove prints and callbacks from the function, or use jax.jit."
             )
         translator = self.registry.get(name)
         if translator is None:
@@ -249,7 +248,7 @@ class Driver:
             self.within.pop()
         except UnsupportedType as error:
             place = self.used(equation)
-            if not place or ", used in " in str(error):  # the innermost that has a line says it
+            if not place or ", used in " in str(error):  # the innermost one adds it
                 raise
             raise UnsupportedType(f"{name!r}{place}: {error}") from None
         results = [results] if isinstance(results, Value) else list(results)
@@ -261,7 +260,7 @@ class Driver:
         if (value.shape, value.dtype) != expected:
             raise UnsupportedPrimitive(
                 f"the translator of {equation.primitive.name!r} made an array of {value.shape} "
-                f"{value.dtype}; the equation{self.used(equation)}, says {expected}"
+                f"{value.dtype}, but the equation{self.used(equation)}, needs {expected}"
             )
         if not scope.uses[variable]:
             return
@@ -272,7 +271,7 @@ class Driver:
 
 
 def translate(closed, registry: Registry, name: str, target: str = "cpu") -> Program:
-    """Translate a closed jaxpr: its invars become inputs, its outvars outputs.
+    """Translate a closed jaxpr, whose invars become inputs and whose outvars become outputs.
 
     Raises UnsupportedPrimitive, UnsupportedType or UnsupportedProgram.
     """

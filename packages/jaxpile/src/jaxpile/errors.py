@@ -1,22 +1,22 @@
-"""Errors of the compiler; each message names the fault, the line and what to do."""
+"""Errors of the compiler, whose messages name the fault, the line and the remedy."""
 
 from __future__ import annotations
 
 
 class JaxpileError(Exception):
-    """Any refusal of this package."""
+    """Base class of all errors of this package."""
 
 
 class UnsupportedPrimitive(JaxpileError, NotImplementedError):
-    """A primitive that no registered translator takes, or a form of it that it does not take."""
+    """A primitive without a registered translator, or a form of it that is not supported."""
 
 
 class UnsupportedType(JaxpileError, TypeError):
-    """An element type without machine code here: half precision; or an operation on one."""
+    """An element type that has no machine code here (half precision), or an operation on it."""
 
 
 class UnsupportedProgram(JaxpileError, ValueError):
-    """A program that has effects, or that cannot be laid out as loops."""
+    """A program with side effects, or one that cannot be expressed as loops."""
 
 
 class NoGPU(JaxpileError, RuntimeError):

@@ -1,8 +1,8 @@
 """Scalar expressions: an element of an array as a function of its index.
 
-Nodes are interned (equal nodes are one object), so that work shared by two expressions is found
-by identity. Index arithmetic is kept in a normal form, a sum of atoms with integer coefficients;
-two ways to write the same index therefore are the same node.
+Nodes are interned: equal nodes are one object, so that common subexpressions are found by
+identity. Index arithmetic is kept in a normal form, a sum of atoms with integer coefficients, so
+that two ways to write the same index are the same node.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _NOTHING: frozenset = frozenset()
 class Expr:
     """A node: its operation, the dtype of its value, its arguments and an attribute.
 
-    ``reads`` holds the buffers that are loaded below it and the names of its local variables;
-    ``moves`` says whether it depends on a dimension of the array, ``depth`` how deep it is.
+    ``reads`` contains the buffers that are loaded below the node and the names of its local
+    variables. ``moves`` is True if the node depends on a dimension of the array. ``depth`` is its
+    depth.
     """
 
     __slots__ = ("__weakref__", "args", "attr", "depth", "dtype", "moves", "op", "reads", "serial")
@@ -55,7 +56,7 @@ class Expr:
 def make(op: str, dtype, args: tuple = (), attr=None, key=None) -> Expr:
     """Return the unique node, without simplification.
 
-    ``key`` stands for an attribute with unusual equality.
+    ``key`` replaces an attribute with unusual equality.
     """
     identity = (op, dtype, args, attr if key is None else key)
     found = _interned.get(identity)
@@ -87,7 +88,7 @@ def dims_of(shape: Iterable[int]) -> tuple[Expr, ...]:
 
 
 def var(name: str, low: int, high: int) -> Expr:
-    """Return a loop variable that is no dimension: a step of a scan, an element of a reduction."""
+    """Return a loop variable that is not a dimension, such as a step of a scan."""
     return index(low) if high - low == 1 else make("var", INDEX, (), (name, low, high))
 
 
@@ -132,7 +133,7 @@ def linear(parts: Iterable[tuple[Expr, int]], offset: int = 0) -> Expr:
 
 
 def row_major(shape: Iterable[int], indices: Iterable[Expr]) -> Expr:
-    """Return the position of an element in memory, with the last axis running fastest."""
+    """Return the position of an element in memory, in row-major order."""
     parts, stride = [], 1
     for size, at in reversed(list(zip(shape, indices, strict=True))):
         parts.append((at, stride))
@@ -141,7 +142,7 @@ def row_major(shape: Iterable[int], indices: Iterable[Expr]) -> Expr:
 
 
 def interval(expr: Expr) -> tuple[int, int]:
-    """Return the bounds (both inclusive) of an index."""
+    """Return the inclusive bounds of an index."""
     if expr.op == "const":
         return int(expr.attr), int(expr.attr)
     if expr.op in ("dim", "var"):
@@ -167,9 +168,9 @@ def _parted(expr: Expr, by: int) -> tuple[Expr, Expr]:
     terms, offset = _terms(expr)
     rest = linear((atom, factor) for atom, factor in terms.items() if factor % by)
     low, _ = interval(rest)
-    if low < -FAR >> 20:  # nothing is known of it
+    if low < -FAR >> 20:  # nothing is known about it
         return index(0), expr
-    # machines divide towards zero: with -i in it, a rest needs more than offset % by
+    # Machines round towards zero, so an index that contains -i needs offset >= by.
     added = offset % by + max(0, -((low + offset % by) // by)) * by
     return linear(
         [(atom, factor // by) for atom, factor in terms.items() if factor % by == 0],
@@ -192,7 +193,7 @@ def modulo(expr: Expr, by: int) -> Expr:
 
 
 def clamp_index(expr: Expr, low: int, high: int) -> Expr:
-    """Return the index, moved into low <= i <= high."""
+    """Return the index clamped to low <= i <= high."""
     least, most = interval(expr)
     if least >= low and most <= high:
         return expr
@@ -202,7 +203,7 @@ def clamp_index(expr: Expr, low: int, high: int) -> Expr:
 
 
 def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
-    """Return ``before`` below the border, else ``after``; a nest is split there."""
+    """Return ``before`` below the border, else ``after``; a nest is split at the border."""
     low, high = interval(at)
     if before is after or high < border:
         return before
@@ -212,7 +213,7 @@ def piece(at: Expr, border: int, before: Expr, after: Expr) -> Expr:
 # --- values ----------------------------------------------------------------------------------
 
 
-#: By the kind of a dtype that machines do not have: what its operations are made of.
+#: Operations on dtypes that machines lack, by the kind of the dtype.
 DEFINED: dict[str, Callable[[str, np.dtype, tuple[Expr, ...]], Expr]] = {}
 
 
@@ -222,7 +223,7 @@ def defines(kind: str) -> Callable:
 
 
 def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
-    """Build a named scalar operation, with the few simplifications that save a load or a branch."""
+    """Build a scalar operation, with the few simplifications that save a load or a branch."""
     if op == "select" and (args[0].op == "const" or args[1] is args[2]):
         return args[1] if args[1] is args[2] or args[0].attr else args[2]
     if op in ("and", "or") and dtype == BOOL:
@@ -245,7 +246,7 @@ def apply(op: str, dtype, *args: Expr, attr=None) -> Expr:
 
 
 def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
-    """Rebuild the node with other arguments and simplify it again."""
+    """Rebuild the node with other arguments, simplified."""
     match node.op:
         case "linear":
             return linear(zip(args, node.attr[:-1], strict=True), node.attr[-1])
@@ -264,7 +265,7 @@ def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
 
 
 def ordered(roots: Iterable[Expr], skip=None) -> list[Expr]:
-    """Return all nodes below the roots once, arguments first; none below those in ``skip``."""
+    """Return all nodes below the roots once, arguments first, without those below ``skip``."""
     done: set[Expr] = set()
     order: list[Expr] = []
     for root in roots:
@@ -282,7 +283,7 @@ def ordered(roots: Iterable[Expr], skip=None) -> list[Expr]:
 
 
 def transform(expr: Expr, change: Mapping[Expr, Expr], memo: dict | None = None) -> Expr:
-    """Replace nodes of the expression and simplify everything above them again."""
+    """Replace nodes of the expression and simplify everything above them."""
     memo = {} if memo is None else memo
     stack = [(expr, False)]
     while stack:
@@ -302,7 +303,7 @@ def transform(expr: Expr, change: Mapping[Expr, Expr], memo: dict | None = None)
     return memo[expr]
 
 
-#: What an operation costs beside an addition, roughly, in cycles of a vector unit.
+#: Approximate cost of an operation relative to an addition, in cycles of a vector unit.
 COST = {
     "div": 4,
     "sqrt": 5,
@@ -330,7 +331,7 @@ COST = {
 
 
 def cost(expr: Expr, cap: int) -> int:
-    """Return the cost of one evaluation, shared work counted once; stop counting at the cap."""
+    """Return the cost of one evaluation with common subexpressions counted once, up to the cap."""
     seen, stack, total = {expr}, [expr], 0
     while stack and total < cap:
         node = stack.pop()
@@ -345,10 +346,8 @@ def cost(expr: Expr, cap: int) -> int:
 def flattened(expr: Expr, shape: tuple[int, ...], flat: Expr, memo: dict) -> Expr | None:
     """Replace the row-major index over ``shape`` by ``flat`` in the expression.
 
-    None where that is impossible.
-
-    That is the case when every dimension occurs only in positions whose coefficients are those of
-    the row-major order, as in an elementwise program over whole arrays. None otherwise.
+    This is possible if every dimension occurs only in positions whose coefficients are those of
+    the row-major order, as in an elementwise program over whole arrays. Otherwise return None.
     """
     axes = [d for d in dims_of(shape) if d.op == "dim"]
     strides = [math.prod(shape[d.attr[0] + 1 :]) for d in axes]

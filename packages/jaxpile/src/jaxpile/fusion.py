@@ -1,4 +1,4 @@
-"""Transformations of steps before printing: merging, dropping, splitting, flattening."""
+"""Transformations of steps before code generation: merging, removal, splitting, flattening."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from jaxpile.program import (
     writes_of,
 )
 
-#: How far back a nest may move to join another, in steps.
+#: Number of steps that a nest may move back to join another.
 LOOK_BACK = 12
-#: Two nests that cost more than this in one iteration stay apart (about 100 sines): the time that
-#: LLVM takes grows faster than a loop's length.
+#: Two nests that cost more than this in one iteration (about 100 sines) are not merged, because
+#: LLVM's time grows faster than a loop's length.
 MOST_WORK = 2000
-#: A nest is split at borders of concatenations into at most this many.
+#: Maximum number of nests into which one is split at the borders of concatenations.
 MOST_PIECES = 27
-#: Nests smaller than this are not worth a split: a comparison per element is shorter code.
+#: Smaller nests are not split, because a comparison per element is shorter code.
 LEAST_SPLIT = 64
 
 
 def optimise(program: Program) -> None:
-    """Change the program's steps in place, with the same results."""
+    """Change the program's steps in place without changing its results."""
     program.steps[:] = fused(program.steps)
     while drop_dead(program):
         pass
@@ -58,7 +58,7 @@ def optimise(program: Program) -> None:
 
 
 def each_nest(steps: list, change) -> list:
-    """Replace every nest, inner ones too, by the nests that ``change`` returns."""
+    """Replace every nest, including inner ones, by the nests that ``change`` returns."""
     changed: list = []
     for step in steps:
         if isinstance(step, Nest):
@@ -74,7 +74,7 @@ def each_nest(steps: list, change) -> list:
 
 
 def fused(steps: list) -> list:
-    """Merge nests of equal ranges where each iteration needs only its own values."""
+    """Merge nests of equal ranges if each iteration needs only its own values."""
     result: list = []
     for step in steps:
         if isinstance(step, Repeat | While | Branch):
@@ -87,7 +87,7 @@ def fused(steps: list) -> list:
 
 
 def join(steps: list, nest: Nest) -> bool:
-    """Merge the nest into one of the last steps, if one fits; False if none does."""
+    """Merge the nest into one of the last steps that fits; return False if none does."""
     reads, writes = reads_of([nest]), writes_of([nest])
     for back in range(1, min(LOOK_BACK, len(steps)) + 1):
         step = steps[-back]
@@ -106,12 +106,12 @@ def join(steps: list, nest: Nest) -> bool:
 
 
 def work(nests: list) -> int:
-    """Return the cost of one iteration of all the nests, each stored value by itself."""
+    """Return the cost of one iteration of all nests, with each stored value counted separately."""
     return sum(cost(expr, MOST_WORK) for item in walk(nests) for expr in expressions(item))
 
 
 def mergeable(first: Nest, second: Nest) -> bool:
-    """Return True if an iteration of the second needs only stores of the same one of the first."""
+    """Return True if an iteration of the second needs only stores of the first's same iteration."""
     if not first.ranges:
         return True
     writes = writes_of(first.body), writes_of(second.body)
@@ -141,9 +141,9 @@ def mergeable(first: Nest, second: Nest) -> bool:
 
 
 def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
-    """Return True if no two indices share a place.
+    """Return True if no two indices have the same position.
 
-    A step along a dimension must lead beyond all that the nearer dimensions reach.
+    The step of each dimension must be larger than the extent of all inner dimensions.
     """
     terms = moving(position)
     if set(terms) != {at for at in dims_of(high for _, high in ranges) if at.moves}:
@@ -157,10 +157,10 @@ def own_place(position: Expr, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 def apart(one: Expr, other: Expr) -> bool:
-    """Return True if two places never meet, whatever the indices.
+    """Return True if two positions never coincide, whatever the indices.
 
-    They then lie in different columns of a table whose width is the common divisor of all steps,
-    or are two places that do not move.
+    Either they are in different columns of a table whose width is the common divisor of all steps,
+    or they are two constant positions.
     """
     between = linear([(one, 1), (other, -1)])
     if between.op != "const":
@@ -170,7 +170,7 @@ def apart(one: Expr, other: Expr) -> bool:
 
 
 def moving(position: Expr) -> dict[Expr, int]:
-    """Return the factors of the dimensions in a place; empty where it is no sum of them."""
+    """Return the coefficients of the dimensions in a position, or nothing if it is not a sum."""
     if position.op != "linear":
         return {position: 1} if position.op == "dim" else {}
     return {
@@ -179,7 +179,7 @@ def moving(position: Expr) -> dict[Expr, int]:
 
 
 def forwarded(first: Nest, body: list) -> list:
-    """Replace loads of what the first nest stores by the stored expression."""
+    """Replace loads of values that the first nest stores by the stored expressions."""
     written = writes_of(first.body)
     change: dict[Expr, Expr] = {}
     for item in first.body:
@@ -190,7 +190,7 @@ def forwarded(first: Nest, body: list) -> list:
                 change[target] = item.value
     if not change:
         return body
-    # Inside loops of the body, buffers written by the body itself may have changed meanwhile.
+    # Inside loops of the body, buffers that the body itself writes may have changed.
     own = writes_of(body)
     change = {
         old: new for old, new in change.items() if old.attr not in own and not new.reads & own
@@ -200,7 +200,7 @@ def forwarded(first: Nest, body: list) -> list:
 
 
 def single(body: list, buffer: Buffer) -> bool:
-    """Return True if the buffer is stored to once, and not within an inner loop."""
+    """Return True if the buffer is stored to once and not within an inner loop."""
     stores = [item for item in walk(body) if isinstance(item, Store) and item.buffer is buffer]
     return len(stores) == 1 and any(item is stores[0] for item in body)
 
@@ -209,7 +209,7 @@ def single(body: list, buffer: Buffer) -> bool:
 
 
 def drop_dead(program: Program) -> bool:
-    """Remove stores that are never read, and emptied steps; True if something was removed."""
+    """Remove stores that are never read and empty steps; return True if anything was removed."""
     alive = reads_of(program.steps) | set(program.outputs)
     names = {
         read
@@ -229,7 +229,7 @@ def drop_dead(program: Program) -> bool:
             inner = inner_lists(item)
             for body in inner:
                 body[:] = kept(body)
-            # A while without a body still ends or does not; it is left alone.
+            # A while loop without a body may still run forever, so it is kept.
             if inner and not any(inner) and not isinstance(item, While):
                 continue
             result.append(item)
@@ -244,7 +244,7 @@ def drop_dead(program: Program) -> bool:
 
 
 def split(nest: Nest) -> list[Nest]:
-    """Split a nest so that no index is compared with borders of joined or padded pieces."""
+    """Split a nest so that no index is compared with borders of concatenated or padded pieces."""
     if nest.count < LEAST_SPLIT:
         return [nest]
     cuts: list[set[int]] = [set() for _ in nest.ranges]
@@ -275,7 +275,7 @@ def split(nest: Nest) -> list[Nest]:
 
 
 def border(node: Expr) -> tuple[int, int] | None:
-    """Return the axis and index where a piece begins, if one dimension alone decides."""
+    """Return the axis and index where a piece begins, if it depends on one dimension only."""
     at = node.args[0]
     if at.op == "dim":
         return at.attr[0], node.attr
@@ -289,7 +289,7 @@ def border(node: Expr) -> tuple[int, int] | None:
 
 
 def flatten(nest: Nest) -> list[Nest]:
-    """Replace several loops by one long loop if the nest runs over memory in order anyway."""
+    """Replace several loops by one long loop if the nest accesses memory in order anyway."""
     if len(nest.ranges) < 2 or any(low for low, _ in nest.ranges):
         return [nest]
     shape = tuple(high for _, high in nest.ranges)
@@ -300,6 +300,6 @@ def flatten(nest: Nest) -> list[Nest]:
             return [nest]
         if any(flattened(expr, shape, flat, memo) is None for expr in expressions(item)):
             return [nest]
-    # All of it has been flattened above, and is in the memo.
+    # Everything in it was flattened above and is in the memo.
     body = rewritten(nest.body, lambda expr: flattened(expr, shape, flat, memo) or expr)
     return [Nest(((0, math.prod(shape)),), body)]

@@ -1,4 +1,4 @@
-"""``jit``: compiles at the first call for each kind of arguments, and keeps the result."""
+"""Function ``jit``, which compiles once for each kind of arguments and keeps the result."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ def jit(
 ):
     """Compile a function of arrays; used as a decorator, with or without arguments.
 
-    Arguments are pytrees of arrays and numbers; static ones are hashable values that the program
-    is compiled for. Results are jax.Array, on the CPU. On tracers (in jax.grad, vmap, jax.jit …)
-    the function runs as it is, so that JAX's transformations compose with it. Donating an argument
-    permits its memory to be written over: jax.jit's words for it are taken, and none is.
+    Arguments are pytrees of arrays and numbers. Static arguments are hashable values, and each
+    value needs its own program. Results are jax.Arrays on the CPU. With tracers (in jax.grad,
+    vmap, jax.jit …) the function itself runs, so that JAX's transformations compose with it. The
+    options of jax.jit for donating arguments are accepted, but no argument's memory is
+    overwritten.
 
-    ``backend``: "llvm" for this CPU, "cuda" for a GPU through CuPy: arguments on the device are
-    read there, and results stay there if JAX has that GPU. ``translators``: a Registry in
-    place of the default one. ``cache_size``: compiled programs kept, the least recently used go.
+    ``backend``: "llvm" for this CPU, or "cuda" for a GPU through CuPy. With "cuda", arguments on
+    the device are read there, and results stay there if JAX has that GPU. ``translators``: a
+    Registry in place of the default one. ``cache_size``: number of compiled programs that are
+    kept; the least recently used one is dropped first.
 
     Raises UnsupportedPrimitive, UnsupportedType and UnsupportedProgram when a call has to compile.
     """
@@ -56,15 +58,18 @@ def jit(
 
 
 class Jitted:
-    """A function with compiled programs, one for each kind of arguments it has been called with."""
+    """A function with its compiled programs, one for each kind of arguments."""
 
     def __init__(self, function, static_argnums, static_argnames, backend, translators, cache_size):
         if not callable(function):
-            raise TypeError(f"jit compiles functions, and {function!r} is none")
+            raise TypeError(f"jit compiles functions, and {function!r} is not a function")
         if backend not in BACKENDS:
-            raise ValueError(f"backend is {' or '.join(map(repr, BACKENDS))}, not {backend!r}")
+            raise ValueError(f"backend must be {' or '.join(map(repr, BACKENDS))}, not {backend!r}")
         if cache_size < 1:
-            raise ValueError(f"cache_size is the number of programs kept, at least 1: {cache_size}")
+            raise ValueError(
+                "cache_size is the number of programs kept and must be at least "
+                f"1, not {cache_size}"
+            )
         functools.update_wrapper(self, function)
         self.function, self.backend, self.cache_size = function, backend, cache_size
         self.name = getattr(function, "__name__", type(function).__name__)
@@ -136,7 +141,7 @@ class Jitted:
     def _split(self, args, kwargs) -> tuple[tuple, tuple, dict]:
         """Split arguments into static values and others.
 
-        Static values go by name, so that both ways to pass one agree.
+        Static values are stored by name, so that positional and keyword arguments agree.
         """
         static: list[tuple] = []
         moving: list = []
@@ -170,9 +175,9 @@ class Jitted:
 
 
 def kind_of(leaf) -> tuple:
-    """Shape, dtype and weak type of an array argument, as JAX sees it."""
+    """Return shape, dtype and weak type of an array argument, as JAX sees it."""
     if isinstance(leaf, jax.Array):
-        return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)  # keys have none
+        return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)  # keys have no weak type
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.shape, leaf.dtype, False
     if isinstance(leaf, bool | int | float | complex):
@@ -183,13 +188,13 @@ def kind_of(leaf) -> tuple:
         array = jax.numpy.asarray(leaf)
         return array.shape, array.dtype, array.weak_type
     raise TypeError(
-        f"{leaf!r} ({type(leaf).__name__}) is no array. Arguments that are none must be static: "
-        "name them in static_argnames."
+        f"{leaf!r} ({type(leaf).__name__}) is not an array. Arguments that are not arrays must "
+        "be static. Name them in static_argnames."
     )
 
 
 def _traceable(leaf):
-    """Return the value that JAX traces in place of another library's device array."""
+    """Return the value that JAX traces instead of another library's device array."""
     if isinstance(leaf, jax.Array) or not on_device(leaf):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
@@ -203,7 +208,7 @@ def _signature(function):
 
 
 def _statics(signature, numbers, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return numbers and names of the static arguments, each completed by the other."""
+    """Return numbers and names of the static arguments; each is derived from the other."""
     numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers or ())
     names = (names,) if isinstance(names, str) else tuple(names or ())
     if signature is None:
@@ -217,8 +222,8 @@ def _statics(signature, numbers, names) -> tuple[tuple[int, ...], tuple[str, ...
     ]
     if unknown:
         raise ValueError(
-            f"static_argnames has {unknown[0]!r}, which is no argument of the "
-            f"function; it has {', '.join(signature.parameters)}"
+            f"static_argnames has {unknown[0]!r}, which is not an argument of the function. "
+            f"Its arguments are {', '.join(signature.parameters)}"
         )
     numbers = tuple(n % len(places) if n < 0 else n for n in numbers)
     both = {*numbers, *(places.index(name) for name in names if name in places)}

@@ -1,11 +1,11 @@
-"""exp, log, expm1, log1p, tanh, sin, cos written out as arithmetic, for LLVM to vectorise.
+"""exp, log, expm1, log1p, tanh, sin and cos as arithmetic that LLVM can vectorise.
 
-A library call in a loop keeps LLVM from using vector instructions. Errors, measured against
-extended precision (tests/test_mathematics.py): at most 2 units in the last place, 3 for tanh; sin
-and cos need |x| <= 2**48 and give NaN beyond it. NaN, infinities and signed zeros are IEEE 754's.
-The operations are the ``exact_`` ones, which LLVM may not contract: the compensated steps need
-each rounding. Reductions and coefficients: fdlibm (Sun Microsystems 1993), Taylor's series for
-exp.
+A library call in a loop prevents LLVM from using vector instructions. The errors, measured against
+extended precision (tests/test_mathematics.py), are at most 2 units in the last place, and 3 for
+tanh. sin and cos require |x| <= 2**48 and return NaN for larger arguments. NaN, infinities and
+signed zeros follow IEEE 754. The operations are the ``exact_`` ones, which LLVM may not contract,
+because the compensated steps depend on each rounding. Reductions and coefficients are from fdlibm
+(Sun Microsystems 1993), and for exp from Taylor's series.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def unbits(x: Expr) -> Expr:
 
 
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """Evaluate a polynomial, with coefficients from the constant term on."""
+    """Evaluate a polynomial whose coefficients begin with the constant term."""
     total = number(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = fma(total, x, number(x, coefficient))
@@ -112,11 +112,10 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def nearest(x: Expr) -> tuple[Expr, Expr]:
-    """Return the nearest whole number as a float and as an integer.
+    """Return the nearest integer as a float and as an integer.
 
-    Valid for |x| < 2**51 (2**22 in float32).
-
-    Adding 1.5 * 2**52 leaves the integer in the low bits: no conversion, which AVX2 lacks.
+    Valid for |x| < 2**51 (2**22 in float32). Adding 1.5 * 2**52 puts the integer into the low
+    bits, which avoids the conversion that AVX2 lacks.
     """
     magic = 1.5 * 2.0 ** (52 if x.dtype == F8 else 23)
     shifted = add(x, number(x, magic))
@@ -130,7 +129,7 @@ def bits_of(x: Expr, value: float) -> Expr:
 
 
 def power_of_two(x: Expr, exponent: Expr) -> Expr:
-    """Return 2**exponent of an integer in the range of normal numbers, in the type of x."""
+    """Return 2**exponent in the type of x, for an exponent in the range of normal numbers."""
     mantissa, bias = (52, 1023) if x.dtype == F8 else (23, 127)
     kind = exponent.dtype
     return unbits(
@@ -152,7 +151,7 @@ def _reduced(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _within(x: Expr, low: float, high: float) -> tuple[Expr, Expr, Expr]:
-    """Reduce x after moving it into low <= x <= high; 2**k comes in two halves.
+    """Reduce x after clamping it to low <= x <= high; 2**k is returned as two factors.
 
     2**k itself may be too large or too small for a float.
     """
@@ -179,7 +178,7 @@ def exp(x: Expr) -> Expr:
 def expm1(x: Expr) -> Expr:
     low, high = (-40.0, _limits(x)[1]) if x.dtype == F8 else (-20.0, _limits(x)[1])
     p, first, second = _within(x, low, high)
-    # 2**k (p + 1) - 1 = 2**k p + (2**k - 1); in halves, as 2**1024 is no number
+    # 2**k (p + 1) - 1 = 2**k p + (2**k - 1), with two factors because 2**1024 overflows
     scaled = mul(mul(p, first), second)
     shift = mul(first, second)
     big = mul(mul(add(p, number(x, 1)), first), second)
@@ -226,7 +225,7 @@ def log(x: Expr) -> Expr:
     result = sub(mul(k, number(x, large)), sub(sub(half, inner_sum), f))
     result = choose(test("eq", x, np.inf), x, result)
     result = choose(test("eq", x, 0), number(x, -np.inf), result)
-    # NaN fails every comparison and takes the last branch
+    # NaN fails every comparison and reaches the last branch
     return choose(test("ge", x, 0), result, number(x, np.nan))
 
 
@@ -243,7 +242,7 @@ def tanh(x: Expr) -> Expr:
     p, whole = _reduced(mul(number(x, 2), choose(test("gt", size, 22), number(x, 22), size)))
     power = power_of_two(x, whole)  # at most 2**64
     t = add(mul(p, power), sub(power, number(x, 1)))
-    # t / (t + 2) below 1, 1 - 2 / (t + 2) above: one division
+    # t / (t + 2) below 1, and 1 - 2 / (t + 2) above, with one division
     low = test("lt", size, 1)
     part = div(choose(low, t, number(x, 2)), add(t, number(x, 2)))
     result = choose(low, part, sub(number(x, 1), part))
@@ -289,7 +288,7 @@ def cos(x: Expr) -> Expr:
     return _circle(x, 1)
 
 
-#: Operations that are written out before LLVM sees them.
+#: Operations that are written as arithmetic before LLVM sees them.
 WRITTEN_OUT: dict[str, Callable[[Expr], Expr]] = {
     "exp": exp,
     "expm1": expm1,

@@ -11,14 +11,14 @@ from jaxpile.program import Set, Store, walk
 
 
 class Memos:
-    """Base of the writers: ``memos``, the outermost scope first."""
+    """Base class of the writers; ``memos`` begins with the outermost scope."""
 
     def __init__(self) -> None:
         self.memos: list[dict[Expr, Any]] = [{}]
 
     @contextmanager
     def fresh(self) -> Iterator[None]:
-        """Limit memoised computations inside the context to the context."""
+        """Discard values that are computed inside the context when it ends."""
         self.memos.append({})
         try:
             yield
@@ -26,7 +26,7 @@ class Memos:
             self.memos.pop()
 
     def changed(self, what) -> None:
-        """Invalidate values made from a buffer or local variable that has changed."""
+        """Invalidate values that depend on a changed buffer or local variable."""
         for memo in self.memos:
             for node in [node for node in memo if what in node.reads]:
                 del memo[node]

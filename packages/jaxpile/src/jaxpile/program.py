@@ -1,7 +1,7 @@
 """Parts of a translated program: buffers, loop nests, and the order they run in.
 
-Two levels. Above, steps: nests, repetitions, branches; they read and write buffers only. Within a
-nest, statements: stores, loops, local variables. A back end prints both.
+There are two levels. Steps (nests, repetitions and branches) only read and write buffers. Inside a
+nest there are statements: stores, loops and local variables. A back end prints both.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from jaxpile.expressions import Expr
 class Buffer:
     """Memory for an array in row-major order.
 
-    ``kind`` is input, const, output or temp; ``level`` names the loop whose steps own it, the only
-    ones that may overwrite it.
+    ``kind`` is input, const, output or temp. ``level`` is the loop whose steps own the buffer;
+    only these steps may overwrite it.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Store:
 
 @dataclass(eq=False)
 class Set:
-    """Give a local variable its value."""
+    """Assignment to a local variable."""
 
     name: str
     value: Expr
@@ -64,7 +64,7 @@ class Set:
 
 @dataclass(eq=False)
 class Loop:
-    """Run the body for low <= variable < high, in order."""
+    """Loop that runs its body for low <= variable < high, in order."""
 
     variable: Expr
     low: Expr
@@ -74,7 +74,7 @@ class Loop:
 
 @dataclass(eq=False)
 class Until:
-    """Run the body as long as the condition, evaluated again each time, is true."""
+    """Loop that runs its body while a condition, evaluated before each iteration, is true."""
 
     condition: Expr
     body: list
@@ -92,7 +92,7 @@ class When:
 
 @dataclass(eq=False)
 class Nest:
-    """A body run for every index of the ranges, in any order or at once; ranges are (low, high)."""
+    """A body run for every index of its ranges (low, high), in any order or concurrently."""
 
     ranges: tuple[tuple[int, int], ...]
     body: list
@@ -111,7 +111,7 @@ class Repeat:
 
 @dataclass(eq=False)
 class While:
-    """Run ``test``; as long as the buffer ``going`` then holds true, run ``steps`` and again."""
+    """Loop that runs ``test``, then ``steps`` while the buffer ``going`` holds true."""
 
     test: list
     going: Buffer
@@ -120,7 +120,7 @@ class While:
 
 @dataclass(eq=False)
 class Branch:
-    """Run one list of steps: the one that the buffer ``selector`` (0 … len - 1) says."""
+    """Branch that runs the list of steps that the buffer ``selector`` (0 … len - 1) chooses."""
 
     selector: Buffer
     branches: list[list]
@@ -128,7 +128,7 @@ class Branch:
 
 @dataclass(eq=False)
 class Program:
-    """Buffers and steps; the outputs in the order of the results."""
+    """Buffers and steps of a program; the outputs are in the order of the results."""
 
     name: str
     inputs: list[Buffer]
@@ -141,7 +141,7 @@ class Program:
 
 
 def inner_lists(item) -> list[list]:
-    """Return the lists of statements or steps directly within one."""
+    """Return the lists of statements or steps directly inside one."""
     match item:
         case Loop() | Until() | Nest():
             return [item.body]

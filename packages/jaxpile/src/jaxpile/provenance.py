@@ -1,4 +1,4 @@
-"""Source lines of equations in a learner's program, for which JAX has no public interface."""
+"""Source lines of equations, for which JAX has no public interface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HERE = str(Path(__file__).resolve().parent)
 def line_of(equation) -> str:
     """Return "file.py:12 (function)".
 
-    Empty where JAX does not know, and for equations made here.
+    Return "" if JAX does not know the line, and for equations made by this package.
     """
     try:
         from jax._src import source_info_util

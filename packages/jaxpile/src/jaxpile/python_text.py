@@ -1,4 +1,4 @@
-"""Programs as Python source, for reading and for numba.njit: loops over flat arrays."""
+"""Programs as Python source for reading and for numba.njit: loops over flat arrays."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ LIBRARY = {
 
 
 def generate(program: Program) -> str:
-    """Return a function's text that maps flat arrays to flat output arrays.
+    """Return the source of a function from flat arrays to flat output arrays.
 
-    Integers and divisions by zero follow NumPy in it, not JAX: it is there to be read.
+    Its integers and divisions by zero follow NumPy and not JAX, because it is meant for reading.
     """
     writer = PythonWriter()
     writer.line("import math")
@@ -86,7 +86,7 @@ def generate(program: Program) -> str:
 
 
 class PythonWriter(TextWriter):
-    """Python within a function."""
+    """Writer of Python inside a function."""
 
     opens = ":"
 

@@ -1,20 +1,20 @@
-"""The registry: one translator for each primitive, which a user can add to or replace."""
+"""Registry with one translator for each primitive, which users can extend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-#: What a translator of elementwise work is: it reads its operands at the index it writes.
+#: Kind of a translator that reads its operands only at the index that it writes.
 POINTWISE = "pointwise"
 
 
 class Translator:
-    """Translates the equations of one or more primitives.
+    """Translator of the equations of one or more primitives.
 
-    ``primitives`` are their names; ``kind`` is "pointwise" where element i of the result needs
-    only the elements i of the operands, which lets a program share such work. ``translate`` gets
-    the driver, the equation and its operands as Values, and returns the results: a Value, or a
-    list of them for several results.
+    ``primitives`` are their names. ``kind`` is "pointwise" if element i of the result needs only
+    the elements i of the operands, so that a program can share such work. ``translate`` receives
+    the driver, the equation and its operands as Values. It returns the result as a Value, or a
+    list of Values.
     """
 
     primitives: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Translator:
 
 
 class FunctionTranslator(Translator):
-    """A translator made of a function (driver, equation, *operands)."""
+    """A translator that calls a function (driver, equation, *operands)."""
 
     def __init__(self, function: Callable, primitives: tuple[str, ...], kind: str):
         self.function, self.primitives, self.kind = function, primitives, kind
@@ -56,7 +56,7 @@ class Registry(Mapping):
         self._translators = dict(translators or {})
 
     def register(self, *translators: Translator) -> None:
-        """Add translators, each for its primitives; the latest counts."""
+        """Add translators for their primitives; a later one replaces an earlier one."""
         for translator in translators:
             if not translator.primitives:
                 raise ValueError(f"{translator!r} names no primitive; set its .primitives")

@@ -1,4 +1,4 @@
-"""The stages of a compilation, as JAX has them: traced and translated, compiled, run."""
+"""Stages of a compilation, as in JAX: lowered (traced and translated), and compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def program_of(closed, registry: Registry, name: str, target: str = "cpu") -> Pr
     """Return the optimised program of a closed jaxpr."""
     if not closed.jaxpr.outvars:
         raise UnsupportedProgram(
-            f"{name} returns no array, so there is nothing to compute. Return what it makes."
+            f"{name} returns no array, so there is nothing to compute. Return the arrays that "
+            "it computes."
         )
     program = translate(closed, registry, name, target)
     optimise(program)
@@ -31,7 +32,7 @@ def program_of(closed, registry: Registry, name: str, target: str = "cpu") -> Pr
 
 
 class Lowered:
-    """A function traced for one kind of arguments. ``in_avals`` are the arrays it takes."""
+    """A function traced for one kind of arguments; ``in_avals`` are its array arguments."""
 
     def __init__(self, closed, out_tree, in_tree, registry: Registry, name: str, backend: str):
         self.jaxpr, self.out_tree, self.in_tree = closed, out_tree, in_tree
@@ -62,11 +63,11 @@ class Lowered:
             from jaxpile.python_text import generate as python_text
 
             return python_text(program_of(self.jaxpr, self.registry, self.name))
-        raise ValueError(f"as_text knows {', '.join(map(repr, FORMS))}; {form!r} is none of them")
+        raise ValueError(f"as_text takes {', '.join(map(repr, FORMS))}, not {form!r}")
 
 
 class Compiled:
-    """An executable for one kind of arguments; call it with such arguments."""
+    """An executable for one kind of arguments, called with such arguments."""
 
     def __init__(self, lowered: Lowered):
         self.lowered = lowered
@@ -106,7 +107,7 @@ class Compiled:
         if tree != self.lowered.in_tree:
             raise JaxpileError(
                 f"{self.lowered.name} was compiled for arguments of the form "
-                f"{self.lowered.in_tree}, and is called with {tree}"
+                f"{self.lowered.in_tree}, but is called with {tree}"
             )
         return self.run(leaves)
 
@@ -119,8 +120,8 @@ class Compiled:
         for k, (array, (shape, dtype)) in enumerate(zip(arrays, self.kinds, strict=True)):
             if array.shape != shape:
                 raise JaxpileError(
-                    f"{self.lowered.name} was compiled for shape {shape} as argument {k} and is "
-                    f"called with {array.shape}. Lower and compile it again for that shape."
+                    f"{self.lowered.name} was compiled for shape {shape} in argument {k}, but "
+                    f"is called with {array.shape}. Lower and compile it again for that shape."
                 )
             wanted = np.uint64 if self.keys[k] else dtype
             if isinstance(array, np.ndarray) and (
@@ -134,10 +135,10 @@ class Compiled:
         return jax.tree_util.tree_unflatten(self.out_tree, placed)
 
     def placed(self, result, aval) -> jax.Array:
-        """Return a result as a jax.Array, on its device where JAX has it, else on the CPU."""
+        """Return a result as a jax.Array, on its device if JAX has it, else on the CPU."""
         if aval is None:
             return key_of(self.fetched(result))
-        if self.staying is not None and not aval.weak_type:  # DLPack knows no weak types
+        if self.staying is not None and not aval.weak_type:  # DLPack has no weak types
             return self.staying(result)
         return _placing()(self.fetched(result), aval)
 
@@ -160,8 +161,8 @@ def key_of(packed: np.ndarray) -> jax.Array:
 def _placing() -> Callable:
     """Return the function of array and aval that turns NumPy arrays into jax.Arrays.
 
-    JAX's own short way takes a third of the time of jax.device_put, but it is no public
-    interface: it is tried once, and device_put serves where it is gone.
+    JAX's internal function takes a third of the time of jax.device_put, but is not a public
+    interface. It is tried once, and if it is missing, device_put is used.
     """
     device = jax.local_devices(backend="cpu")[0]
     sharding = jax.sharding.SingleDeviceSharding(device)

@@ -1,6 +1,6 @@
-"""The table of primitives for the README, from the registry.
+"""Table of primitives for the README, from the registry.
 
-Prints it:
+This command prints it::
 
     python -m jaxpile.table
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jaxpile.primitives import default_registry
 
-#: What programs meet first among the missing ones; each is refused by its name.
+#: Missing primitives that programs use most often; each is refused by its name.
 MISSING = (
     "approx_top_k",
     "bessel_i0e",
@@ -32,7 +32,7 @@ def table() -> str:
     registry = default_registry()
     wrong = sorted(set(MISSING) & set(registry))
     if wrong:
-        raise ValueError(f"{', '.join(wrong)} have translators now: take them out of MISSING")
+        raise ValueError(f"{', '.join(wrong)} have translators now. Remove them from MISSING")
 
     def row(names) -> str:
         return ", ".join(f"`{name}`" for name in sorted(names))

@@ -1,4 +1,4 @@
-"""Common base of the back ends that write source text: named expressions and statements."""
+"""Base class of the back ends that write source text: named expressions and statements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jaxpile.expressions import Expr, dim, ordered
 from jaxpile.memos import Memos
 from jaxpile.program import Loop, Nest, Set, Store, Until, When, walk
 
-#: A longer expression is given a name, so that lines stay readable.
+#: A longer expression gets a name, so that lines stay readable.
 LONG = 70
 
 
 class TextWriter(Memos):
-    """Writes statements as lines; a language fills in how its words look."""
+    """Writer of statements as lines; a subclass defines the language's syntax."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class TextWriter(Memos):
     # --- expressions ---
 
     def values(self, exprs: list[Expr], inline: bool = False) -> list[str]:
-        """Return texts of expressions; parts used twice or too long get names first."""
+        """Return texts of expressions; parts that are used twice or too long get names first."""
         known: dict[Expr, str] = {}
         for memo in self.memos:
             known.update(memo)
@@ -167,7 +167,7 @@ def bare(text: str) -> str:
 
 
 def dimension_names(nest: Nest) -> list[tuple[str, int, int]]:
-    """Name and bounds of each dimension of a nest that is a loop; size-1 dimensions are numbers."""
+    """Return name and bounds of each dimension that is a loop; dimensions of size 1 are numbers."""
     return [
         (f"i{axis}", low, high)
         for axis, (low, high) in enumerate(nest.ranges)

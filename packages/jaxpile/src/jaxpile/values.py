@@ -1,4 +1,4 @@
-"""Arrays as functions of their index, and the views and element-wise operations on them."""
+"""Arrays as functions of their index, with views and elementwise operations on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from jaxpile.program import Buffer
 
 @dataclass(frozen=True)
 class Value:
-    """An array: shape, dtype, and the expression of the element at (dim 0, dim 1, …)."""
+    """An array: its shape, its dtype, and the expression of the element at (dim 0, dim 1, …)."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -58,7 +58,7 @@ def whole(buffer: Buffer, shape: tuple[int, ...] | None = None) -> Value:
 
 
 def buffer_of(value: Value) -> Buffer | None:
-    """Return the buffer whose whole content, in order, is the value; None for others."""
+    """Return the buffer whose entire contents, in order, are the value, or None."""
     if value.expr.op != "load" or value.expr.attr.size != value.size:
         return None
     return value.expr.attr if is_identity(value.expr, value.shape) else None
@@ -77,7 +77,7 @@ def loads_of(expr: Expr, buffers) -> list[Expr]:
 
 
 def pointwise(op: str, dtype, *values: Value, attr=None) -> Value:
-    """Apply the operation to elements at equal indices; all values have one shape."""
+    """Apply the operation to elements at equal indices; all values have the same shape."""
     expr = apply(op, np.dtype(dtype), *(value.expr for value in values), attr=attr)
     return Value(values[0].shape, expr.dtype, expr)
 
@@ -87,7 +87,7 @@ def cast(value: Value, dtype) -> Value:
 
 
 def view(value: Value, shape: Sequence[int], indices: Sequence[Expr]) -> Value:
-    """Return another shape, whose element is the value's at ``indices`` (in the new dimensions)."""
+    """Return a view in another shape; its element is the value's element at ``indices``."""
     return Value(tuple(shape), value.dtype, value.at(indices))
 
 
@@ -106,7 +106,7 @@ def broadcast(value: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
 def cut(
     value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Value:
-    """Return a rectangular part, every ``steps``-th element of it; sizes are the result's."""
+    """Return a rectangular part, with every ``steps``-th element; sizes are the result's."""
     steps = steps or [1] * len(sizes)
     dims = dims_of(sizes)
     return view(
@@ -130,7 +130,7 @@ def reverse(value: Value, axes: Sequence[int]) -> Value:
 def reshape(value: Value, shape: Sequence[int]) -> Value | None:
     """Return the elements in row-major order in another shape.
 
-    None where only a copy would be cheap.
+    Return None if only a copy would be cheap.
     """
     shape = tuple(shape)
     if not value.size:
@@ -154,7 +154,7 @@ def reshape(value: Value, shape: Sequence[int]) -> Value | None:
 
 
 def concatenate(values: Sequence[Value], axis: int) -> Value:
-    """Concatenate arrays along an axis; nests split at the borders."""
+    """Concatenate arrays along an axis; nests are split at the borders."""
     shape = list(values[0].shape)
     shape[axis] = sum(value.shape[axis] for value in values)
     values = [value for value in values if value.size] or list(values[:1])
@@ -173,7 +173,7 @@ def concatenate(values: Sequence[Value], axis: int) -> Value:
 
 
 def pad(value: Value, filler: Value, widths: Sequence[tuple[int, int, int]]) -> Value:
-    """Pad with margins (low, high, between elements), as lax.pad: negative ones cut off."""
+    """Pad with margins (low, high, between elements), as lax.pad; negative margins cut off."""
     shape = tuple(
         low + high + size + max(size - 1, 0) * inner
         for size, (low, high, inner) in zip(value.shape, widths, strict=True)

@@ -1,4 +1,4 @@
-"""Fixtures for tests of tiles: arrays on the device, and a launch of cuTile's kernels."""
+"""Fixtures for tests of tiles: arrays on the device, and launches of cuTile kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def arrays(active: None) -> ModuleType:
-    """Functions that make arrays in device memory."""
+    """Return functions that make arrays in device memory."""
     import device_arrays
 
     return device_arrays

@@ -1,1 +1,1 @@
-"""The back end for a GPU: CUDA C++, one kernel for each loop nest, launched through CuPy."""
+"""Back end for a GPU: CUDA C++ with one kernel for each loop nest, launched through CuPy."""

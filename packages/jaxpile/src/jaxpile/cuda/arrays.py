@@ -1,6 +1,6 @@
-"""Arrays on a CUDA device: inputs are read there, and results stay there.
+"""Arrays on a CUDA device as arguments and results, without copies through the host.
 
-Both go by DLPack, so the stream of one library waits for what the other has queued.
+Both are passed by DLPack, so the stream of one library waits for work that the other has queued.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import jax
 import jax.dlpack
 import numpy as np
 
-#: kDLCUDA of DLPack.
+#: Device type kDLCUDA of DLPack.
 CUDA = 2
 
 
 def on_device(array) -> bool:
-    """Return True if an array lies on a CUDA device: JAX's, CuPy's or Numba's."""
-    kind = type(array)  # a class has these names too
+    """Return True if a JAX, CuPy or Numba array is on a CUDA device."""
+    kind = type(array)  # a class has these attributes too
     if hasattr(kind, "__dlpack_device__"):
         return not isinstance(array, np.ndarray) and array.__dlpack_device__()[0] == CUDA
     return hasattr(kind, "__cuda_array_interface__")
 
 
 def arriving(array):
-    """Return an argument unchanged if it lies on a device, else as a NumPy array."""
+    """Return a device array unchanged, and any other argument as a NumPy array."""
     return array if on_device(array) else np.asarray(array)
 
 
@@ -44,9 +44,8 @@ def taken(cp, array, dtype: np.dtype):
 def staying(cp) -> Callable[[Any], jax.Array] | None:
     """Return the function that turns CuPy arrays into JAX arrays without a copy.
 
-    None where JAX has no such device.
-
-    Tried with one: the device may be missing in JAX, or be virtual.
+    Return None if JAX does not have this device. One array is converted to find out, because JAX
+    may not see the device, or the device may be virtual.
     """
     try:
         jax.dlpack.from_dlpack(cp.zeros(2, np.float32))

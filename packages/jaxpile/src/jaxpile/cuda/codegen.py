@@ -1,4 +1,4 @@
-"""Programs as CUDA C++: one kernel for each loop nest, and the order in which they are launched."""
+"""Programs as CUDA C++: one kernel for each loop nest, and the order of their launches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jaxpile.program import (
 from jaxpile.text import TextWriter, bare, dimension_names
 
 BLOCK = 256
-#: Up to so many threads are numbered by 32 bits, those of the last block too.
+#: Up to this many threads, including those of the last block, have 32-bit numbers.
 SHORT = 2**32 - BLOCK
 
 
@@ -40,7 +40,7 @@ class Kernel:
 
 @dataclass
 class Plan:
-    """Steps with kernels in place of nests, and the whole as one text."""
+    """Steps with kernels instead of nests, and the source of all kernels as one text."""
 
     steps: list
     text: str
@@ -86,7 +86,7 @@ def kernel_of(nest: Nest, name: str) -> Kernel:
     }
     variables = sorted(free, key=lambda node: node.serial)
     writer = CudaWriter()
-    # Each buffer has memory of its own, but for arguments, and those are only read.
+    # Every buffer has separate memory, except for arguments, which are only read.
     takes = [
         f"{'' if b in writes else 'const '}{type_name(b.dtype)}* __restrict__ {b.name}"
         for b in buffers
@@ -94,7 +94,7 @@ def kernel_of(nest: Nest, name: str) -> Kernel:
     takes += [f"const long long {node.attr[0]}" for node in variables]
     writer.line(f'extern "C" __global__ void {name}({", ".join(takes)}) {{')
     writer.depth += 1
-    # Quotients of 64 bits take several times the instructions of those of 32.
+    # 64-bit divisions take several times the instructions of 32-bit ones.
     if nest.count <= SHORT:
         writer.line("const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;")
     else:
@@ -115,7 +115,7 @@ def kernel_of(nest: Nest, name: str) -> Kernel:
 
 
 class CudaWriter(TextWriter):
-    """C++ within a kernel."""
+    """Writer of C++ inside a kernel."""
 
     opens, closes = " {", "}"
 

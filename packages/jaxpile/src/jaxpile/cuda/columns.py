@@ -7,10 +7,10 @@ from jaxpile.program import Buffer, Loop, Nest, Repeat, Store, expressions, walk
 
 
 def by_columns(step: Repeat) -> Nest | None:
-    """Move the loop inside the nest; return None where that may change the result.
+    """Move the loop inside the nest; return None if that may change the result.
 
-    It may not where the body is more than one nest, or where an index of the nest touches what
-    another one writes.
+    It may change the result if the body is more than one nest, or if one index of the nest
+    accesses memory that another index writes.
     """
     if len(step.steps) != 1 or not isinstance(step.steps[0], Nest) or step.length < 2:
         return None
@@ -38,8 +38,8 @@ def by_columns(step: Repeat) -> Nest | None:
 def home_of(position: Expr, nest: Nest) -> int | None:
     """Return the offset between an index of the nest and its home position.
 
-    The index's home is its place modulo the nest's size, which is its own number plus this offset.
-    None where that does not hold for every index and every iteration of the loop.
+    The home is the position modulo the nest's size, which equals the index plus this offset.
+    Return None if this is not true for every index and every iteration of the loop.
     """
     own = row_major([high for _, high in nest.ranges], dims_of(high for _, high in nest.ranges))
     rest = linear([(position, 1), (own, -1)])

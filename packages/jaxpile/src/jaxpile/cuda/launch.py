@@ -1,4 +1,4 @@
-"""Launching the kernels through CuPy's RawKernel, from the module named cupy that is there."""
+"""Launches of the kernels through CuPy's RawKernel, or through a stand-in named cupy."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from jaxpile.program import Branch, Buffer, Program, Repeat, While
 
 
 def cupy():
-    """Import CuPy, or a stand-in that is installed under its name. Raises NoGPU."""
+    """Import CuPy, or a stand-in that is installed under its name; raise NoGPU."""
     try:
         return importlib.import_module("cupy")
     except ImportError as error:
         raise NoGPU(
-            "backend='cuda' launches through CuPy, and there is no module cupy here. Install it "
-            "(pip install cupy-cuda12x) on a machine with an NVIDIA GPU, activate a stand-in, or "
-            "use the default backend. The kernels can be read without: f.lower(…)"
-            ".as_text('cuda')."
+            "backend='cuda' launches kernels through CuPy, but the module cupy is not "
+            "installed. Install it (pip install cupy-cuda12x) on a machine with an NVIDIA "
+            "GPU, activate a stand-in, or use the default backend. You can read the kernels "
+            "without CuPy: f.lower(…).as_text('cuda')."
         ) from error
 
 
 class Launcher:
-    """A program as kernels; arguments that lie on the device are read there, results stay there."""
+    """A program as kernels; device arguments are read in place, and results stay on the device."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -41,7 +41,7 @@ class Launcher:
         self.queued: deque[tuple[Any, list]] = deque()
 
     def __call__(self, arrays: list) -> list:
-        """Run the kernels; return CuPy arrays for arrays of the host or the device."""
+        """Run the kernels and return CuPy arrays."""
         cp = self.cupy
         if self.constants is None:
             self.constants = {
@@ -62,15 +62,15 @@ class Launcher:
         results = []
         for k, b in enumerate(self.program.outputs):
             array = memory[b][: b.size].reshape(b.shape)
-            # A result has memory of its own; arguments and constants are not ours to give away.
+            # A result needs its own memory, because arguments and constants belong to others.
             mine = b.kind == "output" and b not in self.program.outputs[:k]
             results.append(array if mine else array.copy())
         return results
 
     def keep(self, arguments: list) -> None:
-        """Hold arguments until the launches that read them are done.
+        """Keep arguments alive until the launches that read them are done.
 
-        Another library may give the memory that it owns to its next array, on a stream that does
+        Otherwise another library may reuse the memory for its next array, on a stream that does
         not wait for CuPy's.
         """
         event = self.cupy.cuda.Event(disable_timing=True)

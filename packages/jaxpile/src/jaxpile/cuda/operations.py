@@ -1,4 +1,4 @@
-"""The scalar operations in CUDA C++, and the helpers that give them JAX's meaning."""
+"""Scalar operations in CUDA C++, and the helpers that give them JAX's semantics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FUNCTIONS = {
     "fma": "fma",
 }
 
-# fmax and fmin drop NaN; JAX keeps it, and puts -0 below 0.
+# fmax and fmin drop NaN. JAX keeps it and orders -0 below 0.
 HELPERS = """\
 template <class T> struct alignas(2 * sizeof(T)) jx_complex { T real, imag; };
 template <class T> __device__ T jx_max(T a, T b) {
@@ -104,7 +104,7 @@ def unsigned(dtype: np.dtype) -> str:
 
 
 def constant(value, dtype: np.dtype) -> str:
-    """Return a C++ literal; NaN and infinity are written by their bits."""
+    """Return a C++ literal; NaN and infinity are written as bits."""
     if dtype == BOOL:
         return "true" if value else "false"
     if dtype.kind == "f":
@@ -138,7 +138,7 @@ def operation(node: Expr, args: list[str]) -> str:
         text = f"{args[0]} {ARITHMETIC[name]} {args[1]}"
         if real or (dtype.kind == "u" and dtype.itemsize >= 4):
             return f"({text})"
-        # overflow of signed integers has no meaning in C++; that of unsigned ones wraps
+        # signed overflow is undefined in C++, unsigned overflow wraps
         wide = TYPES["uint64"] if dtype.itemsize == 8 else TYPES["uint32"]
         return f"({kind})(({wide}){args[0]} {ARITHMETIC[name]} ({wide}){args[1]})"
     if op in SIGNS:

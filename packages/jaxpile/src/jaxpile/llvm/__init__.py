@@ -1,1 +1,1 @@
-"""The back end for the CPU: LLVM IR through llvmlite, vectorised by LLVM, split over all cores."""
+"""Back end for the CPU: LLVM IR through llvmlite, vectorised, with loops split over all cores."""

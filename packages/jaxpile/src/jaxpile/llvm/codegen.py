@@ -1,8 +1,9 @@
-"""Programs as LLVM modules: one function for each part of its steps, and one that runs them all.
+"""Programs as LLVM modules: functions for parts of the program, and one that runs them all.
 
-Every function ``part<k>(table, low, high)`` gets a table of the addresses of all buffers and, if it
-is one large step, how much of the outermost range it is to run. Each step is a function of its own
-whose pointers are declared not to overlap, which lets LLVM vectorise without checks at run time.
+Every function ``part<k>(table, low, high)`` receives a table of the addresses of all buffers. If
+it is one large step, it also receives the part of the outermost range to run. Each step is a
+function whose pointers are declared not to overlap, so that LLVM can vectorise it without run-time
+checks.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from jaxpile.program import (
 
 I64 = ir.IntType(64)
 POINTER = ir.PointerType()
-#: Temporary buffers up to this size that one step alone uses live on its stack, then in registers.
+#: Temporary buffers up to this size that only one step uses are on its stack, then in registers.
 ON_STACK = 16
 
 
 def generate(program: Program, places: dict[Buffer, int]) -> str:
-    """Return the module text; ``places`` maps each buffer to its place in the address table."""
+    """Return the module text; ``places`` maps each buffer to its index in the address table."""
     module = ir.Module(name=program.name)
     users = [reads_of([step]) | writes_of([step]) for step in program.steps]
     counts = Counter(buffer for used in users for buffer in used)
@@ -66,7 +67,7 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
                 f"body{k}",
             )
             body.linkage = "internal"
-            # one function with all loops takes LLVM far longer than as many functions
+            # LLVM takes far longer for one function with all loops than for many functions
             body.attributes.add("noinline")
             for arg in body.args[:-2]:
                 arg.add_attribute("noalias")
@@ -93,7 +94,7 @@ def generate(program: Program, places: dict[Buffer, int]) -> str:
 
 
 class StepWriter(Memos):
-    """Writer of one step's body; ``memos`` hold values that are computed and still valid."""
+    """Writer of one step's body; ``memos`` hold computed values that are still valid."""
 
     def __init__(
         self, function: ir.Function, passed: list[Buffer], stack: list[Buffer], calls: bool = False
@@ -117,7 +118,7 @@ class StepWriter(Memos):
     # --- steps ---
 
     def step(self, step) -> None:
-        """Write the whole function; a nest runs over the given part of its first range."""
+        """Write the whole function; a nest covers the given part of its first range."""
         if isinstance(step, Nest) and step.ranges:
             self.nest(step, self.range)
         else:
@@ -182,7 +183,7 @@ class StepWriter(Memos):
 
     @contextmanager
     def counting(self, variable: Expr, low, high):
-        """Write a loop of the variable over low <= v < high (numbers or LLVM values)."""
+        """Write a loop of the variable over low <= v < high, which are numbers or LLVM values."""
         low, high = (ir.Constant(I64, end) if isinstance(end, int) else end for end in (low, high))
         builder, before = self.builder, self.builder.block
         head = self.function.append_basic_block("loop")
@@ -258,7 +259,7 @@ class StepWriter(Memos):
     # --- expressions ---
 
     def value(self, expr: Expr):
-        """Return the LLVM value of an expression at this place."""
+        """Return the LLVM value of an expression at this point."""
         if not self.calls:
             expr = written_out(expr, self.written)
         memo = {}
@@ -312,7 +313,7 @@ class StepWriter(Memos):
 
 
 def written_out(expr: Expr, memo: dict[Expr, Expr]) -> Expr:
-    """Return the expression with exp, sin and so on written as arithmetic."""
+    """Return the expression with exp, sin and similar functions written as arithmetic."""
     for node in ordered([expr], memo):
         args = tuple(memo[arg] for arg in node.args)
         if node.op in WRITTEN_OUT:

@@ -1,4 +1,4 @@
-"""Running compiled programs: memory for results, a table of addresses, threads for large loops."""
+"""Runs of compiled programs: memory for results, address tables, threads for large loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxpile.llvm.parts import parts_of
 from jaxpile.program import Buffer, Program, reads_of, writes_of
 
 ALIGNMENT = 64
-#: So much memory for temporary buffers stays for the next call: new pages cost 0.2 us each.
+#: Bytes of temporary buffers kept for the next call, because each new page costs 0.2 us.
 KEPT = 1 << 26
 _spare: list[np.ndarray] = []
 
@@ -39,7 +39,7 @@ def address_of(array: np.ndarray) -> int:
 
 
 def aligned(nbytes: int) -> tuple[np.ndarray, int]:
-    """Allocate bytes, with their address, at a multiple of 64, so that JAX needs no copy."""
+    """Allocate bytes at a multiple of 64, so that JAX needs no copy, and their address."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     address = address_of(raw)
     start = -address % ALIGNMENT
@@ -47,7 +47,7 @@ def aligned(nbytes: int) -> tuple[np.ndarray, int]:
 
 
 def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
-    """Reuse an earlier call's memory, whose pages exist already, for temporary buffers."""
+    """Reuse an earlier call's memory for temporary buffers, as its pages exist already."""
     try:
         memory = _spare.pop()
     except IndexError:
@@ -56,9 +56,9 @@ def borrowed(nbytes: int) -> tuple[np.ndarray, int]:
 
 
 def laid_out(program: Program, temps: list[Buffer]) -> tuple[list[int], int]:
-    """Return the offset of each temporary buffer and the bytes that they need in all.
+    """Return the offset of each temporary buffer, and the bytes that they need in total.
 
-    Buffers that no step uses together, nor one between the other's steps, may lie in one place.
+    Two buffers may share memory if no step uses both, and none uses one between the other's steps.
     """
     used: dict[Buffer, list[int]] = {}
     for number, step in enumerate(program.steps):
@@ -82,7 +82,7 @@ def laid_out(program: Program, temps: list[Buffer]) -> tuple[list[int], int]:
 
 
 class Executable:
-    """A program as machine code. Call it with NumPy arrays of the inputs' shapes and dtypes."""
+    """A program as machine code, called with NumPy arrays of the inputs' shapes and dtypes."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -103,14 +103,14 @@ class Executable:
         self.large = any(share for _, share in self.shares)
 
     def __call__(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the outputs in new memory. The arrays must be contiguous."""
+        """Return the outputs in new memory; the arrays must be contiguous."""
         outputs = []
         addresses = [address_of(array) for array in arrays]
         for shape, dtype, nbytes in self.results:
             memory, address = aligned(nbytes)
             addresses.append(address)
             outputs.append(np.ndarray(shape, dtype, memory))
-        scratch = None  # kept until the call is over
+        scratch = None  # kept alive until the call ends
         if self.offsets:
             scratch, start = borrowed(self.scratch)
             addresses.extend(start + offset for offset in self.offsets)
@@ -124,14 +124,14 @@ class Executable:
         return outputs
 
     def share(self, table: int, workers: int) -> None:
-        """Part after part, the large ones divided over all cores (calls let go of the GIL)."""
+        """Run the parts in order, large ones divided over all cores; the calls release the GIL."""
         for k, ((low, high), large) in enumerate(self.shares):
             step = self.code.part(k)
             if not large or high - low < workers:
                 step(table, low, high)
                 continue
             borders = [low + (high - low) * part // workers for part in range(workers + 1)]
-            # this thread takes the last part itself
+            # this thread runs the last part itself
             waiting = [
                 pool(workers - 1).submit(step, table, a, b) for a, b in pairwise(borders[:-1])
             ]

@@ -1,8 +1,8 @@
-"""exp, sin and others as separate functions, where a program has too many calls to inline.
+"""Separate functions for exp, sin and others, if a program has too many calls to inline.
 
-A sine is some 50 instructions. Three hundred of them in one loop took LLVM 5 s to compile, as calls
-0.1 s. LLVM's vectoriser calls a vector form of a function, which the attribute
-``vector-function-abi-variant`` of a call names.
+A sine is about 50 instructions. LLVM took 5 s to compile three hundred of them in one loop, and
+0.1 s to compile them as calls. LLVM's vectoriser calls a vector form of a function, which the
+attribute ``vector-function-abi-variant`` of the call names.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from jaxpile.llvm.operations import constant, emit, type_of
 from jaxpile.mathematics import WRITTEN_OUT
 from jaxpile.program import expressions, walk
 
-#: Up to so many are written out where they are used: no call, and LLVM sees all of the loop.
+#: Up to this many are inlined, so that LLVM sees the whole loop without calls.
 INLINE = 24
 I64 = ir.IntType(64)
 
 
 def called(steps: list) -> bool:
-    """Return True if the steps have too many functions to write out each of them."""
+    """Return True if the steps have too many functions to inline each of them."""
     nodes = ordered(expr for item in walk(steps) for expr in expressions(item))
     return sum(node.op in WRITTEN_OUT for node in nodes) > INLINE
 
 
 def function_for(module: ir.Module, node: Expr) -> ir.Function:
-    """Return the function of a node's operation and dtype; make it and its vector forms once."""
+    """Return the function for a node's operation and dtype, created once with its vector forms."""
     name = f"jx_{node.op}_{node.dtype.name}"
     if name not in module.globals:
         kind = type_of(node.dtype)
@@ -43,7 +43,7 @@ def function_for(module: ir.Module, node: Expr) -> ir.Function:
 
 
 def lanes_of(itemsize: int) -> list[int]:
-    """Return the lane counts LLVM may use: a whole vector register, or half of one."""
+    """Return the lane counts that LLVM may use: a whole vector register, or half of one."""
     return [vector_bytes() // itemsize, vector_bytes() // itemsize // 2]
 
 
@@ -86,7 +86,7 @@ def value(builder: ir.IRBuilder, node: Expr, argument):
 
 
 def announced(text: str) -> str:
-    """Name the vector forms at each call in the module's text, which llvmlite cannot do."""
+    """Name the vector forms at each call in the text, because llvmlite cannot do this."""
     names = sorted(set(re.findall(r'define \w+ @"(jx_\w+)"\(', text)))
     for number, name in enumerate(names):
         text = re.sub(rf'(call \w+ @"{name}"\([^)]*\))', rf"\1 #{number}", text)

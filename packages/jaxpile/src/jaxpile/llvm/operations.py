@@ -1,8 +1,8 @@
-"""The scalar operations as LLVM instructions.
+"""Scalar operations as LLVM instructions.
 
-No fast-math flags but two: ``contract`` on sums and products of the program (a*b + c in one
-rounding, as XLA's CPU compiler does) and ``reassoc`` on the additions of a reduction, without
-which LLVM has to add one number after the other.
+Only two fast-math flags are set. ``contract`` on sums and products of the program allows a*b + c
+with one rounding, as in XLA's CPU compiler. ``reassoc`` on the additions of a reduction is needed
+because otherwise LLVM must add one number after another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLOAT_UNARY = {
 
 
 def type_of(dtype: np.dtype) -> ir.Type:
-    """Return the type of a value in a register; booleans are one bit there and a byte in memory."""
+    """Return the type of a value in a register; booleans are one bit, in memory a byte."""
     if dtype == BOOL:
         return ir.IntType(1)
     if dtype.kind in "iu":
@@ -53,7 +53,7 @@ def constant(node: Expr) -> ir.Constant:
 
 
 def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, *args):
-    """Call an LLVM intrinsic, or a function of the C library, by its full name."""
+    """Call an LLVM intrinsic or a C library function by its full name."""
     module = builder.module
     function = module.globals.get(name)
     if function is None:
@@ -67,7 +67,7 @@ def suffix(dtype: np.dtype) -> str:
 
 
 def emit(builder: ir.IRBuilder, node: Expr, args: list):
-    """Emit the instruction for a node whose arguments are already values."""
+    """Emit the instruction for a node whose arguments are already LLVM values."""
     op, dtype = node.op, node.dtype
     source = node.args[0].dtype if node.args else dtype
     real = source.kind == "f"
@@ -109,7 +109,7 @@ def emit(builder: ir.IRBuilder, node: Expr, args: list):
                 builder, f"llvm.abs.{suffix(dtype)}", kind, args[0], ir.Constant(ir.IntType(1), 0)
             )
         case "max" | "min":
-            # llvm.maximum keeps NaN and puts -0 below +0, as XLA does
+            # llvm.maximum keeps NaN and orders -0 below +0, as XLA does
             name = f"{op}imum" if real else ("u" if source.kind in "ub" else "s") + op
             return intrinsic(builder, f"llvm.{name}.{suffix(dtype)}", kind, *args)
         case "and":
@@ -143,7 +143,7 @@ def emit(builder: ir.IRBuilder, node: Expr, args: list):
 
 
 def shift(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, by):
-    """Shift; a shift by the width or more, undefined in LLVM, gives 0 (or all sign)."""
+    """Shift; a shift by at least the width, undefined in LLVM, gives 0 (or all sign bits)."""
     width = 8 * dtype.itemsize
     most = ir.Constant(by.type, width - 1)
     over = builder.icmp_unsigned(">", by, most)
@@ -177,7 +177,7 @@ def division(builder: ir.IRBuilder, op: str, dtype: np.dtype, x, y):
 
 
 def convert(builder: ir.IRBuilder, x, source: np.dtype, target: np.dtype):
-    """Convert between dtypes as XLA does: floats to integers truncate and clamp; NaN is 0."""
+    """Convert as XLA does: floats to integers truncate and clamp, and NaN becomes 0."""
     kind = type_of(target)
     if target == BOOL:
         zero = ir.Constant(x.type, 0.0 if source.kind == "f" else 0)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from jaxpile.expressions import cost
 from jaxpile.program import Loop, Nest, Program, expressions, walk
 
-#: Below this much work (iterations times cost) a step runs on one core: starting the others takes
-#: about 30 microseconds.
+#: A step with less work than this (iterations times cost) runs on one core, because starting the
+#: others takes about 30 microseconds.
 SHARE_FROM = 400_000
 
 
 def parts_of(program: Program) -> list[tuple[list[int], tuple[int, int], bool]]:
-    """Return the units of one call: steps by number, their extent, and True if threads share it.
+    """Return the parts of one call: steps by number, their extent, and True if threads share it.
 
-    A large step is a part of its own; the small ones between two of those are one part.
+    A large step is a separate part; the small steps between two large ones form one part.
     """
     parts: list = []
     for k, step in enumerate(program.steps):
@@ -31,7 +31,7 @@ def extent_of(step) -> tuple[int, int]:
 
 
 def work(step) -> int:
-    """Return the iterations of a nest times the cost of one."""
+    """Return the number of iterations of a nest times the cost of one."""
     if not isinstance(step, Nest):
         return 0
     each = sum(cost(expr, 1000) for item in walk(step.body) for expr in expressions(item))

@@ -1,4 +1,4 @@
-"""The translators of JAX's primitives, by subject."""
+"""Translators of JAX's primitives, by subject."""
 
 from __future__ import annotations
 

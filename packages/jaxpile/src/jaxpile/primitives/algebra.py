@@ -1,7 +1,7 @@
-"""Small linear algebra: LU and Cholesky factors and triangular systems, as loops over columns.
+"""Small linear algebra: LU and Cholesky factors and triangular systems, column by column.
 
-Each is a short JAX function on one matrix, mapped over the leading axes and translated in place.
-There is no blocking: meant for the small systems of a column, a cell or a fit.
+Each is a short JAX function of one matrix, mapped over the leading axes and translated in place.
+There is no blocking, so they suit the small systems of a column, a cell or a fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxpile.registry import translates
 
 
 def factors(a):
-    """Compute LU with row exchanges: both factors in one matrix, the pivots, the rows' order."""
+    """Compute LU with row exchanges: both factors in one matrix, the pivots, and the row order."""
     rows, columns = a.shape
     row = jnp.arange(rows, dtype=jnp.int32)
 
@@ -56,7 +56,7 @@ def lu_pivots_to_permutation(driver, equation, pivots):
 
 
 def lower_factor(a):
-    """Compute Cholesky's factor L of a symmetric matrix by columns; NaN where there is none."""
+    """Compute the Cholesky factor L of a symmetric matrix by columns, or NaN if there is none."""
     size = a.shape[0]
     row = jnp.arange(size)
 
@@ -66,7 +66,7 @@ def lower_factor(a):
         return factor.at[:, k].set(jnp.where(row >= k, rest / jnp.sqrt(rest[k]), 0))
 
     factor = lax.fori_loop(0, size, step, jnp.zeros_like(a))
-    # LAPACK leaves nothing of a matrix that is not positive definite, and neither does JAX
+    # like LAPACK and JAX, return nothing of a matrix that is not positive definite
     whole = jnp.all(jnp.isfinite(jnp.diagonal(factor)))
     return jnp.where(whole, factor, jnp.where(row[:, None] >= row, jnp.nan, 0))
 
@@ -82,7 +82,7 @@ def cholesky(driver, equation, a):
 def triangular_solve(driver, equation, a, b):
     params = equation.params
     if params["conjugate_a"] and a.dtype.kind == "c":
-        raise driver.refuse(equation, "a conjugated matrix; conjugate it before")
+        raise driver.refuse(equation, "a conjugated matrix; conjugate the matrix beforehand")
     left, upper = params["left_side"], not params["lower"]
     flipped, unit = params["transpose_a"], params["unit_diagonal"]
 

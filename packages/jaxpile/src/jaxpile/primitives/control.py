@@ -1,4 +1,4 @@
-"""Calls, loops and branches."""
+"""Translators of calls, loops and branches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jaxpile.values import Value, broadcast, full, pointwise, whole
     "custom_lin",
 )
 def call(driver, equation, *operands):
-    """Translate the equations of an inner function in its place."""
+    """Translate the equations of an inner function in place."""
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         if name in equation.params:
             return driver.inline(equation.params[name], [], operands)
@@ -35,7 +35,7 @@ def call(driver, equation, *operands):
 
 
 def carries_for(driver, values) -> list:
-    """Return buffers that hold the first values of a loop's carries."""
+    """Return buffers that hold the initial values of a loop's carries."""
     buffers = []
     for value in values:
         buffer = driver.builder.buffer(value.shape, value.dtype)
@@ -45,16 +45,16 @@ def carries_for(driver, values) -> list:
 
 
 def at_level(buffers, level: int) -> None:
-    """Allow the loop of that level to overwrite the buffers."""
+    """Allow the loop at that level to overwrite the buffers."""
     for buffer in buffers:
         buffer.level = level
 
 
 def scan_parts(equation) -> tuple[int, int]:
-    """Return the numbers of constants and of carries among a scan's operands.
+    """Return the numbers of constants and carries among a scan's operands.
 
-    JAX's parameters for this change from version to version. An array scanned row by row has one
-    axis less in the body than outside of it; a carry has as many.
+    JAX's parameters for them change from version to version. In the body, an array scanned row by
+    row has one axis less than outside, and a carry has the same number of axes.
     """
     body = equation.params["jaxpr"].jaxpr
     carries = sum(
@@ -115,8 +115,8 @@ def while_(driver, equation, *operands):
     carries = carries_for(driver, operands[tests + bodies :])
     going = builder.buffer((), BOOL)
     outer = builder.levels[-1]
-    # Of a vmapped loop the test has an answer for each element: it runs while any says yes, and
-    # changes those only.
+    # The condition of a vmapped loop has a value for each element. The loop runs while any of them
+    # is true, and changes only those elements.
     each = None
     with builder.block() as test:
         (answer,) = driver.inline(params["cond_jaxpr"], [], [*fixed[:tests], *map(whole, carries)])
@@ -171,7 +171,7 @@ def cond(driver, equation, which, *operands):
 
 @translates("custom_linear_solve")
 def custom_linear_solve(driver, equation, *operands):
-    """Translate the solver that the program brought along; the others serve derivatives."""
+    """Translate the solver in the equation; its other functions serve derivatives."""
     lengths, jaxprs = equation.params["const_lengths"], equation.params["jaxprs"]
     first = lengths.matvec + lengths.vecmat
     consts = operands[first : first + lengths.solve]
@@ -189,7 +189,7 @@ def platform_index(driver, equation):
 
 @translates("call_hi_primitive")
 def call_hi_primitive(driver, equation, *operands):
-    """Translate JAX 0.12's compound primitives, such as searchsorted, by simpler ones."""
+    """Translate JAX 0.12's compound primitives, such as searchsorted, into simpler ones."""
     definition = equation.params["_prim"]
 
     def function(*leaves):

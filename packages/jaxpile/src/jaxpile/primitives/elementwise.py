@@ -1,4 +1,4 @@
-"""Primitives that work on elements: arithmetic, comparison, functions, conversions."""
+"""Translators of elementwise primitives: arithmetic, comparison, functions, conversions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxpile.expressions import BOOL, Expr, apply, const, dims_of, index, linear
 from jaxpile.registry import FunctionTranslator, translates
 from jaxpile.values import Value, broadcast, cast, pointwise
 
-#: JAX's name of a primitive and the scalar operation it is, of the operands' own dtype.
+#: Scalar operation of each JAX primitive, in the operands' dtype.
 SAME = {
     "add": "add",
     "add_any": "add",
@@ -43,7 +43,7 @@ SAME = {
     "clz": "clz",
 }
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-#: Functions of the C library: correct to its own bounds, one element after the other.
+#: Functions from the C library, with its accuracy, computed one element at a time.
 LIBRARY = {
     "pow": "pow",
     "tan": "tan",
@@ -99,7 +99,7 @@ def _operation(name: str, op: str, attr=None) -> FunctionTranslator:
 
 
 def level(operands) -> list[Value]:
-    """Broadcast operands to one shape: JAX leaves scalars, and axes of size 1, unrepeated."""
+    """Broadcast operands to one shape, because JAX does not repeat scalars and axes of size 1."""
     shape = np.broadcast_shapes(*(v.shape for v in operands))
     return [
         v if v.shape == shape else broadcast(v, shape, range(len(shape) - len(v.shape), len(shape)))
@@ -130,7 +130,7 @@ def total_order(driver, equation, x, y):
 def rank(x: Expr) -> Expr:
     """Return an integer that orders floats.
 
-    It is their bits, with all but the sign flipped for negative ones.
+    It has the bits of the float, with all bits but the sign flipped for negative numbers.
     """
     if x.dtype.kind != "f":
         return x
@@ -220,12 +220,13 @@ def reduce_precision(driver, equation, x):
 def rounded(x: Expr, exponent: int, mantissa: int) -> Expr:
     """Round to the nearest float with fewer bits, ties to even.
 
-    Too large becomes infinite, too small becomes 0.
+    Numbers that are too large become infinite, and numbers that are too small become 0.
     """
     own, kind = np.finfo(x.dtype), np.dtype(f"uint{8 * x.dtype.itemsize}")
     result = x
     if own.nmant > mantissa:
-        # as XLA: half of the last place, less one where that is even, then the rest cut off
+        # As in XLA, add half of the last place, minus one if it is even, then cut off the other
+        # bits.
         spare = own.nmant - mantissa
         bits = apply("bitcast", kind, x)
         last = apply("and", kind, apply("shr_l", kind, bits, const(spare, kind)), const(1, kind))
@@ -253,7 +254,7 @@ def square(driver, equation, x):
 
 @translates("one_minus_square", kind="pointwise")
 def one_minus_square(driver, equation, x):
-    """Compute (1 + x) (1 - x), which is exact where x is near 1."""
+    """Compute (1 + x) (1 - x), which is exact if x is near 1."""
     one = const(1, x.dtype)
     expr = apply("mul", x.dtype, *(apply(op, x.dtype, one, x.expr) for op in ("add", "sub")))
     return Value(x.shape, x.dtype, expr)
@@ -261,7 +262,7 @@ def one_minus_square(driver, equation, x):
 
 @translates("polynomial", kind="pointwise")
 def polynomial(driver, equation, *operands):
-    """Evaluate a polynomial by Horner's rule, the constant term first."""
+    """Evaluate a polynomial by Horner's rule, beginning with the constant term's coefficient."""
     x, *coefficients = level(operands)
     total = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
@@ -358,7 +359,7 @@ def erf_inv(driver, equation, x):
 
 
 def inverse_error(x: Expr) -> Expr:
-    """Compute Giles' approximation (7 digits), for float64 refined by two Newton steps."""
+    """Compute Giles' approximation (7 digits), refined by two Newton steps for float64."""
     t = x.dtype
 
     def number(value):

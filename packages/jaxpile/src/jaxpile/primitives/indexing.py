@@ -1,4 +1,4 @@
-"""Primitives that read or write at computed places: gather and the dynamic slices."""
+"""Translators of reads and writes at computed positions: gather and dynamic slices."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def gather(driver, equation, operand, indices):
 
 
 def starts_of(starts, shape, sizes) -> list[Expr]:
-    """Return scalars as starts of a slice, moved so that the slice lies in the array."""
+    """Return scalars as starts of a slice, clamped so that the slice is inside the array."""
     return [
         clamp_index(as_index(start.expr), 0, size - width)
         for start, size, width in zip(starts, shape, sizes, strict=True)

@@ -1,4 +1,4 @@
-"""Matrix products: dot_general as loops."""
+"""Matrix products (dot_general) as loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dot_general(driver, equation, left, right):
     sizes = [left.shape[axis] for axis in left_sum]
     if not np.prod(shape, dtype=int) or not np.prod(sizes, dtype=int):
         return full(shape, 0, dtype)
-    # Each element is read many times, so only what is in memory is multiplied.
+    # Each element is read many times, so both operands are put into memory first.
     left, right = (cast(builder.materialise(x), dtype) for x in (left, right))
     left_free = [a for a in range(len(left.shape)) if a not in (*left_sum, *left_batch)]
     right_free = [a for a in range(len(right.shape)) if a not in (*right_sum, *right_batch)]
@@ -48,7 +48,8 @@ def dot_general(driver, equation, left, right):
     position = row_major(shape, dims)
     zero = const(0, dtype)
     if in_rows:
-        # A row of the result at a time: its inner loop runs along memory and has no sum in it.
+        # The loops write a row of the result at a time, so the inner one runs along memory without
+        # a sum.
         last = dims[-1:]
         step = Store(out, position, apply("add", dtype, load(out, position), product))
         builder.nest(

@@ -1,4 +1,4 @@
-"""Random numbers: the threefry generator. A key is kept as one uint64, its first word on top."""
+"""Random numbers from threefry; a key is one uint64 whose upper half is its first word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions and running sums."""
+"""Translators of reductions and running sums."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from jaxpile.program import Loop, Nest, Set, Store
 from jaxpile.registry import translates
 from jaxpile.values import Value, full, reverse, view, whole
 
-#: A sum of more elements than this is made of partial sums, which threads can share.
+#: A sum of more elements than this is split into partial sums, which threads can share.
 PARTS_FROM = 1 << 15
 PARTS = 64
-#: Rows at least this long are added row by row rather than column by column.
+#: Rows of at least this length are added row by row instead of column by column.
 ROW = 8
 
 
@@ -81,7 +81,7 @@ def reduce(driver, x: Value, axes: list[int], op: str, neutral) -> Value:
     if not x.size:
         return full(shape, neutral, x.dtype)
     if all(x.shape[axis] == 1 for axis in axes):
-        # nothing to add to: -0 stays -0, as XLA has it
+        # nothing to add to, so -0 remains -0, as in XLA
         dims = dict(zip(kept, dims_of(shape), strict=True))
         return view(x, shape, [dims.get(axis, index(0)) for axis in range(len(x.shape))])
     out = builder.buffer(shape, x.dtype)
@@ -162,7 +162,7 @@ def reduce_by(driver, equation, *operands):
 
 
 def in_parts(builder, x: Value, out, op: str, start) -> None:
-    """Reduce all elements to a number of partial results, and then those."""
+    """Reduce all elements to several partial results, and then reduce those."""
     flat = var(builder.fresh("r"), 0, x.size)
     value = flattened(x.expr, x.shape, flat, {})
     length, inner, inner_sizes = x.size, [], []
@@ -203,7 +203,7 @@ def in_parts(builder, x: Value, out, op: str, start) -> None:
 
 @translates("argmax", "argmin")
 def arg_extreme(driver, equation, x):
-    """Return the first index of the extreme; a NaN counts as one."""
+    """Return the first index of the extreme value; a NaN counts as one."""
     (axis,), dtype = equation.params["axes"], np.dtype(equation.params["index_dtype"])
     builder = driver.builder
     kept = [a for a in range(len(x.shape)) if a != axis]
@@ -243,9 +243,9 @@ def arg_extreme(driver, equation, x):
 
 
 def log_add(x: Expr, y: Expr) -> Expr:
-    """Compute log(exp(x) + exp(y)) as the larger plus log1p of the rest.
+    """Compute log(exp(x) + exp(y)) as the larger argument plus log1p of the rest.
 
-    Two equal infinities give that infinity.
+    For two equal infinities, the result is that infinity.
     """
     kind = x.dtype
     high, low = apply("max", kind, x, y), apply("min", kind, x, y)
@@ -258,7 +258,7 @@ def log_add(x: Expr, y: Expr) -> Expr:
 def running(driver, equation, x):
     log = equation.primitive.name == "cumlogsumexp"
     op, neutral = monoid("_max" if log else f"_{equation.primitive.name[3:]}", x.dtype)
-    # in order, each sum rounded: nothing is regrouped here
+    # the order of additions is kept, and each sum is rounded
     op = {"sum_add": "add", "sum_mul": "mul"}.get(op, op)
     axis, backwards = equation.params["axis"], equation.params["reverse"]
     if not x.size:

@@ -1,4 +1,4 @@
-"""Scatters: updates written into a copy of the operand, or into itself if that is dead."""
+"""Scatters: updates written into a copy of the operand, or in place if it is not used later."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def scatter(driver, equation, operand, indices, updates):
     window = list(numbers.update_window_dims)
     batch_axes = [a for a in range(len(updates.shape)) if a not in window]
     batches = math.prod(updates.shape[a] for a in batch_axes)
-    # Updates of one window go to different places; so do all updates where JAX is told so.
+    # Updates of one window go to different positions. So do all updates if JAX declares them
+    # unique.
     apart = batches == 1 or equation.params.get("unique_indices")
     if apart:
         dims = list(dims_of(updates.shape))

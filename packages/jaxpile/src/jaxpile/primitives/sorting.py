@@ -1,4 +1,4 @@
-"""sort: a stable merge sort of row indices, then the rows read in that order."""
+"""Stable merge sort of row indices, and reads of the rows in that order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jaxpile.values import Value, cast, cut, pointwise
 def before(keys: list[tuple[Expr, Expr]]) -> Expr:
     """Return the condition that the first of each pair comes first.
 
-    Keys are compared in order, NaN comes last, and -0 equals 0.
+    Keys are compared in order. NaN comes last, and -0 equals 0.
     """
     answer = const(False, BOOL)
     for x, y in reversed(keys):
@@ -46,7 +46,7 @@ def sort(driver, equation, *operands):
 
 @translates("top_k")
 def top_k(driver, equation, x):
-    """Return the largest values along the last axis and their places, by a stable sort."""
+    """Return the largest values along the last axis and their indices, by a stable sort."""
     axis = equation.params.get("axis", -1) % len(x.shape)
     shape = tuple(equation.outvars[0].aval.shape)
     key = pointwise("not", rank(x.expr).dtype, Value(x.shape, x.dtype, rank(x.expr)))
@@ -56,14 +56,14 @@ def top_k(driver, equation, x):
 
 
 def in_order(driver, operands, axis: int, count: int) -> list[Value]:
-    """Sort the operands' rows along an axis by the first ``count`` of them."""
+    """Sort the operands' rows along an axis by the first ``count`` operands."""
     builder, shape = driver.builder, operands[0].shape
     length = shape[axis]
     if length < 2 or not operands[0].size:
         return list(operands)
     rows = [builder.materialise(value) for value in operands]
     outer = tuple(size for a, size in enumerate(shape) if a != axis)
-    # Row by row: the order so far and the order being merged, in turns.
+    # Each row keeps the order so far and the order being merged, and they take turns.
     order, merged = (builder.buffer((*outer, length), INDEX) for _ in range(2))
     dims = list(dims_of(outer))
 
@@ -92,7 +92,7 @@ def in_order(driver, operands, axis: int, count: int) -> list[Value]:
 
     each, again = (var(builder.fresh("r"), 0, length) for _ in range(2))
     end = index(length)
-    # the row index at a position that may be one past the end is read within the row
+    # a position may be one past the end, so the read is clamped to the row
     here = {
         side: load(order, place(apply("min", INDEX, word(side), index(length - 1))))
         for side in ("left", "right")

@@ -10,9 +10,10 @@ from jaxpile.expressions import BOOL, Expr, apply, const
 from jaxpile.registry import translates
 from jaxpile.values import Value
 
-#: Of digamma's asymptotic series in 1 / x², Abramowitz and Stegun (1964) 6.3.18: B(2k) / 2k.
+#: Coefficients B(2k) / 2k of digamma's asymptotic series in 1 / x², Abramowitz and Stegun (1964)
+#: 6.3.18.
 SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-#: From here on the series is exact to the last place.
+#: From this argument the series is exact to the last place.
 FAR = 10
 
 
@@ -24,9 +25,9 @@ def digamma(driver, equation, x):
 def derivative_of_lgamma(x: Expr) -> Expr:
     """Compute lgamma's derivative by reflection, recurrence and a series.
 
-    Arguments below 1/2 are reflected, small ones moved up by psi(x + 1) = psi(x) + 1 / x.
+    Arguments below 1/2 are reflected, and small ones are raised with psi(x + 1) = psi(x) + 1 / x.
 
-    NaN at the poles: 0 and the negative whole numbers.
+    It is NaN at the poles, which are 0 and the negative integers.
     """
     kind = x.dtype
 

@@ -1,4 +1,4 @@
-"""Primitives that only move elements: they become index arithmetic, and no loop of their own."""
+"""Translators of primitives that only move elements; they become index arithmetic, not loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxpile.expressions import dims_of
 from jaxpile.registry import translates
 from jaxpile.values import Value, cut, full
 
-#: So many uses of an array whose last axis has become another one are worth a copy.
+#: Number of uses from which an array with another last axis is copied.
 OFTEN = 3
 
 
@@ -53,9 +53,9 @@ def expand_dims(driver, equation, x):
 
 @translates("transpose")
 def transpose(driver, equation, x):
-    """Transpose: a copy in memory if it is used often and moves the last axis.
+    """Transpose, with a copy in memory if it is used often and moves the last axis.
 
-    Loops over strides would miss the cache.
+    Loops with strides would miss the cache.
     """
     found = values.transpose(x, equation.params["permutation"])
     turned = equation.params["permutation"][-1:] != (len(x.shape) - 1,)
@@ -109,7 +109,7 @@ def iota(driver, equation, *_):
 
 @translates("empty", "empty2")
 def empty(driver, equation, *_):
-    """Return memory to be written: zeros, as in XLA's CPU code."""
+    """Return memory to be written; it holds zeros, as in XLA's CPU code."""
     return full(equation.params.get("shape", ()), 0, equation.params["dtype"])
 
 

@@ -43,7 +43,7 @@ def padded(driver, x: Value, filler, margins, dilation) -> Value:
 
 @translates("conv_general_dilated")
 def convolution(driver, equation, left, right):
-    """Translate a convolution: the kernel is not flipped, and features come in groups."""
+    """Translate a convolution without flipping its kernel, with groups of features."""
     params, aval = equation.params, equation.outvars[0].aval
     if params["batch_group_count"] != 1:
         raise driver.refuse(equation, "batch_group_count other than 1")
