@@ -39,13 +39,13 @@ def dimuons(events: int | None = None, seed: int = 1, **options: Any) -> ak.Arra
     """Return toy collision events: ``N * {muons: var * {pt, eta, phi, charge}}``.
 
     pt [GeV], eta (pseudorapidity, no unit) and phi [rad] are float32, charge is int32 (+1 or -1).
-    An event has 0, 1, 2, 3, 4 or more muons, in no particular order; some pairs come from a Z, a
+    An event has 0, 1, 2 or more muons, in no particular order. Some pairs come from a Z, a
     J/psi or an Upsilon.
 
-    Without arguments: the 50,000 events bundled with the course.  With a number of events: that
-    many from the generator; the same `seed` gives the same events.  `options` are those of
-    `gpucourse.data.generator.generate`, which also says what is physics and what is a toy:
-    fractions, background, resolution, truth, dtype.
+    Without arguments, return the 50,000 events bundled with the course. With a number of events,
+    return that many from the generator; the same `seed` gives the same events. `options` are those
+    of `gpucourse.data.generator.generate` (fractions, background, resolution, truth, dtype), whose
+    module also says which parts are physics and which are a toy.
     """
     if events is not None:
         return generate(events, seed, **options)

@@ -20,7 +20,7 @@ from gpucourse.data.generator import generate
 from gpucourse.data.nanoaod import read, write
 
 EVENTS = 50_000
-SEED = 911_879  # the Z's mass in units of 100 keV; any number would do
+SEED = 911_879  # the Z's mass in units of 100 keV; any number would be as good
 FILENAME = "dimuons.root"
 
 
@@ -36,7 +36,7 @@ def make() -> ak.Array:
 
 
 def main(directory: Path) -> None:
-    """Write the bundled file into `directory`, unless it holds the right events already."""
+    """Write the bundled file into `directory`, unless it contains the right events already."""
     path = directory / FILENAME
     events = make()
     if path.exists() and ak.array_equal(read(path), events):

@@ -1,13 +1,13 @@
-"""Download one large file of known size and checksum, over a network that fails.
+"""Download of one large file of known size and checksum, over an unreliable network.
 
-The bytes gather in ``NAME.CHECKSUM.part``, which survives every failure, and a second call goes on
-where the first stopped (HTTP Range).  Only when all bytes are on the disk and their checksum is
-right does the part take its final name, in one step.  One download of a file at a time: two at once
-spoil each other's part, which the checksum then catches.
+The bytes are collected in ``NAME.CHECKSUM.part``, which is kept after a failure, and a second call
+continues where the first stopped (HTTP Range). Only when all bytes are on the disk and the
+checksum is right is the part renamed to its final name. Only one download of a file may run at a
+time, because two would damage each other's part, which the checksum then reveals.
 
-`requests` does the talking: it is what JupyterLab's own server uses, so it is installed already
-and its proxies and certificates are those that work for the rest of the course.  `pooch` is the
-usual choice for sample data, but it starts again from zero when a download breaks.
+The connections use `requests`. JupyterLab's own server uses it as well, so it is installed
+already, and its proxies and certificates work for the rest of the course. `pooch` is the usual
+choice for sample data, but it starts from zero after a broken download.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from urllib3.util import Retry
 from gpucourse.system.errors import CourseError
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and to wait for the next bytes
-_BLOCK = 1 << 18  # bytes; what a broken connection loses at most
-_ENOUGH = 1 << 20  # bytes that count as progress, so that patience starts again
-_BUSY = (408, 425, 429, 500, 502, 503, 504)  # worth another try
+_BLOCK = 1 << 18  # bytes that a broken connection can lose at most
+_ENOUGH = 1 << 20  # bytes that count as progress and reset the number of attempts
+_BUSY = (408, 425, 429, 500, 502, 503, 504)  # statuses after which a retry makes sense
 
 Report = Callable[[str, int], None]
 """Called with what is being done and the number of bytes done so far."""
 
 
 class FetchError(CourseError):
-    """The file could not be had; the message says why and what to do next."""
+    """The file could not be downloaded; the message says why and what to do next."""
 
 
 class Unreachable(FetchError):
-    """No network, no such server, or it is too busy; later it may work."""
+    """There is no network or no such server, or it is too busy; a later attempt may work."""
 
 
 class DownloadRefused(FetchError):
-    """The server answered and said no, or something that makes no sense."""
+    """The server refused, or its answer makes no sense."""
 
 
 class Damaged(FetchError):
-    """Error for a download, or a server's offer, that is not the published file."""
+    """A download, or a file that a server offers, is not the published file."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def session(attempts: int, pause: float) -> requests.Session:
         backoff_factor=pause,
         status_forcelist=_BUSY,
         raise_on_status=False,
-        # A server may ask for hours; five tries and a message are kinder.
+        # A server may ask to wait for hours. Five attempts and a message are better for the user.
         respect_retry_after_header=False,
     )
     made = requests.Session()
@@ -97,7 +97,7 @@ def download(
     attempts: int,
     pause: float,
 ) -> Path:
-    """Bring `file` into `directory` and return its path; continue a part that is there.
+    """Download `file` into `directory`, continue an existing part, and return the path.
 
     Gives up after `attempts` connections in a row that each brought less than 1 MiB, with
     pauses of `pause`, 2 `pause`, 4 `pause`, ... seconds between them.  Raises a FetchError; the
@@ -106,13 +106,13 @@ def download(
     path = directory / file.name
     part = directory / f"{file.name}.{file.adler32:08x}.part"
     if path.exists() and not part.exists():
-        # Put there by hand: it has to pass the same inspection as our own bytes.
+        # The file may have been put there by hand, so it is checked like our own downloads.
         os.replace(path, part)
     _check_space(directory, file.size - _size(part))
     transfer = _Transfer(file, part, web, report)
     for afresh in (False, True):
-        # Bytes of an earlier day, or from several connections, are the likeliest to be wrong:
-        # once more, without them.
+        # Bytes of an earlier day, or from several connections, are the likeliest to be wrong, so
+        # the download starts once more without them.
         transfer.connections = 2 if _size(part) else 0
         transfer.fill(attempts, pause)
         found = adler32(part, report)
@@ -141,7 +141,7 @@ def adler32(path: Path, report: Report) -> int:
 
 
 def check_status(response: requests.Response, url: str) -> None:
-    """Raise the FetchError that explains a status other than 200 or an expected 206."""
+    """Raise the FetchError that explains an unexpected status; 200 and an expected 206 pass."""
     status = response.status_code
     if status == 200 or (status == 206 and "Range" in response.request.headers):
         return
@@ -166,7 +166,7 @@ class _Transfer:
     connections: int = 0
 
     def fill(self, attempts: int, pause: float) -> None:
-        """Connect again and again until `part` is as long as the file, or give up."""
+        """Connect repeatedly until `part` is as long as the file, or give up."""
         failures = 0
         while (before := _size(self.part)) < self.file.size:
             reason = "the connection closed early"
@@ -190,21 +190,22 @@ class _Transfer:
             time.sleep(min(pause * 2 ** (failures - 1), 60.0))
 
     def _connect(self, start: int) -> None:
-        """Download over one connection from byte `start` on; it may end early."""
-        # Compressed on the way, the bytes would not be those that Range and the size count.
+        """Download from byte `start` over one connection, which may end early."""
+        # Compression would change the bytes that Range and the size refer to.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         url = self.file.url
         with self.web.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             status, served = response.status_code, response.headers.get("Content-Range", "")
             if status == 416 or (status == 206 and not served.startswith(f"bytes {start}-")):
-                # Nothing more where we want to go on: a new file, or a part that was wrong.
+                # There are no more bytes at this position, so the file is new or the part was
+                # wrong.
                 self.part.unlink(missing_ok=True)
                 return
             check_status(response, url)
             self._store(response, start if status == 206 else 0)
 
     def _store(self, response: requests.Response, start: int) -> None:
-        """Write the body of an answer into the part, from byte `start` on."""
+        """Write the body of a response into the part, from byte `start`."""
         expected, offered = self.file.size - start, response.headers.get("Content-Length")
         if offered not in (None, str(expected)):
             raise Damaged(
@@ -240,7 +241,7 @@ def _size(path: Path) -> int:
 
 
 def cause(error: BaseException) -> str:
-    """Return the cause at the bottom of a chain of library errors, in one line."""
+    """Return the innermost cause of a chain of library errors in one line."""
     while below := error.__cause__ or error.__context__:
         error = below
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -15,7 +15,7 @@ from gpucourse.data.particles import MUON_MASS
 
 
 def uniforms(stream: np.random.PCG64, n: int, columns: int) -> np.ndarray:
-    """Shape (columns, n) of float64 strictly between 0 and 1, event after event."""
+    """Return float64 strictly between 0 and 1 of shape (columns, n), event after event."""
     raw = stream.random_raw(n * columns).reshape(n, columns)
     # 52 bits and a half: 53 would round the largest value up to 1, whose log and tan end badly.
     return np.ascontiguousarray((((raw >> np.uint64(12)) + 0.5) * 2.0**-52).T)
@@ -53,7 +53,7 @@ def normal_pairs(u1: np.ndarray, u2: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def poisson(u: np.ndarray, mean: float) -> np.ndarray:
-    """Return whole numbers from the Poisson law with this mean, by inversion at u."""
+    """Return integers from the Poisson law with this mean, by inversion at u."""
     terms = [math.exp(-mean)]
     while terms[-1] > 1e-18 or len(terms) <= mean:
         terms.append(terms[-1] * mean / len(terms))

@@ -41,7 +41,7 @@ def read(path: Any, stop: int | None = None) -> ak.Array:
 
 
 def write(path: str | os.PathLike[str], events: ak.Array) -> None:
-    """Write `events` as a NanoAOD file; the file appears whole or not at all."""
+    """Write `events` as a NanoAOD file, which appears complete or not at all."""
     import uproot
 
     part = Path(f"{path}.part")

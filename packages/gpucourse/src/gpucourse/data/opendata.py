@@ -54,7 +54,7 @@ FILE = Published(
     f"https://opendata.cern.ch/eos/opendata/cms/derived-data/AOD2NanoAODOutreachTool/{FILENAME}",
 )
 _BLOCK = 1 << 20  # bytes in one request of `first`
-_IMPATIENT = (3.0, 30.0)  # seconds to connect and for the next bytes: a cell waits for them
+_IMPATIENT = (3.0, 30.0)  # seconds to connect and to wait for bytes, during which a cell waits
 _UNNEEDED = (
     "No lesson needs this file: dimuons() reads the events that come with the course, and "
     "dimuons(1_000_000) makes more."
@@ -109,12 +109,13 @@ def fetch(
 ) -> Path:
     """Bring the CMS dimuon file into `directory` and return its path, checked.
 
-    Size and checksum are those that the record publishes.  A download that broke off goes on
-    where it stopped; a file that is there already is checked and, if right, needs no network.
-    `attempts` and `pause` [s] say how patient to be with a bad connection.
+    Size and checksum are those of the published record. A broken download continues where it
+    stopped. An existing file is checked and, if it is right, needs no network. `attempts` and
+    `pause` [s] control the retries on a bad connection.
 
-    Raises FetchError with a message that says what to do: no network, refused, damaged, no
-    room.  A part that may still be good stays for the next call.
+    Raises FetchError with a message that says what to do if there is no network, the server
+    refuses, the file is damaged or the disk is full. A part that may be good is kept for the next
+    call.
     """
     directory = Path(directory or default_directory())
     directory.mkdir(parents=True, exist_ok=True)
@@ -135,12 +136,12 @@ def fetch(
 
         if is_verified(directory, file, report):
             return directory / file.name
-        _Remote(file, web).read(1)  # whether there is a network, before patience begins
+        _Remote(file, web).read(1)  # check for a network before the retries begin
         return download(file, directory, web, report, attempts=attempts, pause=pause)
 
 
 class _Remote:
-    """A file on a web server, as uproot reads files: asked for in blocks, each of them once."""
+    """A file on a web server for uproot, which reads it in blocks, each of them once."""
 
     def __init__(self, file: Published, web: requests.Session) -> None:
         self._file, self._web = file, web
@@ -164,7 +165,7 @@ class _Remote:
         asked = f"bytes {start}-{last}/{self._file.size}"
         headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{last}"}
         try:
-            # Streamed: a server that knows no ranges would send all of the 2.2 GB.
+            # The response is streamed, because a server without ranges would send all 2.2 GB.
             with self._web.get(url, headers=headers, timeout=_IMPATIENT, stream=True) as answer:
                 check_status(answer, url)
                 served = answer.headers.get("Content-Range")
