@@ -204,7 +204,99 @@ result.append(x.tolist())
 
 @by_cupy
 def test_cutile_interrupted_while_it_compiles_lives_on(tmp_path):
-    file = tmp_path / "program.py"
-    file.write_text(COMPILING)
-    ran = in_fresh_python(f"import runpy\nresult = runpy.run_path({str(file)!r})['result']")
-    assert ran == ["interrupted", [1, 1, 1, 1]]
+    assert _from_a_file(COMPILING, tmp_path) == ["interrupted", [1, 1, 1, 1]]
+
+
+ENTERED = """
+import ctypes, itertools, operator, signal, sys
+import virtualgpu
+virtualgpu.activate()
+from virtualgpu.driver import entries
+signal.signal(signal.SIGINT, signal.default_int_handler)
+lost = []
+sys.unraisablehook = lambda one: lost.append(repr(one.exc_value))
+found = entries._for_c("cuDriverGetVersion", *entries._functions["cuDriverGetVersion"])
+address = ctypes.cast(found, ctypes.c_void_p).value
+call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(address)
+signalled = ctypes.pythonapi.PyErr_SetInterrupt
+signalled.restype, signalled.argtypes = None, ()
+version, result = ctypes.c_int(), []
+there = ctypes.addressof(version)
+try:  # no Python code runs between the two
+    list(itertools.starmap(operator.call, [(signalled,), (call, there)]))
+except KeyboardInterrupt:
+    result.append("interrupted")
+result += [version.value > 0, lost]
+"""
+
+
+def test_a_signal_as_a_driver_function_is_entered_is_not_lost():
+    assert in_fresh_python(ENTERED) == ["interrupted", True, []]
+
+
+FREED = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import virtualgpu
+virtualgpu.activate()
+import cupy
+lost, result = [], []
+sys.unraisablehook = lambda one: lost.append(repr(one.exc_value))
+x = cupy.zeros(4)
+before = sys.getrefcount(x)
+try:
+    print(x.__dlpack__(stream=-1), 1 / 0)
+except ZeroDivisionError:
+    result.append("divided")
+result += [lost, sys.getrefcount(x) - before]
+"""
+
+
+@by_cupy
+def test_a_capsule_freed_by_an_error_leaves_the_error_and_no_array():
+    assert in_fresh_python(FREED) == ["divided", [], 0]
+
+
+SHORT = """
+import random, signal, sys, warnings
+warnings.simplefilter("ignore")
+import virtualgpu
+virtualgpu.activate()
+import cupy, cuda.tile as ct
+@ct.kernel
+def k(x):
+    ct.store(x, (0,), ct.load(x, (0,), (4,)) + 1)
+x = cupy.zeros(4, dtype=cupy.int64)
+class Late(Exception):
+    pass
+def late(number, frame):
+    raise Late
+signal.signal(signal.SIGALRM, late)
+result, lost = [], []
+sys.unraisablehook = lambda one: lost.append(repr(one.exc_value))
+def run(launches):
+    for _ in range(launches):
+        ct.launch(cupy.cuda.get_current_stream(), (1,), k, (x,))
+run(3)
+for _ in range(300):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3))
+        run(2000)
+        result.append("never came")
+    except Late:
+        pass
+result.append(lost)
+"""
+
+
+@by_cupy
+@pytest.mark.rehearsal
+def test_signals_during_many_short_launches_are_all_heard(tmp_path):
+    assert _from_a_file(SHORT, tmp_path) == [[]]
+
+
+def _from_a_file(program, folder):
+    """Return the program's result. cuTile reads a kernel's source from its file."""
+    file = folder / "program.py"
+    file.write_text(program)
+    return in_fresh_python(f"import runpy\nresult = runpy.run_path({str(file)!r})['result']")

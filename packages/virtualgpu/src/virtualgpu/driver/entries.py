@@ -164,9 +164,9 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
         return 0
 
     def call(*arguments: Any) -> int:
-        contexts = API.contexts
-        before = [*contexts]
+        before = None
         try:
+            before = [*API.contexts]
             return run(arguments)
         except BaseException as error:  # no exception may propagate through C
             try:
@@ -176,16 +176,16 @@ def _for_c(name: str, function: Callable, kinds: list[str]) -> Any:
                 # code may rely on its result.
                 if "Launch" in name:
                     return 0
-                contexts[:] = before  # the context may have been pushed or popped before the signal
+                if before is not None:  # the signal may have come after a push or a pop
+                    API.contexts[:] = before
                 again = call(*arguments)
                 return 0 if any(word in name for word in _GIVES_BACK) else again
             except BaseException as second:  # another signal arrived at this point
                 interrupts.keep(second)
                 return _failed(name, error)
 
-    interrupts.called_by_c.add(call.__code__)
     types = [ctypes.c_size_t if kind[0] == ">" else _TYPES[kind] for kind in kinds]
-    return ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
+    return ctypes.CFUNCTYPE(ctypes.c_int, *types)(interrupts.for_c(call))
 
 
 def _failed(name: str, error: BaseException) -> int:

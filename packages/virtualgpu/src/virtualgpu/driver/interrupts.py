@@ -8,12 +8,14 @@ outside the driver. On a machine whose driver is written in C it would be raised
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import dis
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from virtualgpu.driver import library
@@ -22,6 +24,25 @@ from virtualgpu.signal_handlers import raised_by_handler
 _kept: list[BaseException] = []  # at most one
 #: Code objects of the functions that C calls; :mod:`virtualgpu.driver.entries` adds its own.
 called_by_c: set[CodeType] = set()
+_destructors: list[Any] = []  # C pointers, kept as long as C may call them
+
+
+def for_c(function: FunctionType) -> FunctionType:
+    """Let ``function`` be called by C without a signal handler running before its first line.
+
+    CPython runs handlers when a function is entered, before a ``try`` of the function can catch
+    what they raise. ctypes would print the exception and return garbage to the C code. CPython
+    does not run them where a frame resumes after ``yield from``, for which the ``RESUME``
+    instruction has the argument 2 (CPython's documentation of :mod:`dis`). So this function gives
+    the first ``RESUME`` that argument: handlers run at the next call, inside the ``try``.
+    """
+    code = function.__code__
+    at = next(one.offset for one in dis.get_instructions(code) if one.opname == "RESUME")
+    function.__code__ = code.replace(
+        co_code=code.co_code[: at + 1] + b"\2" + code.co_code[at + 2 :]
+    )
+    called_by_c.add(function.__code__)
+    return function
 
 
 def keep(error: BaseException) -> bool:
@@ -74,6 +95,28 @@ def calls() -> list[int]:
     return [_address(function) for function in [*of_python, _fetched_by_c]]
 
 
+def destructors(name: str, functions: dict[str, FunctionType]) -> dict[str, int]:
+    """Return C functions that call functions of one address, to free an object: name → address.
+
+    An object may be freed while a Python error is set, when an exception leaves the function that
+    holds it. ctypes cannot call Python code then, and the error would be lost. Functions of a
+    :class:`~virtualgpu.driver.library.SharedLibrary` set the error again afterwards. Names contain
+    ``Free``, so that they do nothing once Python has ended.
+    """
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    pointers = {one: kind(for_c(function)) for one, function in functions.items()}
+    _destructors.extend(pointers.values())
+    addresses = {one: _address(pointer) for one, pointer in pointers.items()}
+    if not library.is_possible():
+        return addresses
+    try:
+        made = library.SharedLibrary(name, addresses, calls())
+    except (OSError, MemoryError):  # a sandbox that forbids code in memory
+        return addresses
+    atexit.register(made.end)
+    return {one: made.address(one) for one in addresses}
+
+
 def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
@@ -90,8 +133,7 @@ def _fetched(kind: int, value: int, trace: int | None) -> None:
     _arm()
 
 
-called_by_c.add(_fetched.__code__)
-_fetched_by_c = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(_fetched)
+_fetched_by_c = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(for_c(_fetched))
 
 
 class _Raises:

@@ -18,6 +18,7 @@ from virtualgpu.cuda.module import Module
 from virtualgpu.devices import SharedDevice, current_shared
 from virtualgpu.devices.per_device import PerDevice
 from virtualgpu.devices.virtual import VirtualDevice
+from virtualgpu.driver.interrupts import destructors
 from virtualgpu.errors import (
     LaunchError,
     LinkError,
@@ -64,6 +65,7 @@ __all__ = [
     "array_argument",
     "current_shared",
     "demand_plain",
+    "destructors",
     "devices",
     "launches",
     "limits",

@@ -10,8 +10,11 @@ memory of a real GPU.
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 
 import numpy as np
+
+from virtualgpu.standins.interface import destructors
 
 from .core import ndarray
 from .operands import as_array
@@ -51,7 +54,6 @@ _capsules = ctypes.pythonapi
 _NAME = b"dltensor"
 
 
-@_DELETER
 def _delete(address):
     _given.pop(address, None)
 
@@ -64,16 +66,22 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", _capsules)
 )
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DELETER)(
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", _capsules)
 )
 
 
-@_DELETER
 def _end(capsule):
     """Free a capsule's tensor unless a consumer has taken it."""
     if _is_valid(capsule, _NAME):
         _delete(_pointer(capsule, _NAME))
+
+
+@cache
+def _callbacks():
+    """Return C functions that call :func:`_delete` and :func:`_end`."""
+    found = destructors("dlpack", {"FreeTensor": _delete, "FreeCapsule": _end})
+    return _DELETER(found["FreeTensor"]), found["FreeCapsule"]
 
 
 def _capsule(array: ndarray):
@@ -83,6 +91,7 @@ def _capsule(array: ndarray):
         raise BufferError(f"DLPack does not support elements of dtype {array.dtype}")
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     strides = (ctypes.c_int64 * array.ndim)(*(step // array.itemsize for step in array.strides))
+    delete, end = _callbacks()
     held = _Managed(
         _Tensor(
             array.data.ptr,
@@ -96,11 +105,11 @@ def _capsule(array: ndarray):
             0,
         ),
         None,
-        _delete,
+        delete,
     )
     address = ctypes.addressof(held)
     _given[address] = held, shape, strides, array
-    return _new(address, _NAME, _end)
+    return _new(address, _NAME, end)
 
 
 class _Described:
