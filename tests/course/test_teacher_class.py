@@ -261,10 +261,10 @@ def test_unknown_times_are_named_and_known_ones_are_not(made):
         ("again", f"'{PROJECT} (1).ipynb' here"),
         ("own-name", "'Hausaufgabe 1.ipynb' here"),
         ("from-colab", f"'project_{PROJECT}.ipynb' here"),
-        ("stripped", "has left out their metadata. 11 of 11 were found"),
+        ("stripped", "has removed their metadata. The grader recognised 11 of 11"),
         ("truncated", "not valid JSON"),
-        ("zip", "'work.zip': hand in the notebook itself"),
-        ("script", "'work.py': hand in the notebook itself"),
+        ("zip", "'work.zip': submit the notebook itself"),
+        ("script", "'work.py': submit the notebook itself"),
     ],
 )
 def test_each_is_told_what_to_know(made, student, words):

@@ -193,7 +193,7 @@ def test_threat_102_a_notebook_without_metadata_is_graded(assignment, identities
     assert taken.fault is None and doubles(taken.sources["double"])
     assert "values.sum()" in taken.sources["total"]
     (notice,) = taken.notices
-    assert "2 of 2 were found all the same" in notice
+    assert "The grader recognised 2 of 2" in notice
     assert belongs(cells, assignment)
 
 

@@ -184,7 +184,7 @@ def test_explaining_shows_the_instructor_hidden_values_and_writes_nothing(course
     assert "got 1.0, expected 2.0" in text
     assert 'expect_equal(call("double"' in text
     assert before.seed in text
-    assert "The verdict on file says the same." in text
+    assert "The stored verdict is the same." in text
     assert verdict(course, "bob") == before
     assert "detail" not in (course / "verdicts/bob/ps1/toy.json").read_text()
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_graded_says_what_to_do(tmp_path, course):
     assert "no course directory" in told(tmp_path)
     assert "there is: ps1" in told(course, "ps9")
     shutil.copytree(course / "source", tmp_path / "source")
-    assert "Nothing was handed in" in told(tmp_path)
+    assert "There is no submission by" in told(tmp_path)
     shutil.copytree(course / "submitted", tmp_path / "submitted")
     assert "nbgrader generate_assignment ps1" in told(tmp_path)
     console = Console(record=True, width=300)
@@ -224,7 +224,7 @@ def test_the_graders_fault_is_named_and_no_score():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, "says the same"),
+        ({}, "is the same"),
         ({"submission_digest": "x"}, "other work"),
         ({"assignment_digest": "x"}, "other tests"),
         ({"tests": []}, "DIFFERS"),

@@ -94,12 +94,14 @@ def test_what_cannot_be_graded_says_why(checkout, console, tmp_path, monkeypatch
         mine.write_text(content, encoding="latin-1")
         assert grade_notebook.grade(mine, console) == grade_notebook.NOT_GRADED
         text = console.export_text()
-        assert "toy.ipynb was not graded, and your points are as they were" in text
+        assert "toy.ipynb was not graded, and your points have not changed" in text
         assert "test-double" not in text
     assert records.read().points == before
     monkeypatch.setattr(grade_notebook, "checkouts", lambda *starts: [])
     assert grade_notebook.grade(other, console) == grade_notebook.NOT_GRADED
-    assert "In a copy of the whole course, run this inside its folder" in console.export_text()
+    assert (
+        "In a copy of the whole course, run this command inside its folder" in console.export_text()
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])

@@ -311,7 +311,7 @@ time.sleep(30)
         oracle_bytes=300 << 20,
     )
     assert verdict.kind == INFRASTRUCTURE_FAULT
-    assert "more memory than it may" in verdict.reason
+    assert "more memory than allowed" in verdict.reason
 
 
 def test_threat_85_the_server_of_the_oracles_inherits_no_keys(monkeypatch):

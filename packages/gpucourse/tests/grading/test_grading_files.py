@@ -71,7 +71,7 @@ def test_a_name_that_is_right_wins_and_the_other_is_named(room):
     hand_in(room, "ann", "toy (1).ipynb", double="def double(values):\n    return values\n")
     one = taken(room, "ann")
     assert one.fault is None and "return 2 * values" in one.sources["double"]
-    assert any("'toy (1).ipynb' was left alone" in told for told in one.notices)
+    assert any("'toy (1).ipynb' was ignored" in told for told in one.notices)
 
 
 def test_the_same_notebook_twice_is_one(room):
@@ -104,7 +104,7 @@ def test_nothing_that_can_be_graded_has_its_reason(room):
     for name in ("toy.zip", "toy.py"):
         folder = hand_in(room, name)
         (folder / name).write_bytes(b"PK")
-        assert f"There is '{name}': hand in the notebook itself" in taken(room, name).fault
+        assert f"There is '{name}': submit the notebook itself" in taken(room, name).fault
     (hand_in(room, "cut") / "mine.ipynb").write_text("{")
     assert "There is 'mine.ipynb'. The notebook is not valid JSON" in taken(room, "cut").fault
     other = hand_in(room, "hostile", "mine.ipynb")

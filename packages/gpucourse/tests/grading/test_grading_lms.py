@@ -123,7 +123,7 @@ def test_what_is_left_out_of_a_zip_is_called_what_it_is(root, tmp_path):
     assert "only the grader writes): Fe_111" in told and "No file to grade from: 111" in told
     jobs = {job.student: job.ingested for job in Classroom(root).ingest("ps1")}
     assert set(jobs) == {"105", "109", "110"}
-    assert "'unnamed.zip': hand in the notebook itself" in jobs["109"].fault
+    assert "'unnamed.zip': submit the notebook itself" in jobs["109"].fault
     assert jobs["105"].fault is jobs["110"].fault is None
 
 
@@ -259,7 +259,7 @@ def test_what_does_not_fit_is_named(graded, tmp_path):
     path.write_text(twice, encoding="utf-8")
     code, told = said(lms.export, graded, path, "ps1", "moodle")
     assert code == 0
-    assert "Moodle has 100 as the highest mark, the project has 6 points" in told
+    assert "Moodle has 100 as the highest mark, but the project has 6 points" in told
     assert "more than once in the table, so left empty: 101" in told
     assert "1 mark of" in told
     written = (tmp_path / "grades-with-marks.csv").read_text(encoding="utf-8")

@@ -247,8 +247,8 @@ class Grader:
             raise FloorError(
                 f"This machine isolates code only at level '{self.level}'; other people's work "
                 f"needs '{FLOOR}' or better. Install bubblewrap (Debian and Ubuntu: apt install "
-                "bubblewrap) or allow user namespaces. To grade all the same, knowing that the "
-                "submissions can read your files: set GradeWithOracle.unsafe, or --unsafe."
+                "bubblewrap) or allow user namespaces. To grade anyway, although the submissions "
+                "can then read your files, set GradeWithOracle.unsafe or pass --unsafe."
             )
         return self
 
@@ -342,7 +342,7 @@ class Grader:
                 entry.process.join(5)
                 verdict = self._fault(entry, f"the oracle ended with {entry.process.exitcode}")
         elif resident_bytes(entry.process.pid or 0) > 2 * self.limits.oracle_bytes:
-            verdict = self._fault(entry, "the oracle held more memory than it may and was stopped")
+            verdict = self._fault(entry, "the oracle used more memory than allowed and was stopped")
         elif time.monotonic() >= entry.deadline:
             verdict = self._fault(entry, "the oracle did not finish in time and was stopped")
         else:

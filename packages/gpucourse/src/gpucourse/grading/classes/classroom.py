@@ -63,8 +63,8 @@ class Classroom:
     def misnamed(self, assignment: str) -> list[str]:
         """Return a sentence for each submission that is left out because of its folder's name."""
         return [
-            f"submitted/{name!a}: not graded. nbgrader cannot show the name, or reads it as "
-            "HTML or as a pattern of names. Rename it (no < > & \" ' ` \\ [ * ?)."
+            f"submitted/{name!a}: not graded. nbgrader cannot show the name, or reads it as HTML "
+            "or as a pattern of names. Rename the folder (no < > & \" ' ` \\ [ * ?)."
             for name in self._folders(assignment)
             if not STUDENT.fullmatch(name)
         ]
@@ -88,16 +88,19 @@ class Classroom:
                 if not path.is_dir():
                     why = f"not in an assignment's folder: {place}"
                 elif path.name not in known:
-                    why = f"there is no source/{path.name}/: another course's, or misspelt"
+                    why = (
+                        f"there is no source/{path.name}/: the folder is another course's, or "
+                        "its name is misspelt"
+                    )
                 else:
                     continue
                 found.setdefault(why, []).append(f"{student.name}/{path.name}")
         said = [
-            f"Left alone in submitted/: {', '.join(names)} ({why})." for why, names in found.items()
+            f"Ignored in submitted/: {', '.join(names)} ({why})." for why, names in found.items()
         ]
         said += [
-            f"One student or several? {', '.join(map(repr, names))}: each is graded. If it is "
-            "one, move the folders together."
+            f"One student or several? {', '.join(map(repr, names))}: each is graded. If they are "
+            "one student's, move the files into one folder."
             for names in people.values()
             if len(names) > 1
         ]
@@ -128,7 +131,7 @@ class Classroom:
             ):
                 found.setdefault(told.why, []).append(student)
         return [
-            f"Time of handing in unknown, so no lateness is counted: {', '.join(who)} ({why})."
+            f"Hand-in time unknown, so no lateness is counted: {', '.join(who)} ({why})."
             for why, who in found.items()
         ]
 
@@ -173,7 +176,7 @@ class Classroom:
             try:
                 taken = self._rebuilt(student, assignment, sources, limits, versions)
             except Exception as error:
-                failed = f"the submission could not be taken in: {type(error).__name__}: {error}"
+                failed = f"the submission could not be rebuilt: {type(error).__name__}: {error}"
                 taken = [Ingested(dict(source.starters), failed=failed) for _, source in sources]
             jobs += [
                 Job(student, path, ingested)

@@ -117,8 +117,8 @@ class ClusterGrader:
         if not self._workers():
             # This is no error: a cluster with adaptive scaling starts workers when there is work.
             self.tell(
-                f"The scheduler at {self.address} has no worker yet; grading begins when one "
-                f"comes: dask worker {self.address} --nthreads 1"
+                f"The scheduler at {self.address} has no worker yet; grading starts when a worker "
+                f"connects: dask worker {self.address} --nthreads 1"
             )
         return self
 
@@ -198,6 +198,6 @@ class ClusterGrader:
         except Exception as error:
             return fault(
                 job,
-                f"the cluster gave no verdict: {type(error).__name__}: {error}"[:500],
+                f"the cluster returned no verdict: {type(error).__name__}: {error}"[:500],
                 self.seed,
             )

@@ -89,12 +89,12 @@ def _summary(verdicts: Sequence[Verdict], graded: Sequence[Verdict]) -> str:
             f"{max(verdict.points for verdict in graded):g} points."
         )
     if nothing := sum(verdict.kind == STUDENT_FAULT for verdict in graded):
-        text += f" {nothing} had nothing to run: 0 points."
+        text += f" {nothing} had nothing to run and got 0 points."
     faults = sum(verdict.kind == INFRASTRUCTURE_FAULT for verdict in verdicts)
     if faults:
         text += (
             f" {many(faults, 'submission')} could not be graded because of a fault of this "
-            "machine: grade again."
+            "machine; grade them again."
         )
     return text
 
@@ -116,10 +116,10 @@ def _time(graded: Sequence[Verdict]) -> list[str]:
         )
     return [
         _paragraph(
-            f"A submission took {statistics.median(seconds):.1f} s (median), all "
-            f"together {sum(seconds):.0f} s, waiting for a processor included."
+            f"A submission took {statistics.median(seconds):.1f} s (median); all together took "
+            f"{sum(seconds):.0f} s, including the time spent waiting for a processor."
         ),
-        _table(("student", "seconds", "of that the longest test"), rows),
+        _table(("student", "seconds", "longest test"), rows),
     ]
 
 
@@ -131,22 +131,22 @@ def _near(graded: Sequence[Verdict]) -> list[str]:
         if outcome.near and outcome.passed
     ]
     if not near:
-        return [_paragraph("No answer that earned its points came near a bound on its counts.")]
+        return [_paragraph("No answer that earned its points came near a limit on its counts.")]
     return [
         _paragraph(
-            f"Earned, and near a bound all the same: {len(near)}. With a quarter more "
-            "of what is counted the points would have been lost. Look at these: a style "
-            "that is right and comes so near deserves a wider bound."
+            f"{many(len(near), 'answer')} came near a limit on counts, but earned the points. "
+            "With counts a quarter higher, the points would have been lost. Look at these "
+            "answers: if a correct style comes so near, raise the limit."
         ),
-        _table(("student", "test", "what nearly spoke against it"), near[:NEAREST]),
+        _table(("student", "test", "limit that was nearly exceeded"), near[:NEAREST]),
     ]
 
 
 def _pairs(pairs: Sequence[Pair]) -> list[str]:
     said = _paragraph(
-        f"These answers have at least {LEAST:.0%} of their tokens in common, in the same "
-        "order. Each resembles another answer or a public solution. That says nothing "
-        "about who wrote them: short exercises have few right answers."
+        f"These answers have at least {LEAST:.0%} of their tokens in common, in the same order. "
+        "Each resembles another answer or a public solution. That does not show who wrote them, "
+        "because short exercises have few right answers."
     )
     if not pairs:
         return [said, _paragraph("There are none.")]
@@ -162,7 +162,7 @@ def _pairs(pairs: Sequence[Pair]) -> list[str]:
     return [
         said,
         table,
-        *([_paragraph(f"And {left} pairs more: similar.csv has them all.")] if left else []),
+        *([_paragraph(f"{left} more pairs are in similar.csv.")] if left else []),
     ]
 
 

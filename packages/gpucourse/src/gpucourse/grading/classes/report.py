@@ -59,7 +59,7 @@ def show(assignment: str, verdicts: Sequence[Verdict], console: Console) -> None
     faults = [verdict for verdict in verdicts if verdict.kind == INFRASTRUCTURE_FAULT]
     if faults:
         console.print(
-            f"{len(faults)} not graded, through no fault of theirs; grade again:", style="red"
+            f"{len(faults)} not graded because of a fault of the grader; grade again:", style="red"
         )
         for verdict in faults:
             console.print(f"  {verdict.student}: {verdict.reason}", markup=False)
@@ -241,17 +241,17 @@ def explain(stored: Verdict | None, now: Verdict, console: Console) -> None:
 def compared(stored: Verdict | None, now: Verdict) -> str:
     """Return a sentence that compares a verdict with the stored one."""
     if stored is None:
-        return "There is no verdict on file."
+        return "There is no stored verdict."
     if stored.submission_digest != now.submission_digest:
-        return "The verdict on file is of other work: it was handed in again since."
+        return "The stored verdict is about other work: the student has submitted again since then."
     if stored.assignment_digest != now.assignment_digest:
-        return "The verdict on file is of other tests: the assignment was changed since."
+        return "The stored verdict is about other tests: the assignment has changed since then."
     same = [(o.test, o.earned, o.reason) for o in stored.tests] == [
         (o.test, o.earned, o.reason) for o in now.tests
     ]
     if same:
-        return "The verdict on file says the same."
+        return "The stored verdict is the same."
     return (
-        f"THE VERDICT ON FILE DIFFERS: {stored.earned} points, {stored.first_reason()!r}. The "
-        "same seed should give the same; `gpucourse regrade` writes the new one."
+        f"THE STORED VERDICT DIFFERS: {stored.earned} points, {stored.first_reason()!r}. The same "
+        "seed should give the same verdict. `gpucourse regrade` stores the new one."
     )

@@ -76,16 +76,16 @@ def stamp(folder: Path, refused: Path | None = None) -> Stamp:
     except Exception:  # The parser may raise anything; it must not stop a class.
         return Stamp(
             "",
-            "timestamp.txt holds no time that can be read; formgrader stops at it: "
-            "delete it, or write the right time into it",
+            "timestamp.txt contains no readable time, and formgrader stops at it: delete it, or "
+            "write the correct time into it",
         )
     if to_come and refused is not None:
         write_atomically(refused, time, PRIVATE)
     if to_come or (refused is not None and _text(refused) == time):
         return Stamp(
             "",
-            f"timestamp.txt says {as_text(time)}, which was still to come when it was "
-            "read: write the right time into it, or delete it",
+            f"timestamp.txt says {as_text(time)}, which was in the future when it was read: write "
+            "the correct time into it, or delete it",
         )
     return Stamp(time)
 

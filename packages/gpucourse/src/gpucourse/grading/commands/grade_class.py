@@ -87,8 +87,8 @@ class Class:
         self.root = self.root.resolve()
         if PATTERN.search(str(self.root)):
             raise NotReady(
-                f"The path {self.root} has one of the characters [ * ? in it, which nbgrader takes "
-                "for a pattern of names: it would find nothing. Rename the folder and give the "
+                f"The path {self.root} contains one of the characters [ * ?, which nbgrader reads "
+                "as a pattern of names, so it would find nothing. Rename the folder and run the "
                 "same command there."
             )
         self.classroom = Classroom(self.root)
@@ -123,13 +123,13 @@ class Class:
         names = sorted(path.name for path in (self.root / "source").glob("*") if path.is_dir())
         if not names:
             raise NotReady(
-                f"{self.root} is no course directory: it has no source/ASSIGNMENT/. "
-                "Go to grading/, or name one: gpucourse grade FOLDER"
+                f"{self.root} is not a course directory, because it has no source/ASSIGNMENT/. "
+                "Run the command in grading/, or name the directory: gpucourse grade FOLDER"
             )
         found = [name for name in names if self.classroom.students(name)]
         if not found:
             raise NotReady(
-                "Nothing was handed in yet: collect with `nbgrader collect ASSIGNMENT`, "
+                "There are no submissions yet: collect them with `nbgrader collect ASSIGNMENT`, "
                 "or put notebooks into submitted/STUDENT/ASSIGNMENT/"
             )
         return found
@@ -152,8 +152,8 @@ class Class:
         with GradebookWriter(self.classroom, self.config) as book:
             if not book.knows(assignment):
                 raise NotReady(
-                    f"The gradebook does not know '{assignment}' yet. Run: "
-                    f"nbgrader generate_assignment {assignment}"
+                    f"The gradebook has no entry for '{assignment}' yet. Run: nbgrader "
+                    f"generate_assignment {assignment}"
                 )
             try:
                 changes = book.follow(assignment)
@@ -236,8 +236,8 @@ class Class:
         except Exception as error:
             sentence = (
                 f"{job.student}: {verdict.notebook}: graded, but not in the gradebook: "
-                f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Fix that and give "
-                "the same command again."
+                f"{as_text(f'{type(error).__name__}: {error}')[:300]}. Fix the cause and run the "
+                "same command again."
             )
             self.unwritten.append(sentence)
             self.console.print(sentence, style="red", markup=False)
@@ -250,9 +250,9 @@ def lacking(jobs: list[Job]) -> list[str]:
         if job.ingested.lacks:
             found.setdefault(tuple(job.ingested.lacks), []).append(job.student)
     return [
-        f"Made from an earlier version, without {', '.join(names)}: {', '.join(students)}. "
-        "These students get no points for tests of the missing cells: give the points by hand, or "
-        "release again."
+        f"These students began with an earlier version, without {', '.join(names)}: "
+        f"{', '.join(students)}. They get no points for tests of the missing cells: give the "
+        "points by hand, or release the assignment again."
         for names, students in found.items()
     ]
 
@@ -268,7 +268,8 @@ def grade_class(
         unknown = set(assignments) - set(handed_in)
         if unknown:
             raise NotReady(
-                f"Nobody handed in {', '.join(sorted(unknown))}; there is: " + ", ".join(handed_in)
+                f"There are no submissions of {', '.join(sorted(unknown))}, only of: "
+                + ", ".join(handed_in)
             )
         for sentence in course.classroom.left_alone():
             console.print(sentence, style="yellow", markup=False)
@@ -346,7 +347,7 @@ def regrade(
             s for name in course.assignments() for s in course.classroom.students(name)
         }
         if missing:
-            raise NotReady(f"Nothing was handed in by {', '.join(sorted(missing))}.")
+            raise NotReady(f"There is no submission by {', '.join(sorted(missing))}.")
     except (NotReady, FloorError, SandboxError, OSError) as error:
         console.print(f"Not graded again: {error}", style="red", markup=False)
         return NOT_GRADED

@@ -41,7 +41,7 @@ def grade(notebook: Path, console: Console | None = None) -> int:
     if not job.ingested.read:
         # The project of the notebook is unknown, so no result is recorded.
         console.print(
-            f"{notebook.name} was not graded, and your points are as they were. "
+            f"{notebook.name} was not graded, and your points have not changed. "
             f"{job.ingested.fault}",
             style="red",
             markup=False,
@@ -122,7 +122,7 @@ def show(verdict: Verdict, console: Console, *texts: Path) -> None:
     weak = (
         ""
         if at_least(verdict.isolation)
-        else (" (weak: grade only notebooks of your own here; bubblewrap would isolate better)")
+        else (" (weak: grade only your own notebooks here; bubblewrap would isolate better)")
     )
     console.print(
         f"device: {verdict.device}; isolation: {verdict.isolation}{weak}"
@@ -145,10 +145,11 @@ def find_source(notebook: Path) -> Path:
             break
     else:
         raise LookupError(
-            "The projects' hidden tests are not here, so nothing can be graded: a handout leaves "
-            "them out. The test cells in the notebook are the visible part (the button Validate "
-            "runs them all); hand it in as you were told. In a copy of the whole course, run this "
-            "inside its folder (where course/ and grading/ are)."
+            "The projects' hidden tests are not here, so nothing can be graded: a handout does "
+            "not contain them. The test cells in the notebook are the visible part, and the "
+            "button Validate runs them all. In a class, submit the notebook as your teacher told "
+            "you. In a copy of the whole course, run this command inside its folder (the one with "
+            "course/ and grading/)."
         )
     if notebook.stem in sources:
         return sources[notebook.stem]

@@ -177,7 +177,7 @@ def _collect(
     if left:
         tell(
             f"Not replaced, because there was a submission already: {', '.join(left)}. To replace "
-            "them by the files, use --update."
+            "them with the files, use --update."
         )
     if unpacked.doubled:
         tell(
@@ -324,7 +324,7 @@ def _export(
 
 def _column(heads: list[str], name: str, table: Path, option: str) -> int:
     if name not in heads:
-        wanted = f"has no column {name!r}" if name else "has several columns that may be it"
+        wanted = f"has no column {name!r}" if name else "has several columns that fit"
         raise Wrong(
             f"{table.name} {wanted}; name one with {option}. There are: "
             + ", ".join(filter(None, heads))
@@ -353,7 +353,7 @@ def _marks(classroom: Classroom, assignment: str) -> tuple[dict[str, float], flo
     """
     with GradebookWriter(classroom, configuration(classroom.root)) as book:
         if not book.knows(assignment):
-            raise Wrong(f"The gradebook knows nothing of {assignment}: run gpucourse grade first")
+            raise Wrong(f"The gradebook has no entry for {assignment}: run gpucourse grade first")
         graded = book.gradebook.assignment_submissions(assignment)
         marks = {
             one.student.id: max(
@@ -374,6 +374,7 @@ def _compare(text: str, most: float, platform: Platform, tell: Callable[[str], N
     """Report a highest mark on the platform that differs from the project's points."""
     if re.fullmatch(r"\s*\d+([.,]\d+)?\s*", text) and float(text.replace(",", ".")) != most:
         tell(
-            f"{platform.title} has {text.strip()} as the highest mark, the project has {most:g} "
-            f"points. Marks are points here: set it to {most:g} there, or it shows other shares."
+            f"{platform.title} has {text.strip()} as the highest mark, but the project has "
+            f"{most:g} points. The marks are points, so set the highest mark to {most:g} there; "
+            "otherwise the platform shows wrong percentages."
         )

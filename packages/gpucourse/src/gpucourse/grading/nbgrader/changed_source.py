@@ -91,7 +91,7 @@ def differences(old: Cells, new: Cells) -> Iterator[str]:
     for name in old.sources.keys() | new.sources.keys():
         graded = name in (old.graded if name in old.sources else new.graded)
         if name not in new.sources:
-            yield f"'{name}' was taken out"
+            yield f"'{name}' was removed"
         elif name not in old.sources:
             points = f", {new.graded[name]['max_score']:g} points" if name in new.graded else ""
             yield f"'{name}' is new{points}"
@@ -102,7 +102,7 @@ def differences(old: Cells, new: Cells) -> Iterator[str]:
             if old.sources[name]["source"] != new.sources[name]["source"]:
                 locked = new.sources[name]["locked"]
                 kind = "test" if graded and locked else "text" if locked else "starter"
-                yield f"the {kind} of '{name}' is another"
+                yield f"the {kind} of '{name}' has changed"
 
 
 def follow(book: Gradebook, assignment: str, source: Assignment, config: Config) -> list[str]:
@@ -128,9 +128,9 @@ def follow(book: Gradebook, assignment: str, source: Assignment, config: Config)
     ]
     if given := sorted({f"'{cell.name}'" for cell in gone if _given(cell)}):
         raise CannotFollow(
-            f"{source.name}: {', '.join(given)} was taken out of the source, and points or "
-            "comments that a person gave hang on it. Put the cell back (it may give 0 points), or "
-            "take them back in formgrader; then give the command again."
+            f"{source.name}: {', '.join(given)} was removed from the source, but a person has "
+            "given points or comments for it. Put the cell back (it may give 0 points), or "
+            "delete these points and comments in formgrader; then run the command again."
         )
     for cell in gone:
         for row in [*cell.grades, *cell.comments]:
@@ -192,7 +192,7 @@ def advice(assignment: str, source: Assignment, released: Version | None) -> str
         f"{assignment} --force"
     )
     if released is None:
-        return f"Where students get it from nbgrader, release it again: {again}"
+        return f"If students get the notebook from nbgrader, release it again: {again}"
     today = Version.of(source.released)
     new = [
         name
@@ -201,8 +201,9 @@ def advice(assignment: str, source: Assignment, released: Version | None) -> str
     ]
     if new:
         return (
-            f"Students' copies have no {_listed(new)}. Release it again ({again}) and tell "
-            "them; who has begun keeps what is written, and is graded by what is there."
+            f"Students' copies do not have {_listed(new)}. Release the notebook again ({again}) "
+            "and tell the students. Those who have begun keep their work, and the cells in it "
+            "are graded."
         )
     seen = [
         name
@@ -211,8 +212,8 @@ def advice(assignment: str, source: Assignment, released: Version | None) -> str
     ]
     if seen:
         return (
-            f"Students' copies have another {_listed(sorted(seen))}; work made from them is "
-            f"graded by today's tests all the same. To have new copies made: {again}"
+            f"Students' copies have a different {_listed(sorted(seen))}, but work in them is "
+            f"graded with the current tests. To release new copies: {again}"
         )
     return "Nothing that students see has changed: there is nothing to release again."
 

@@ -87,12 +87,12 @@ def _told(error: BaseException | None) -> GradebookInUse | None:
     said = str(error.orig)
     if "locked" in said:
         return GradebookInUse(
-            "Another program has locked the gradebook. End it (another gpucourse grade, a viewer "
-            "of gradebook.db), and give the same command again. Verdicts that are on file are kept."
+            "Another program has locked the gradebook. Close it (another gpucourse grade, a "
+            "viewer of gradebook.db), and run the same command again. Stored verdicts are kept."
         )
     return GradebookInUse(
-        f"The gradebook cannot be used: {said}. Fix that, and give the same command again. "
-        "Verdicts that are on file are kept."
+        f"The gradebook cannot be used: {said}. Fix the cause, and run the same command again. "
+        "Stored verdicts are kept."
     )
 
 
@@ -149,8 +149,8 @@ class GradebookWriter:
                 notebook = self.gradebook.find_notebook(source.name, assignment)
             except MissingEntry:
                 sentences.append(
-                    f"{source.name}: the gradebook does not know this notebook. Run: "
-                    f"nbgrader generate_assignment {assignment} --force"
+                    f"{source.name}: the gradebook has no entry for this notebook. Run: nbgrader "
+                    f"generate_assignment {assignment} --force"
                 )
                 continue
             if changed_source.recorded(notebook) == changed_source.wanted(source, self.config):
@@ -166,11 +166,11 @@ class GradebookWriter:
             )
             sentences.append(
                 f"{source.name} has changed since the gradebook was made: "
-                + ("; ".join(told) or "a detail that changes no grade")
-                + ". The gradebook follows"
-                + (f" (as it was: {copy})" if copy else "")
-                + ", and work whose tests changed is "
-                "graded again. " + changed_source.advice(assignment, source, released)
+                + ("; ".join(told) or "a detail that does not change grades")
+                + ". The gradebook was updated"
+                + (f" (copy of the old one: {copy})" if copy else "")
+                + ", and work with changed tests is graded again. "
+                + changed_source.advice(assignment, source, released)
             )
         return sentences
 

@@ -175,23 +175,24 @@ class NotHere(NotebookExporter):
 
     def __init__(self, **options: object) -> None:
         raise RuntimeError(
-            "This button cannot grade here: nothing has been rebuilt, and nothing was changed. "
-            "Use the command `gpucourse grade` in the course directory; this page shows what it "
-            "wrote."
+            "This button cannot grade here, and it has changed nothing. Run `gpucourse grade` in "
+            "the course directory; this page then shows the results."
         )
 
 
 class GradeWithOracle(NbGraderPreprocessor):
     """Replacement of nbgrader's ``Execute`` that runs no cell and writes the verdict."""
 
-    workers = Integer(0, help="Submissions graded at a time; 0: one for each core").tag(config=True)
+    workers = Integer(
+        0, help="Number of submissions to grade at a time; 0 means one for each core"
+    ).tag(config=True)
     unsafe = Bool(
         False,
         help="Grade although this machine cannot isolate submissions: they can read your files",
     ).tag(config=True)
-    limits = Dict(help="Bounds on a submission that differ from gpucourse.grading.limits").tag(
-        config=True
-    )
+    limits = Dict(
+        help=("Limits of a submission that replace the defaults in gpucourse.grading.limits")
+    ).tag(config=True)
     root = Unicode("", help="The course directory; by default the current one").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

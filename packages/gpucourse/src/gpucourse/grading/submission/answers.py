@@ -34,12 +34,12 @@ NEAR = 40
 PIECE = 20
 MISSING = (
     "The answer cell '{name}' is missing, and no other cell holds its answer. It was graded as "
-    "released. Write into the original cell of a fresh copy."
+    "released. Write your answer into the original cell of a fresh copy of the notebook."
 )
 FORGOTTEN = (
-    "The cells of this notebook do not say which answers they are: a converter or another editor "
-    "has left out their metadata. {found} of {all} were found all the same, by what they define "
-    "and where they are, and graded. Hand in the notebook as Jupyter saves it."
+    "The answer cells of this notebook are not marked, because a converter or another editor has "
+    "removed their metadata. The grader recognised {found} of {all} answers by the names that "
+    "they define and by their position, and graded these. Use the notebook as Jupyter saves it."
 )
 
 
@@ -234,9 +234,10 @@ class Submitted:
                 unclear |= {cell.number for cell in places}
         if unclear:
             answer.notices.append(
-                f"Several cells of your own ({_numbers(sorted(unclear))}) define what the answer "
-                f"cell '{name}' should define. It is not clear which of them is the answer, so "
-                "they are not graded. Copy the one that counts into the answer cell."
+                f"Several cells that you added ({_numbers(sorted(unclear))}) define the names "
+                f"that the answer cell '{name}' should define. It is not clear which of them is "
+                "the answer, so they are not graded. Copy the one that counts into the answer "
+                "cell."
             )
             return parts
         if not found:
@@ -373,11 +374,13 @@ class Submitted:
             cells = _numbers(others)
             own = "a cell" if len(others) == 1 else "cells"
             answer.notices.append(
-                f"The answer cell '{name}' is {state}. Its answer was found in {cells}, {own} of "
-                "your own, and graded. Write into the answer cell itself."
+                f"The answer cell '{name}' is {state}. Its answer was found in {cells}, {own} "
+                "that you added, and graded. Write your answer into the answer cell itself."
                 if all(self.cells[n - 1].own for n in others)
-                else f"The answer cell '{name}' is {state}. Its answer was found in {cells} and "
-                "graded. Write into the answer cell itself."
+                else (
+                    f"The answer cell '{name}' is {state}. Its answer was found in {cells} and "
+                    "graded. Write your answer into the answer cell itself."
+                )
             )
         elif others:
             answer.notices.append(
@@ -416,12 +419,12 @@ class Submitted:
             if len(parts) > 1 and not self.forgotten:
                 answer.notices.append(
                     f"The answer '{name}' is in {len(parts)} parts ({_numbers(answer.cells)}), "
-                    "which are read as one."
+                    "which are read as one answer."
                 )
             elif not parts[0].name and not self.forgotten:
                 answer.notices.append(
-                    f"The answer to '{name}' was found in cell {parts[0].number}, a cell of your "
-                    "own, and is read. Write into the answer cell itself."
+                    f"The answer to '{name}' was found in cell {parts[0].number}, which you "
+                    "added, and is read there. Write your answer into the answer cell itself."
                 )
         return answer
 

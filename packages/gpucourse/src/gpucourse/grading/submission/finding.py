@@ -46,7 +46,7 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
     """
     if not stat.S_ISDIR(os.lstat(folder).st_mode):
         return Found(
-            None, fault="What was submitted is a link, not a folder with the notebook in it."
+            None, fault="The submission is a link instead of a folder with the notebook in it."
         )
     wanted = f"{assignment.name}.ipynb"
     others = [path for path in sorted(folder.iterdir()) if path.name not in names]
@@ -55,8 +55,8 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
         alike = [path for path in notebooks if _answers(path, assignment, limits) is not None]
         remark = (
             (
-                f"Of the notebooks of this assignment '{wanted}' was graded; {_listed(alike)} "
-                "was left alone."
+                f"Of the notebooks of this assignment, '{wanted}' was graded; {_listed(alike)} "
+                "was ignored."
             )
             if alike
             else ""
@@ -67,14 +67,16 @@ def find(folder: Path, assignment: Assignment, names: Collection[str], limits: L
     if fitting and len({read[path] for path in fitting}) == 1:
         return Found(
             fitting[0],
-            f"The file is called {_listed(fitting[:1])} here, and "
-            f"'{wanted}' where it was handed out. It was graded all the same.",
+            f"The file is called {_listed(fitting[:1])} here, but was released as '{wanted}'. It "
+            "was graded anyway.",
         )
     if fitting:
         return Found(
             None,
-            fault="There are several notebooks of this assignment, and they differ: "
-            f"{_listed(fitting)}. Hand in the one that counts, as '{wanted}'.",
+            fault=(
+                "There are several notebooks of this assignment, and they differ: "
+                f"{_listed(fitting)}. Submit the one that counts, under the name '{wanted}'."
+            ),
         )
     return Found(None, fault=_nothing(wanted, notebooks, others, limits))
 
@@ -84,17 +86,17 @@ def _nothing(wanted: str, notebooks: list[Path], others: list[Path], limits: Lim
     there = [path for path in others if not path.name.startswith(".") and path.suffix != ".txt"]
     said = f"There is no file '{wanted}' in the submission."
     if not there:
-        return f"{said} There is no notebook at all: hand it in again, and look that it arrives."
+        return f"{said} There is no notebook at all: submit it again, and check that it arrives."
     if not notebooks:
-        return f"{said} There is {_listed(there)}: hand in the notebook itself, as it is."
+        return f"{said} There is {_listed(there)}: submit the notebook itself, unchanged."
     try:
         read_cells(notebooks[0], limits)
     except Unreadable as unreadable:
         return f"{said} There is {_listed(notebooks)}. {unreadable}"
     return (
-        f"{said} There is {_listed(notebooks)}, without the cells of this assignment. Is it "
-        "the right file? Start from the notebook that was handed out, and write into its "
-        "answer cells."
+        f"{said} There is {_listed(notebooks)}, without the cells of this assignment. Is it the "
+        "right file? Start from the released notebook, and write your answers into its answer "
+        "cells."
     )
 
 

@@ -108,8 +108,8 @@ def ingest_file(
     ingested.raw_digest = digest(data)
     if is_utf16(data):
         ingested.notices.append(
-            "The file is UTF-16 text, as '>' in PowerShell writes it. It was graded all the same. "
-            "Notebooks are UTF-8: hand in the file that JupyterLab saves."
+            "The file is UTF-16 text, as '>' in PowerShell writes it. It was graded anyway. "
+            "Notebooks are UTF-8: use the file that JupyterLab saves."
         )
     return ingested
 
@@ -166,7 +166,7 @@ def ingest_cells(
     if not found and not answered:
         ingested.fault = (
             f"None of the cells of {assignment.name!r} are in this notebook. Is it the right "
-            "file? Start from the released notebook and write into its answer cells."
+            "file? Start from the released notebook and write your answers into its answer cells."
         )
     elif assignment.having(SOLUTION) and not answered:
         ingested.fault = (
@@ -188,9 +188,9 @@ def _pictures(name: str, there: list[str], source: str, notices: list[str]) -> l
         )
     if lost > 0:
         notices.append(
-            f"The answer '{name}' has a picture in it ({lost}) that the reader cannot see. It "
-            "is not in the file, is too large, or is no PNG, JPEG, GIF, WebP or BMP. "
-            "Describe in words what it shows."
+            f"The answer '{name}' has a picture in it ({lost}) that the reader cannot see. It is "
+            "not in the file, is too large, or is not a PNG, JPEG, GIF, WebP or BMP. Describe in "
+            "words what it shows."
         )
     return kept
 

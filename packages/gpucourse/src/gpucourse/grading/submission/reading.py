@@ -13,12 +13,12 @@ from gpucourse.system.settled import settled
 
 # First bytes, in lower case, of other file types that are submitted under a notebook's name.
 OTHER_FILES = (
-    (b"\x1f\x8b", "compressed (gzip)", "Unpack it and submit the notebook that is in it."),
-    (b"pk\x03\x04", "a zip archive", "Unpack it and submit the notebook that is in it."),
-    (b"7z\xbc\xaf", "a 7z archive", "Unpack it and submit the notebook that is in it."),
-    (b"%pdf", "a PDF", "Submit the .ipynb file that JupyterLab saves, not an export of it."),
+    (b"\x1f\x8b", "compressed (gzip)", "Unpack it and use the notebook in it."),
+    (b"pk\x03\x04", "a zip archive", "Unpack it and use the notebook in it."),
+    (b"7z\xbc\xaf", "a 7z archive", "Unpack it and use the notebook in it."),
+    (b"%pdf", "a PDF", "Use the .ipynb file that JupyterLab saves, not an export of it."),
     *(
-        (begin, "a web page", "Submit the .ipynb file that JupyterLab saves, not an export of it.")
+        (begin, "a web page", "Use the .ipynb file that JupyterLab saves, not an export of it.")
         for begin in (b"<!doctype", b"<html")
     ),
 )
@@ -39,21 +39,21 @@ def read_bytes(path: Path, limit: int) -> bytes:
     except OSError:
         raise Unreadable("The file is missing from the submission.") from None
     if stat.S_ISLNK(status.st_mode):
-        raise Unreadable("The submitted file is a link. Submit the notebook itself.")
+        raise Unreadable("The file is a link. Use the notebook itself.")
     if not stat.S_ISREG(status.st_mode):
-        raise Unreadable("What was submitted is not a file. Submit the notebook itself.")
+        raise Unreadable("This is not a regular file. Use the notebook itself.")
     if status.st_nlink > 1:
-        raise Unreadable("The submitted file is a hard link. Submit a copy of the notebook.")
+        raise Unreadable("The file is a hard link. Use a copy of the notebook.")
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise Unreadable(f"The submitted file cannot be opened ({error.strerror}).") from None
+        raise Unreadable(f"The file cannot be opened ({error.strerror}).") from None
     with os.fdopen(handle, "rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise Unreadable(
-            f"The notebook is larger than {limit // MEGABYTE} MB. Clear its outputs "
-            "(Kernel > Restart Kernel and Clear Outputs), save it and submit it again."
+            f"The notebook is larger than {limit // MEGABYTE} MB. Clear its outputs (Kernel > "
+            "Restart Kernel and Clear Outputs) and save it; in a class, then submit it again."
         )
     return data
 
@@ -86,7 +86,10 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
     A notebook of more than `limit` bytes is read without its outputs. Raises Unreadable, with a
     message for the student, also if the rest is still too large.
     """
-    again = "Open it in JupyterLab, save it and submit it again."
+    again = (
+        "Open it in JupyterLab and save it; in a class, then submit it again. If it does not "
+        "open, fetch a fresh copy and write your answers into that."
+    )
     for begin, kind, how in OTHER_FILES:
         if data[:200].lstrip().lower().startswith(begin):
             raise Unreadable(f"The file is {kind}, not a notebook. {how}")
@@ -108,7 +111,7 @@ def parse_cells(data: bytes, limit: int) -> list[dict]:
         if len(text.encode()) > limit:
             raise Unreadable(
                 f"The notebook is larger than {limit // MEGABYTE} MB, outputs and pictures left "
-                f"out: what is written in it is too much to be an answer. {again}"
+                f"out. That is too long for answers. {again}"
             )
     try:
         document = json.loads(text)
