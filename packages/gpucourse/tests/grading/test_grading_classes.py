@@ -195,10 +195,10 @@ def test_what_cannot_be_graded_says_what_to_do(tmp_path, course):
         assert grade_class.grade_class(root, list(assignments), console) == grade_class.NOT_GRADED
         return console.export_text()
 
-    assert "no course directory" in told(tmp_path)
-    assert "there is: ps1" in told(course, "ps9")
+    assert "is not a course directory" in told(tmp_path)
+    assert "only of: ps1" in told(course, "ps9")
     shutil.copytree(course / "source", tmp_path / "source")
-    assert "There is no submission by" in told(tmp_path)
+    assert "There are no submissions yet" in told(tmp_path)
     shutil.copytree(course / "submitted", tmp_path / "submitted")
     assert "nbgrader generate_assignment ps1" in told(tmp_path)
     console = Console(record=True, width=300)
@@ -234,7 +234,7 @@ def test_an_explanation_compares_with_the_verdict_on_file(changed, words):
     now = Verdict(GRADED, "toy", tests=[TestOutcome("t", 1, 1)])
     stored = Verdict(**(vars(now) | changed))
     assert words in report.compared(stored, now)
-    assert "no verdict" in report.compared(None, now)
+    assert "no stored verdict" in report.compared(None, now)
 
 
 def test_a_verdict_leaves_whole_rows_or_none(course):
@@ -299,4 +299,4 @@ def test_a_name_that_nbgrader_takes_for_something_else_is_told(tmp_path: Path, n
     room = grade_class.Classroom(tmp_path)
     assert room.students("ps1") == [name] * graded
     told = room.misnamed("ps1")
-    assert len(told) == (not graded) and all("Rename it" in one for one in told)
+    assert len(told) == (not graded) and all("Rename the folder" in one for one in told)

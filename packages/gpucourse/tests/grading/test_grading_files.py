@@ -62,7 +62,7 @@ def test_the_one_notebook_with_the_assignments_cells_is_graded_whatever_its_name
     assert one.fault is None
     assert "return 2 * values" in one.sources["double"]
     assert any(
-        name in told and "'toy.ipynb' where it was handed out" in told for told in one.notices
+        name in told and "but was released as 'toy.ipynb'" in told for told in one.notices
     )
 
 
@@ -83,7 +83,7 @@ def test_two_that_differ_are_their_authors_to_choose_from(room):
     hand_in(room, "ann", "a.ipynb")
     hand_in(room, "ann", "b.ipynb", double="def double(values):\n    return values\n")
     fault = taken(room, "ann").fault
-    assert "'a.ipynb', 'b.ipynb'" in fault and "as 'toy.ipynb'" in fault
+    assert "'a.ipynb', 'b.ipynb'" in fault and "under the name 'toy.ipynb'" in fault
 
 
 def test_other_notebooks_are_not_taken_for_it(room):

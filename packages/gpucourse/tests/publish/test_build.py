@@ -127,7 +127,7 @@ def test_a_notebook_that_somebody_ran_is_not_overwritten(
     mine = path.read_bytes()
     assert commands.build() == 1
     assert path.read_bytes() == mine
-    assert "may hold somebody's work" in capsys.readouterr().out
+    assert "may contain somebody's work" in capsys.readouterr().out
     assert commands.build(force=True) == 0
     assert path.read_bytes() != mine
 

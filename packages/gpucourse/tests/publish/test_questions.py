@@ -41,13 +41,13 @@ def test_four_cells_in_order_are_right(tmp_path: Path):
             'id="farther" raises',
             "too-far-guess: predicts 'too-far', so the cell of that name",
         ),
-        (SOURCE, ' tags=["why"]', "", "too-far-why: stands below what 'too-far' predicts"),
-        (SOURCE, ' tags=["why"]', ' tags=["predict", "why"]', "too-far-why: asks in a fold"),
+        (SOURCE, ' tags=["why"]', "", "too-far-why: follows the cells that 'too-far' predicts"),
+        (SOURCE, ' tags=["why"]', ' tags=["predict", "why"]', "too-far-why: asks inside a fold"),
         (
             SOURCE,
             "# An error: nothing",
             "# ### An error\n# nothing",
-            "too-far-why: is folded, and a",
+            "too-far-why: is folded, so nobody",
         ),
         (
             SOURCE,
@@ -80,7 +80,7 @@ def test_four_cells_in_order_are_right(tmp_path: Path):
             '# %% [markdown] id="too-far-why"',
             '# %% id="twice"\npredict("too-far", "1", "an error")\n\n# %% [markdown] '
             'id="too-far-why"',
-            "twice: asks what another cell asks already",
+            "twice: asks the same prediction as another cell",
         ),
     ],
 )

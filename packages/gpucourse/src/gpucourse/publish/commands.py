@@ -55,8 +55,11 @@ def build(*, force: bool = False, language: str = "") -> int:
         state = plan(find_root(), language)
     if state.used and not force:
         for path in state.used:
-            _console.print(f"{path}: has been run, so it may hold somebody's work")
-        _console.print("Nothing written. Copy what is worth keeping, then: gpucourse build --force")
+            _console.print(f"{path}: has been run, so it may contain somebody's work")
+        _console.print(
+            "Nothing was written. Copy the work that you want to keep, then run: "
+            "gpucourse build --force"
+        )
         return 1
     write(state)
     for path in state.changed:

@@ -71,7 +71,7 @@ def grade_in_child(
 
 
 def confined(connection: Connection, server: ForkServer) -> tuple[ForkServer, str]:
-    """Drop this process's rights for good; return a usable fork server and the rights left."""
+    """Drop this process's rights for good; return a fork server and the protections in place."""
     from gpucourse.grading.oracle import checked_device
     from gpucourse.grading.oracle.confined import confine
 

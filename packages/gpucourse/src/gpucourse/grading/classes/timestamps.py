@@ -102,11 +102,11 @@ def _in_utc(time: str, sign: str, hours: str, minutes: str | None) -> str:
 
 
 def copy_stamps(folder: Path, target: Path, refused: Path | None = None) -> None:
-    """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or put others in place.
+    """Copy nbgrader's ``timestamp.txt`` and ``submission_secret.txt``, or write replacements.
 
-    Both are written on the student's machine. nbgrader stops on a time that it cannot read, and
-    cannot release anybody's feedback when one submission lacks either. So an empty file stands for
-    a time that is not known, and a random secret for a missing one.
+    Both are written on the student's machine. nbgrader stops at a time that it cannot read, and if
+    one submission lacks either file, it cannot release feedback to anybody. An unknown time is
+    therefore replaced by an empty file, and a missing secret by a random one.
     """
     update(target / TIMESTAMP, stamp(folder, refused).time)
     try:
@@ -117,7 +117,7 @@ def copy_stamps(folder: Path, target: Path, refused: Path | None = None) -> None
 
 
 def update(path: Path, text: str) -> None:
-    """Write `text` unless it is there already."""
+    """Write `text` unless the file already contains it."""
     if _text(path) != text:
         write_atomically(path, text, PRIVATE)
 

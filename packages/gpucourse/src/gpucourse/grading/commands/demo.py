@@ -45,7 +45,7 @@ SMALL_CLASS = 20
 # Width of the table in columns if there is no terminal, and seconds between progress lines.
 LOG_WIDTH = 140
 LOG_EVERY = 10
-# Content of a quick demo: these damaged files, and this many right and wrong answers.
+# Size of a quick demo: these damaged files, and this many right and wrong answers.
 QUICK, QUICK_ANSWERS = {"solution", "starter", "deleted-test", "invalid-json"}, 2
 
 

@@ -1,1 +1,1 @@
-"""nbgrader's side: its traits and preprocessors, its gradebook, its feedback."""
+"""Extensions of nbgrader: traits and preprocessors, the gradebook, and feedback."""

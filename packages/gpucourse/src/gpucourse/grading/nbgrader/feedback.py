@@ -1,8 +1,8 @@
 """Feedback without the hidden tests, and with everything from the student as plain text.
 
-Stock feedback prints the tests in full, and puts a student's HTML and scripts into a page that the
-instructor opens. It begins with a list of links, "Test cell (Score: 0.0 / 3.0)" for each; here
-this page begins with the table that ``gpucourse grade`` prints.
+nbgrader's own feedback shows the tests in full, and inserts a student's HTML and scripts into a
+page that the instructor opens. That page begins with a list of links, such as "Test cell (Score:
+0.0 / 3.0)". Here the page begins with the table that ``gpucourse grade`` prints.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 INSTEAD = "# (hidden tests ran here)"
 # nbgrader's comment on an answer that is unchanged since its release.
 UNTOUCHED = "No response."
-# nbgrader's own list of links contains less information. Its page shows Markdown tables without
-# space between columns, so that "step" and "you write" look like one word.
+# nbgrader's own list of links contains less information, so it is hidden. Its page shows Markdown
+# tables without space between columns, so that "step" and "you write" look like one word.
 _STYLE = (
     "#toc{display:none}.gpuc-results{width:100%}.gpuc-results td{vertical-align:top}"
     ".gpuc-results td,.gpuc-results th{text-align:left;padding:.15em .8em .15em 0}"

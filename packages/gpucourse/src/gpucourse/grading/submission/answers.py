@@ -155,7 +155,7 @@ class Submitted:
                     self.places.setdefault(name, []).append(one)
 
     def answer(self, wanted: AssignmentCell) -> Answer:
-        """Return the answer to the answer cell `wanted`; without a source where there is none."""
+        """Return the answer to the answer cell `wanted`; its source is None if there is none."""
         return self._code(wanted) if wanted.cell_type == "code" else self._prose(wanted)
 
     # --- code -----------------------------------------------------------------------------------

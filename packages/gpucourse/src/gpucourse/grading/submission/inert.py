@@ -79,7 +79,7 @@ def inert(markdown: str, below: str = "") -> str:
 def rendered(text: str) -> str:
     """Return Markdown as harmless HTML.
 
-    Parsers take quadratic time on some text, so call this function through :func:`inert`.
+    Parsers take quadratic time on some text, so call this function only through :func:`inert`.
     """
     return nh3.clean(_PARSER.render(text), tags=TAGS, attributes={}, url_schemes=set())
 

@@ -40,7 +40,7 @@ def attached(cell: Mapping) -> list[str]:
 
 
 def made_anew(data: str) -> str | None:
-    """Return a picture as a PNG in base64; None where it is none, or takes too much to decode."""
+    """Return a picture as a PNG in base64; None if it cannot be decoded within the limits."""
     return _made_anew(data) or None if len(data) <= LARGEST else None
 
 

@@ -155,7 +155,7 @@ def read_on(line: str, opened: list[str]) -> None:
     for piece in OPENING.findall(line):
         last = opened[-1] if opened else ""
         if last in QUOTES:
-            # Three of the quotes that a text of one ends with: its end and an empty text.
+            # Inside a '…' string, ''' is the end of the string and an empty string.
             if piece == last or piece == 3 * last:
                 opened.pop()
         elif piece == "#":

@@ -37,7 +37,7 @@ def derive(root: Path, language: str) -> dict[Path, str]:
             if (course.folder(lesson) / f"{language}.po").is_file()
         ]
         if not lessons:
-            advice = f"no lesson has a {language}.po: gpucourse translate {language} ID makes one"
+            advice = f"no lesson has a {language}.po: gpucourse translate {language} ID creates one"
             raise CourseError([Problem(Path("course"), None, advice)])
         there = {notebook_path(lesson) for lesson in lessons}
         made = {}

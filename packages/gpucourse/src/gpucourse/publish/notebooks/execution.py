@@ -74,8 +74,8 @@ def execute(
             return asyncio.run(client.async_execute(env=environment))
         except DeadKernelError as error:
             raise KernelLost(
-                f"The kernel ended in code cell {client.code_cells_executed}, as one does that the "
-                "system stops for want of memory. Try again with less running beside it."
+                f"The kernel ended in code cell {client.code_cells_executed}. The system may have "
+                "stopped it because memory ran out. Close other programs and try again."
             ) from error
         except RuntimeError as error:
             if client.km is not None:
@@ -84,7 +84,7 @@ def execute(
             atexit.unregister(client._cleanup_kernel)
             reason = error
     raise KernelLost(
-        f"No kernel started in {many(STARTS, 'attempt')}: {reason}. What it said itself stands "
+        f"No kernel started in {many(STARTS, 'attempt')}: {reason}. The kernel's own messages are "
         "above."
     ) from reason
 

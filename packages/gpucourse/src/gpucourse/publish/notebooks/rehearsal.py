@@ -168,7 +168,7 @@ def _errors(ran: list[RanCell], expected: Callable[[Cell], tuple[str, ...]]) -> 
     for item in ran:
         wanted = " or ".join(expected(item.cell))
         if item.error is None and wanted:
-            yield item.cell.line, f"cell {item.cell.name!r} should raise {wanted}, and does not"
+            yield item.cell.line, f"cell {item.cell.name!r} should raise {wanted}, but does not"
         elif item.error is not None and item.error not in expected(item.cell):
             instead = f" instead of {wanted}" if wanted else ""
             text = f"cell {item.cell.name!r} raises {item.error}{instead}: {item.message}"

@@ -25,7 +25,7 @@ def unexpected(root: Path, lesson: str, found: list[Problem]) -> list[Problem]:
         Problem(
             REGISTRY,
             None,
-            f"{lesson} no longer finds {one!r} on numba-cuda-mlir: take the line out",
+            f"{lesson} no longer finds {one!r} on numba-cuda-mlir: remove the line",
         )
         for one in known
         if not any(one in problem.message for problem in found)

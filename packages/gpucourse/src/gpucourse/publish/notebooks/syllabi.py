@@ -108,13 +108,13 @@ def mistakes(rows: list[Row], course: Course, sources: Iterable[Source]) -> Iter
     for row, following in itertools.pairwise(timed):
         assert row.start is not None
         if row.start + row.minutes != following.start:
-            yield f"{row.text[:30]}: ends when nothing begins"
+            yield f"{row.text[:30]}: no row begins when this one ends"
     minutes: dict[str, int] = {}
     for number, row in enumerate(rows):
         for id in sorted((row.whole | row.parts) - known.keys()):
             yield f"{id} is no lesson"
         if len(row.whole) > 1 or (row.whole and row.parts):
-            yield f"{row.text[:30]}: one whole lesson to a line, or parts"
+            yield f"{row.text[:30]}: a row contains either one whole lesson or parts"
         for id in row.whole & known.keys():
             if known[id].minutes != row.minutes:
                 yield f"{id}: {row.minutes} minutes here, {known[id].minutes} in the course"

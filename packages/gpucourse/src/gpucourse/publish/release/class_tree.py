@@ -54,8 +54,8 @@ def write(tree: Path, found: Mapping[str, bytes], message: str) -> str:
                 Problem(
                     tree / name,
                     None,
-                    "stands where a file of the class's tree "
-                    "goes, and is not of an earlier run: move it away",
+                    "is in the place of a file of the class's tree, but no earlier run wrote it: "
+                    "move it away",
                 )
                 for name in taken
             ]

@@ -116,8 +116,8 @@ def main() -> None:
         parser.error("run this in the course's repository, or name one with --repository")
     if cloned and url != cloned:
         print(
-            f"Servers clone {cloned}, as the settings say: in such a home, links to {url} bring "
-            f"nothing. Set COURSE_REPOSITORY: {url} in the hub's settings, and name the file with "
+            f"The hub's settings make servers clone {cloned}, so links to {url} do not work "
+            f"there. Set COURSE_REPOSITORY: {url} in the hub's settings, and name the file with "
             "--settings.",
             file=sys.stderr,
         )

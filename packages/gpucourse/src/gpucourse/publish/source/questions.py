@@ -46,13 +46,16 @@ def mistakes(course: Course, source: Source) -> Mistakes:
         return
     names = [question[0] for cell in source.cells if (question := asked(cell))]
     for name in known.keys() - set(names):
-        yield source.cells[0], f"no cell calls predict({name!r}, …), which has reasons"
+        yield source.cells[0], f"no cell calls predict({name!r}, …), although it has reasons"
     explaining: set[str] = set()
     for place, cell in enumerate(source.cells):
         if cell.kind != "markdown":
             continue
         if {"predict", "why"} <= set(cell.tags):
-            yield cell, "asks in a fold, where nobody sees the question: it needs its own cell"
+            yield (
+                cell,
+                "asks inside a fold, where nobody sees it: move it to its own cell",
+            )
         if "predict" not in cell.tags:
             if _PROMPT.search(cell.source) and "room" not in cell.tags:
                 yield cell, 'asks for a prediction: tags=["predict"], and predict(…) below it'
@@ -81,17 +84,17 @@ def mistakes(course: Course, source: Source) -> Mistakes:
             yield (
                 why or cell,
                 (
-                    f"stands below what {name!r} predicts and gives the answer away: "
-                    'put that into a cell of its own, tags=["why"]'
+                    f"follows the cells that {name!r} predicts and gives the answer away: "
+                    'move that to a separate cell, tags=["why"]'
                 ),
             )
         else:
             explaining.add(why.name)
             if re.search(r"^#", why.source, re.MULTILINE):
-                yield why, "is folded, and a heading in a fold is found by nobody: end the cell"
+                yield why, "is folded, so nobody finds the heading in it: end the cell"
     for cell in source.cells:
         if "why" in cell.tags and cell.name not in explaining:
-            yield cell, "explains no prediction: it does not stand after what was predicted"
+            yield cell, "explains no prediction, because it does not follow predicted cells"
         question = asked(cell)
         if question is not None and names.count(question[0]) > 1:
-            yield cell, "asks what another cell asks already"
+            yield cell, "asks the same prediction as another cell"

@@ -227,7 +227,7 @@ def _cell_mistakes(raw, block: list[str], lesson: Lesson) -> Iterator[tuple[int,
     elif not _NAME.fullmatch(name) or len(name) > _NAME_LENGTH:
         yield 0, f"id {name!r} must be kebab-case, at most {_NAME_LENGTH} characters"
     elif name == "title":
-        yield 0, "the title cell is generated from course.toml: take this cell out"
+        yield 0, "the title cell is generated from course.toml: remove this cell"
     if not raw.source.strip():
         yield 0, "the cell is empty"
     tags = meta.get("tags", [])
