@@ -202,7 +202,7 @@ def test_threat_102_what_was_not_found_is_said_beside_what_was(assignment):
     cells = [one for one in cells if "def total" not in one["source"]]
     taken = take(cells, assignment)
     assert taken.fault is None and doubles(taken.sources["double"])
-    assert "1 of 2 were found" in taken.notices[0]
+    assert "recognised 1 of 2 answers" in taken.notices[0]
     assert "'total' is missing, and no other cell holds its answer" in taken.notices[1]
 
 

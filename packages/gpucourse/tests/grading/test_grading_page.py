@@ -124,7 +124,7 @@ def test_what_a_student_chose_is_inert_and_bounded():
 def test_a_class_of_a_thousand_fits_on_the_page():
     near = "one thread does the work of many"
     text = page("ps1", [verdict(f"s{n}", near=near, seconds=n) for n in range(1000)])
-    assert "1000 answers came near a limit" in text
+    assert "1,000 answers came near a limit" in text
     assert len(text) < 20_000
 
 
