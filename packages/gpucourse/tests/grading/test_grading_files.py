@@ -61,9 +61,7 @@ def test_the_one_notebook_with_the_assignments_cells_is_graded_whatever_its_name
     one = taken(room, "ann")
     assert one.fault is None
     assert "return 2 * values" in one.sources["double"]
-    assert any(
-        name in told and "but was released as 'toy.ipynb'" in told for told in one.notices
-    )
+    assert any(name in told and "but was released as 'toy.ipynb'" in told for told in one.notices)
 
 
 def test_a_name_that_is_right_wins_and_the_other_is_named(room):
