@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 from virtualgpu.driver import library
@@ -27,7 +27,7 @@ called_by_c: set[CodeType] = set()
 _destructors: list[Any] = []  # C pointers, kept as long as C may call them
 
 
-def for_c(function: FunctionType) -> FunctionType:
+def for_c(function: Any) -> Any:
     """Let ``function`` be called by C without a signal handler running before its first line.
 
     CPython runs handlers when a function is entered, before a ``try`` of the function can catch
@@ -95,7 +95,7 @@ def calls() -> list[int]:
     return [_address(function) for function in [*of_python, _fetched_by_c]]
 
 
-def destructors(name: str, functions: dict[str, FunctionType]) -> dict[str, int]:
+def destructors(name: str, functions: dict[str, Callable[[int], None]]) -> dict[str, int]:
     """Return C functions that call functions of one address, to free an object: name → address.
 
     An object may be freed while a Python error is set, when an exception leaves the function that
