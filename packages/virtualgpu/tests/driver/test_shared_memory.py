@@ -48,7 +48,7 @@ with virtualgpu.devices.use(other):
     assert result[0] == list(range(0, 64, 2))
     assert result[2:4] == [[1, result[1], 2], 0]
     assert result[4] == "CUDA_ERROR_NOT_SUPPORTED" and result[6] == 0
-    assert "one address for host and device" in result[5]
+    assert "one address that is valid on the host and on the device" in result[5]
 
 
 def test_another_process_opens_an_array(cuda):

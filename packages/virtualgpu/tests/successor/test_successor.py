@@ -198,7 +198,7 @@ result = x.tolist()
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("numba", "VIRTUALGPU_NUMBA=numba: numba-cuda or numba-cuda-mlir"),
+        ("numba", "VIRTUALGPU_NUMBA=numba is not valid: use numba-cuda or numba-cuda-mlir"),
         ("numba-cuda", ""),
         ("", ""),
         ("numba-cuda-mlir", ""),
