@@ -94,4 +94,4 @@ def test_what_the_text_quotes_of_pytorch_is_printed(shown):
 def test_a_check_without_an_operator_says_what_to_run():
     """The rule's check takes a plain `collect` where PyTorch is not there, and nothing else."""
     heard = outcome(ID, "rule", (lambda ctx, inputs, output: None, lambda ctx, g: None))
-    assert not heard.passed and "backward gives 1 derivative for 3 inputs" in heard.message
+    assert not heard.passed and "backward returns 1 derivative for 3 inputs" in heard.message

@@ -101,7 +101,7 @@ def test_what_was_changed_by_hand_is_not_overwritten(tmp_path):
         class_tree.write(tree, {"a.md": b"two\n"}, "two")
     git(tree, "restore", "a.md")
     (tree / "b.md").write_text("mine\n")
-    with pytest.raises(CourseError, match=r"b\.md: stands where"):
+    with pytest.raises(CourseError, match=r"b\.md: is in the place of"):
         class_tree.write(tree, {"a.md": b"one\n", "b.md": b"two\n"}, "two")
     assert (tree / "b.md").read_text() == "mine\n"
 

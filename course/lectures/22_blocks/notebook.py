@@ -358,8 +358,8 @@ for kind in (jnp.float16, jnp.bfloat16, jnp.float32):
 # It doesn't overflow here, but it cannot represent 257.
 
 # %% [markdown] id="sums-predict" tags=["predict"]
-# A matrix product adds up thousands of products. In the next cell, sums have 16,384 products of numbers between 0 and
-# 1. *Predict:* what makes the result most inaccurate?
+# A matrix product adds up thousands of products. In the next cell, each sum has 16,384 products of numbers from 0 to 1.
+# *Predict:* what makes the result most inaccurate?
 
 # %% id="sums-guess"
 predict("sums", "the inputs, rounded to 11 bits", "the sum, kept in float16", "both by about as much")

@@ -48,7 +48,7 @@ def test_pycuda_s_arrays_lie_on_the_device_of_their_context(four_devices):
     assert (x + 1).get().tolist() == [1, 2, 3]
     there.pop()
     assert x.get().tolist() == [0, 1, 2]
-    with pytest.raises(drv.LogicError, match=r"lies on device 1, and .* context is of device 0"):
+    with pytest.raises(drv.LogicError, match=r"lies on device 1, .* context .* device 0"):
         x + 1
     y = gpuarray.zeros(3, np.float64)
     drv.memcpy_peer(y.ptr, x.ptr, x.nbytes)

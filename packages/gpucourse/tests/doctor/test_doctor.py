@@ -106,7 +106,7 @@ def test_the_compilers_of_this_environment_are_found_and_a_kernel_runs():
     [
         ("", OK, "numba-cuda 0."),
         ("numba-cuda-mlir", OK, "numba-cuda-mlir 0."),
-        ("numba", FAIL, "VIRTUALGPU_NUMBA=numba: "),
+        ("numba", FAIL, "VIRTUALGPU_NUMBA=numba "),
     ],
 )
 def test_the_package_behind_numba_cuda_is_told(

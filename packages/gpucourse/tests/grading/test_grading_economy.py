@@ -176,7 +176,7 @@ def test_counts_of_several_launches_add_up_and_the_worst_decides():
     share, why = economy.earned_share(answer, best, {"barriers": (1.0, 4.0), "global_atomics": 1.0})
     assert share == pytest.approx(0.5)
     assert "2 times as many barriers" in why
-    with pytest.raises(PropertyFailed, match="needs 5 atomic updates of global memory, the ref"):
+    with pytest.raises(PropertyFailed, match="needs 5 atomic updates of global memory; the ref"):
         economy.earned_share([launched(global_atomics=5)], best, {"global_atomics": 2.0})
     assert economy.earned_share(best, best, {"barriers": 1.0, "global_atomics": 1.0}) == (1.0, "")
 

@@ -169,10 +169,10 @@ def test_threat_112_the_shell_that_is_imported_is_the_notebooks(server, way):
     [
         ("%%time", "runs the lines below them"),
         ("%%capture said", "runs the lines below them"),
-        ("%%bash", "nothing in it is run"),
-        ("%%timeit", "nothing in it is run"),
-        ("%%writefile double.py", "nothing in it is run"),
-        ("%%", "nothing in it is run"),
+        ("%%bash", "runs nothing in it"),
+        ("%%timeit", "runs nothing in it"),
+        ("%%writefile double.py", "runs nothing in it"),
+        ("%%", "runs nothing in it"),
     ],
 )
 def test_what_is_said_of_a_magic_on_the_first_line(server, magic, said):

@@ -86,6 +86,6 @@ def test_what_changes_from_launch_to_launch_is_told_as_that(seeds):
         launches.append(1)
         arguments[0][:] = len(launches)
 
-    with pytest.raises(PropertyFailed, match="a second time"):
+    with pytest.raises(PropertyFailed, match="a second run"):
         watching.watched(run, "double", (np.zeros(3),), schedules=1, seed=1)
     assert (len(launches), seeds) == (2, [])

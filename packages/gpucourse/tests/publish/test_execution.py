@@ -159,5 +159,5 @@ def test_where_no_kernel_starts_the_command_says_so(tmp_path: Path, monkeypatch)
 
 def test_a_kernel_that_ends_is_told_with_its_cell(tmp_path: Path):
     cells = [new_code_cell("import os, signal"), new_code_cell("os.kill(os.getpid(), 9)")]
-    with pytest.raises(KernelLost, match="The kernel ended in code cell 2, as one does"):
+    with pytest.raises(KernelLost, match=r"ended in code cell 2.*memory"):
         execute(new_notebook(cells=cells), tmp_path)
