@@ -146,9 +146,10 @@ def measure(
     patience: float,
     time_left: Callable[[], float] = lambda: math.inf,
 ) -> None:
-    """Time contenders in turns; one that raises an error keeps it and is left out afterwards.
+    """Time contenders in turns.
 
-    If no time is left, the rounds end after the third.
+    A contender that raises an error keeps that error and is left out afterwards. If no time is
+    left, the rounds end after the third.
     """
     for timed in contenders:
         _guarded(timed, lambda timed=timed: plan(timed, watch, patience))

@@ -82,7 +82,10 @@ class Run:
         write_atomically(self.path, json.dumps(record, indent=1) + "\n")
 
     def try_again(self) -> None:
-        """Repeat the failed cases; one that no longer fails counts with its new outcome."""
+        """Repeat the failed cases.
+
+        A case that no longer fails is counted with its new outcome.
+        """
         for number in list(self.failures):
             ended, failures, _ = run_trials(self.worker, int(number), int(number) + 1)
             if not failures:

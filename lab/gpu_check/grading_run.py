@@ -102,7 +102,7 @@ def _launches(lines: list[dict]) -> Row:
 
 
 def same_reasons(there: list[Row], here: list[Row]) -> list[Row]:
-    """Return the GPU run's rows; they differ too if the virtual GPU's score or reason does.
+    """Return the GPU run's rows, marked as different if the virtual GPU's score or reasons differ.
 
     For an answer that never finishes, all reasons count as equal, because the load of the machine
     decides whether the processor time or the wall time runs out first.

@@ -62,7 +62,8 @@ cvta.{global/shared/local/to.shared/to.local}.u64 @d, $d
 isspacep.{global/shared/local} @p, $d
 """.strip().splitlines()
 
-# Rare, because part of a warp, or a number that is no texture, ends the kernel.
+# Rare, because the kernel ends if only part of a warp executes such an instruction, or if a number
+# is not a texture.
 TENSOR = """
 tex.2d.v4.f32.f32 {open}@f, @f, _, @f{close}, [{%d1/$d}, {open}$f, $f{close}]
 tex.{1d.v4.u32.s32/1d.v4.s32.s32} {open}@r, @r, @r, @r{close}, [{%d1/$d}, {open}$r{close}]

@@ -58,6 +58,24 @@ def test_what_was_imported_before_is_set_aside_and_comes_back(installed_cupy: Pa
     assert after == ["cupy", "cupy.linalg"] and same
 
 
+def test_the_warning_about_two_packages_imported_before_is_in_the_plural(installed_cupy: Path):
+    (installed_cupy / "cudf.py").touch()
+    said = in_fresh_python(
+        "import warnings, cudf, cupy\n"
+        "import virtualgpu\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    virtualgpu.activate()\n"
+        "result = [str(w.message) for w in caught if 'cupy' in str(w.message)]",
+        installed_cupy,
+    )
+    assert said == [
+        "cudf and cupy were imported before the virtual GPU was switched on, and need a GPU, which "
+        "this machine does not have. Import them again to get the stand-ins, and call "
+        "virtualgpu.activate() first next time"
+    ]
+
+
 def test_switching_on_again_brings_the_same_modules():
     result = in_fresh_python(
         "from virtualgpu import activation\n"

@@ -116,7 +116,7 @@ class Jitted:
         return compiled.run(leaves)
 
     def lower(self, *args, **kwargs) -> Lowered:
-        """Trace for these arguments; arrays may be jax.ShapeDtypeStruct."""
+        """Trace for these arguments. An array argument may be a jax.ShapeDtypeStruct."""
         _, moving, named = self._split(args, kwargs)
         return self._lower(args, kwargs, jax.tree_util.tree_structure((moving, named)))
 

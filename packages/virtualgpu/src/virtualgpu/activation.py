@@ -77,10 +77,15 @@ def activate(force: bool = False, standins: Collection[str] | None = None) -> bo
         torch_device.install()
     tracebacks.shorten()
     if replaced := use_standins(standins):
+        were, need, again = (
+            ("were", "need", "them again to get the stand-ins")
+            if replaced[1:]
+            else ("was", "needs", f"{replaced[0]} again to get the stand-in")
+        )
         warnings.warn(
-            f"{' and '.join(replaced)} was imported before the virtual GPU was switched on, "
-            f"and needs a GPU, which this machine does not have. Import {replaced[0]} again "
-            "to get the stand-in, and call virtualgpu.activate() first next time",
+            f"{' and '.join(replaced)} {were} imported before the virtual GPU was switched on, "
+            f"and {need} a GPU, which this machine does not have. Import {again}, "
+            "and call virtualgpu.activate() first next time",
             UserWarning,
             stacklevel=2,
         )
@@ -105,6 +110,8 @@ def activate_later() -> list[str]:
 
     Importing ``numba.cuda`` takes two seconds, and a program may not need it. The virtual GPU's
     driver is installed when ``cuda.core`` is imported.
+
+    Returns the packages that :func:`use_standins` replaced.
     """
     replaced = use_standins()
     choice.take()

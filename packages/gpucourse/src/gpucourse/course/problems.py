@@ -1,4 +1,4 @@
-"""Problems in the course's source, with the place and the remedy."""
+"""Record of a problem in the course's source, and the error that lists such problems."""
 
 from __future__ import annotations
 

@@ -74,10 +74,11 @@ def first(
 
     Their type is ``N * {muons: var * {pt, eta, phi, charge}}``.
 
-    Read from the file where `fetch` has put it, else from what an earlier call has kept, else
-    over the network: only the parts of the file that hold these events (for millions, `fetch`
-    first).  A part has no published checksum; the size of the whole, and what charges and momenta
-    can be, are checked.
+    They are read from the file if `fetch` has downloaded it. If not, they are read from what an
+    earlier call has kept or, if nothing is kept, over the network. The network transfers only the
+    parts of the file that hold these events (for millions of events, call `fetch` first). A part
+    has no published checksum; the size of the whole, and what charges and momenta can be, are
+    checked.
 
     Raises FetchError, after some seconds, where there is no network: the message says what is
     left undone and how to do it later.

@@ -187,7 +187,7 @@ class Told:
 
 
 def _ask(question: Question, keep: Callable[[str], None], *, live: bool) -> None:
-    """Show buttons in a learner's notebook, if it has widgets, else the folds."""
+    """Show buttons in a learner's notebook if it has widgets; otherwise show the folds."""
     buttons = _buttons(question) if live else None
     if buttons is None:
         show(question)

@@ -109,9 +109,11 @@ class CourseMap:
 
     @property
     def next(self) -> LessonProgress | None:
-        """Return the lesson to go on with: one that was begun, else the first unfinished one.
+        """Return the lesson to go on with.
 
-        If it needs a lesson that the learner has not begun, return that lesson instead.
+        This is the first unfinished lesson that was begun or, if none was begun, the first
+        unfinished lesson. If it needs a lesson that the learner has not begun, return that lesson
+        instead.
         """
         chosen = self._begun_or_open
         while chosen and (missing := self._missing(chosen)):

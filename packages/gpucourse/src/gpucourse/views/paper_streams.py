@@ -69,7 +69,7 @@ class PaperGPU:
         return Event()
 
     def buffer(self, size: int) -> np.ndarray:
-        """Allocate device memory for ``size`` float64; it contains garbage (NaN)."""
+        """Allocate device memory for ``size`` float64, filled with garbage (NaN)."""
         self.buffers.append(np.full(size, np.nan))
         return self.buffers[-1]
 

@@ -47,7 +47,7 @@ class Frame:
 
     @property
     def values(self):
-        """The values as a CuPy array; one column without nulls shares its memory."""
+        """The values as a CuPy array, which shares the memory of a single column without nulls."""
         return self.to_cupy()
 
     @property

@@ -77,7 +77,7 @@ class _Described:
 
 
 class ManagedAllocation(DeviceAllocation, _Described):
-    """Memory shared by host and device; it is the ``.base`` of the arrays over it."""
+    """Memory shared by host and device, and the ``.base`` of the arrays in this memory."""
 
     _allocate = staticmethod(cupy.cuda.malloc_managed)
 

@@ -17,7 +17,10 @@ _NOT_CONTIGUOUS = "only contiguous arrays may be used as arguments to this opera
 
 
 class Operators:
-    """Mixin of ``GPUArray`` with the operators; this module recognises arrays by it."""
+    """Mixin that gives ``GPUArray`` its operators.
+
+    This module recognises arrays by this class.
+    """
 
     __hash__ = None
 

@@ -1,4 +1,4 @@
-"""Translators of primitives that only move elements; they become index arithmetic, not loops."""
+"""Translators of primitives that only move elements, into index arithmetic instead of loops."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def iota(driver, equation, *_):
 
 @translates("empty", "empty2")
 def empty(driver, equation, *_):
-    """Return memory to be written; it holds zeros, as in XLA's CPU code."""
+    """Return memory to be written, which holds zeros, as in XLA's CPU code."""
     return full(equation.params.get("shape", ()), 0, equation.params["dtype"])
 
 

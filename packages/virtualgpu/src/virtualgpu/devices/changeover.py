@@ -125,9 +125,10 @@ def _can_forget(observers: list[Observer]) -> bool:
 
 
 def _reconsider(launch: Launch, before: Snapshot) -> float:
-    """Decide within the first wave whether native code pays by now.
+    """Decide within the first wave whether native code has become worthwhile.
 
-    Raises BeginAgain if it does. Otherwise returns the amount of work at which to decide again.
+    Raises BeginAgain if it has. Otherwise returns the amount of work at which to decide again
+    (infinity: never).
     """
     if (left := _price(launch) - _done(launch)) > 0:
         return launch.program.work + left

@@ -2,9 +2,10 @@
 
 What the virtual GPU did once can be done again on another device: the launch holds the PTX, the
 geometry, the parameters and every allocation that the kernel can reach from them. Addresses differ
-from device to device, so pointers are translated: parameters, and 8-byte words in memory (a table
-of addresses, as Awkward's) that point into an allocation of this launch. Such a word that is no
-pointer would be an integer near 3e10 that happens to lie inside a live allocation.
+from device to device, so pointers are translated: parameters, and 8-byte words in memory (such as
+Awkward Array's tables of addresses) that point into an allocation of this launch. A word that is
+not a pointer is translated by mistake only if it holds an integer near 3e10 (the first device
+address) that happens to lie inside an allocation of this launch.
 
 Files are ``.npz`` without pickles.
 """

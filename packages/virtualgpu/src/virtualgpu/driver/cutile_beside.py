@@ -52,7 +52,7 @@ def _launch(
     *,
     programmatic_dependent_launch: bool = False,
 ) -> None:
-    """Replace ``cuda.tile.launch``; this function returns after the launch has ended.
+    """Launch in place of ``cuda.tile.launch``, and return after the launch has ended.
 
     ``stream`` belongs to a real GPU and is ignored.
     """

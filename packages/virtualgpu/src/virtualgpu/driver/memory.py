@@ -165,7 +165,10 @@ def cuPointerGetAttributes(count: int, attributes: int, places: int, address: in
 
 
 def _attribute(where: int, attribute: int, address: int) -> None:
-    """Write one attribute of a pointer; it is zero for memory unknown to the driver."""
+    """Write one attribute of a pointer.
+
+    The attribute is zero (or, for the device number, -2) if the driver does not know the memory.
+    """
     there = on_device(address) and address not in API.host
     number = devices.every().index(devices.owner(address)) if there else devices.number()
     known = there or address in API.host

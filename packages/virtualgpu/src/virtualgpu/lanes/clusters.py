@@ -182,7 +182,7 @@ def is_shared(whole: bool, group: Group, address: np.ndarray) -> np.ndarray:
 def _shared(
     generic: bool, instruction: Instruction, group: Group, address: np.ndarray, why: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each address's offset and block; one outside shared memory raises an error."""
+    """Return each address's offset and block; raise an error for one outside shared memory."""
     addresses = group.spread(address)
     offset, blocks, known = split(group, addresses - _SHARED if generic else addresses)
     if not known.all():

@@ -184,7 +184,10 @@ class Observer:
         """Handle the end of a launch, after the last block or an error."""
 
     def failed(self, launch: WatchedLaunch, error: VirtualGPUError) -> None:
-        """Handle an error that stopped the launch; it is raised after ``launch_finished``."""
+        """Handle the error that stopped the launch.
+
+        The error is raised after ``launch_finished``.
+        """
 
     def host_wrote(self, address: int, nbytes: int) -> None:
         """Handle a host copy or fill of ``nbytes`` bytes from ``address`` between launches."""

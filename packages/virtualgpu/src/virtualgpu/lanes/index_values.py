@@ -36,7 +36,7 @@ class _Value:
     """Register bits, and their number as a sum of multiples of parameters.
 
     The number is the sum of ``parts``; terms without a factor are under ``()``. ``factors`` is set
-    if the value is only a product of parameters and constants; it is ``()`` for a constant.
+    if the value is only a product of parameters and constants; a constant has the factors ``()``.
     """
 
     bits: np.ndarray

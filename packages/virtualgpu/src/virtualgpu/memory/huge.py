@@ -89,7 +89,7 @@ class Huge:
             self._filled[first // PAGE : last // PAGE] = True
 
     def forget(self) -> None:
-        """Return all pages to the system; they contain zeros when they are touched again."""
+        """Return all pages to the system, so that they contain zeros when next touched."""
         self.mapping.forget(self.start, self.start + -(-len(self.raw) // PAGE) * PAGE)
 
     def keep(self) -> list[tuple[slice, np.ndarray]]:

@@ -119,7 +119,10 @@ class Mapping:
 
 
 class _Mapped:
-    """Memory that the system mapped, for NumPy; it is unmapped when no array needs it."""
+    """Memory that the system mapped, for NumPy.
+
+    The memory is unmapped when no array needs this object.
+    """
 
     def __init__(self, address: int, size: int):
         self.__array_interface__ = {

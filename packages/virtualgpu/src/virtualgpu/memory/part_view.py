@@ -92,7 +92,10 @@ def _are_zeros(part: Any, value: Any) -> bool:
 
 
 def _plain(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield operands, with views as plain arrays; one that is too large raises VirtualGPUError."""
+    """Yield the operands, each PartView as a plain array.
+
+    A view that is too large raises VirtualGPUError.
+    """
     for value in values:
         if isinstance(value, list | tuple):
             list(_plain(value))

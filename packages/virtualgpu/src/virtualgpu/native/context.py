@@ -139,9 +139,9 @@ class SiteWords(Words):
     }
 
 
-# The form of a warp's addresses: a full warp whose lanes access neighbouring elements; one in which
-# each group of eight lanes does (rows of a block that is 8 or 16 threads wide); one in which each
-# group of eight lanes accesses one element; anything else.
+# The form of a warp's addresses. LINE: a full warp whose lanes access neighbouring elements. ROWS:
+# each group of eight lanes accesses neighbouring elements (rows of a block that is 8 or 16 threads
+# wide). SAME: each group of eight lanes accesses one element. APART: anything else.
 APART, LINE, ROWS, SAME = range(4)
 ROW = 8
 

@@ -1,4 +1,4 @@
-"""Lookup of the variable and the host address of a device address.
+"""Lookup of the memory variable that contains a device address, and of the host address.
 
 :mod:`.access_helpers` and kernels call it for a single lane whose address is not in the variable
 that the instruction used last.

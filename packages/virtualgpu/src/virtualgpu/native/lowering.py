@@ -318,7 +318,11 @@ class Lowering:
         finish: Callable[[], None] = lambda: None,
         affine: dict[int, Term] | None = None,
     ) -> None:
-        """Emit the steps of a place and its exit; results may be ``affine``."""
+        """Emit the steps of a place and its exit.
+
+        ``affine`` has the terms of results that need not be written out lane by lane, by the
+        step's ``id``.
+        """
         build, registers, block = self.build, self.registers, place.block
         for step in self.steps[place.index]:
             if self.watching is not None:

@@ -1,4 +1,4 @@
-"""LLVM values of a warp: vectors of 32 lanes, uniform values, and masks of lanes."""
+"""Builders of a warp's LLVM values (vectors, uniform values, masks), and access to the context."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def spread(value: Value) -> Value:
 
 
 def together(values: list[Value]) -> list[Value]:
-    """Return the values unchanged if all are uniform, else all with one element per lane."""
+    """Return the values unchanged if all are uniform; otherwise give each one element per lane."""
     if all(value.lanes is None for value in values):
         return values
     return [spread(value) for value in values]

@@ -16,9 +16,10 @@
 :mod:`.convert`        cvt, cvt.pack
 =====================  ===========================================================
 
-Results that IEEE 754 defines are exact to the bit, every rounding mode included. What the ISA
-leaves open is chosen as an H200 does it where that is known, and said in the docstring: a NaN
-result of f32 is 0x7fffffff, of f16 and bf16 0x7fff, of f64 a NaN operand, else 0xfff8000000000000.
+Results that IEEE 754 defines are exact to the bit, every rounding mode included. Where the ISA
+leaves a result open, the operation gives what an H200 gives, if that is known, and its docstring
+says so. A NaN result is 0x7fffffff for f32 and 0x7fff for f16 and bf16. For f64 it is the NaN
+operand, or 0xfff8000000000000 if no operand is a NaN.
 """
 
 from virtualgpu.operations import (  # noqa: F401  (importing registers the opcodes)

@@ -38,7 +38,6 @@ from virtualgpu.sources import SourceLine
 # tcgen05 instructions have operands with their own grammar. The virtual GPU supports none of them
 # and reports that where the instruction is decoded.
 _OTHER_GRAMMAR = {"tcgen05"}
-# [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface Instructions").
 _USED_BYTES = re.compile(r"used_bytes_mask\s+(0x[0-9a-fA-F]{1,16}|[1-9][0-9]{0,19})")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
@@ -346,6 +345,8 @@ class Body:
                 if items:
                     p.expect(",")
                 item = self.operand(opcode, depth + 1)
+                # [object, {x, y}] is one flat vector (PTX ISA, "Texture Instructions", "Surface
+                # Instructions").
                 items += item.items if close == "]" and isinstance(item, Vector) else (item,)
                 if len(items) > 4096:
                     p.fail("a list of more than 4096 operands")

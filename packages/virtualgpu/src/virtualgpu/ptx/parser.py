@@ -30,7 +30,8 @@ from virtualgpu.ptx.tokens import (
 )
 from virtualgpu.sources import SourceLine
 
-# Names of library files: NVRTC combines some of its headers in a built-in one, which is no file.
+# Names of library files: NVRTC combines some of its headers in a built-in header, which is not a
+# file.
 _LIBRARIES = re.compile(
     r"/(?:nvidia|cuda[^/]*|targets)/(?:.*/)?include/"
     r"|(?:^|/)(?:triton/language/|__nv_nvrtc_builtin_header\.h$)"

@@ -117,7 +117,10 @@ class Tokens:
 
 
 def integer_literal(token: str) -> int:
-    """Return the value of an integer literal; one of more than 64 bits raises ValueError."""
+    """Return the value of an integer literal.
+
+    A literal of more than 64 bits raises ValueError.
+    """
     token = token.rstrip("U")
     if token[:2] in ("0x", "0X"):
         value = int(token, 16)

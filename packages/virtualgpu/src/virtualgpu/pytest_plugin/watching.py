@@ -175,7 +175,10 @@ class Watching:
         return f"{heading(wrong.findings, self._config)}\nvirtual GPU, {wrong}"
 
     def _streams(self, chosen: Settings) -> tuple[Observer, ...]:
-        """Return the observer of missing synchronisation, if selected; it keeps all work."""
+        """Return the observer of missing synchronisation, if selected.
+
+        The observer keeps all queued work.
+        """
         if not chosen.streams:
             return ()
         from virtualgpu.observed import streamcheck

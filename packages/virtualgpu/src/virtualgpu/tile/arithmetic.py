@@ -214,7 +214,7 @@ def _compare_integers(operation: TileOperation, a: np.ndarray, b: np.ndarray) ->
 def _divide(operation: TileOperation, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Divide, or take the remainder. Division by zero gives the result of PTX's div and rem.
 
-    The quotient by zero has all bits set, and the remainder is the dividend.
+    A quotient by zero has all bits set, and the remainder is the dividend.
     """
     if a.dtype == bool:
         return a if operation.name == "divi" else a & ~b

@@ -154,7 +154,7 @@ LACKING = {
 
 @dataclass(frozen=True)
 class Field:
-    """A flag, attribute or operand; it may be ``optional``, a ``list``, or new in a version."""
+    """A flag, attribute or operand, which can be optional, a list, or new in a version."""
 
     name: str
     kind: str = ""

@@ -81,7 +81,8 @@ class Streamcheck(Observer):
     number_of : callable
         ``number_of()`` returns the number of this thread's device.
     device_address : callable
-        Maps a host address to the device address, if a device can access it, or else to itself.
+        Returns the device address of a host address that a device can access, and any other
+        address unchanged.
     """
 
     watches_host = True
@@ -171,8 +172,8 @@ class Streamcheck(Observer):
         if stream == PER_THREAD:
             key = (device, stream, threading.get_ident())
         elif stream != LEGACY:
-            # A handle may be used while another device is current; it belongs to the device of its
-            # first use.
+            # A handle may be used while another device is current. The stream belongs to the device
+            # on which the handle was first used.
             key = next((known for known in self._names if known[1:] == (stream,)), key)
         if key not in self._names:
             number = sum(name.startswith("stream") for name in self._names.values()) + 1

@@ -1,9 +1,9 @@
 """Parallel grading of many submissions, with one oracle process for each submission.
 
-The oracle of a submission is forked from a server that has the virtual GPU loaded; it ends after
-its verdict, so no state of one submission reaches the next. Every submission gets a verdict. An
-oracle that dies or hangs is an infrastructure fault: the submission is graded once more, and its
-score is never a zero for that reason.
+The oracle of a submission is forked from a server that has the virtual GPU loaded. The oracle ends
+after its verdict, so no state of one submission reaches the next. Every submission gets a verdict.
+An oracle that dies or hangs is an infrastructure fault: the submission is graded once more, and it
+never gets a zero for that reason.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def default_workers() -> int:
 
 @dataclass(frozen=True)
 class Job:
-    """One notebook to grade; it holds the path of the source, so that it stays small.
+    """One notebook to grade.
+
+    A job holds the path of the source, not the source, so that it stays small.
 
     `seed` is the seed of an earlier run, to repeat that run; by default the current run's seed is
     used. `detailed` adds hidden values to the reasons of failed tests, for the instructor.

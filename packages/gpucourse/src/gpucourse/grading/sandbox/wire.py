@@ -208,8 +208,8 @@ class OutOfTime(Exception):
     """No complete message arrived in time."""
 
 
-#: Function that returns the seconds left for a message; it is called repeatedly while waiting. None
-#: waits for ever.
+#: Function that returns the seconds left for a message. It is called repeatedly during the wait.
+#: With ``left=None``, the wait has no limit.
 Left = Callable[[], float]
 T = TypeVar("T")
 

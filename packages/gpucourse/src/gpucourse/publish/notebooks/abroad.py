@@ -51,7 +51,10 @@ def derive(root: Path, language: str) -> dict[Path, str]:
 
 
 def _moved(notebook: NotebookNode, path: Path, folder: Path, there: set[Path]) -> NotebookNode:
-    """Move a notebook to ``folder``; link to translated notebooks that exist, else to English."""
+    """Move a notebook to ``folder``.
+
+    Its links lead to translated notebooks, or to the English ones where there is no translation.
+    """
 
     def moved(target: str) -> str:
         if re.match(r"[a-z][a-z+.-]*:|#", target):

@@ -15,7 +15,10 @@ from .operators import named
 
 
 def where(condition, x=None, y=None):
-    """Return ``x`` where the condition is true, else ``y``; without them, its true indices."""
+    """Return ``x`` where the condition is true and ``y`` elsewhere.
+
+    Without ``x`` and ``y``, return the indices at which the condition is true.
+    """
     for one in (condition, x, y):
         if hasattr(one, "__cupy_override_elementwise_kernel__"):  # the fusion tracer takes over
             return one.__cupy_override_elementwise_kernel__(where, condition, x, y)

@@ -62,7 +62,7 @@ class BaseStream:
 
     @property
     def done(self) -> bool:
-        """Always True; it also counts as a synchronisation for the checkers."""
+        """Always True. Reading it counts as a synchronisation for the checkers."""
         self.synchronize()
         return True
 

@@ -103,7 +103,7 @@ def _specific(texts: Sequence[str], architecture: str) -> str:
 
 
 class _Unfit(Exception):
-    """Refusal of one linker; another may be able to link the kernel."""
+    """Refusal by one linker. Another linker may be able to link the kernel."""
 
 
 def ptx_version(texts: Sequence[str]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Copies of arrays on the virtual GPU, on a machine whose libraries use a real one."""
+"""Copies on the virtual GPU of NumPy, Numba, CuPy and JAX arrays, on a machine with a real GPU."""
 
 from __future__ import annotations
 

@@ -143,7 +143,10 @@ class AffineRegisters(AffineAnalysis):
         return Value(build, build.shuffle_vector(node, undefined, order), value.kind)
 
     def whole(self, start: Value, stride: int) -> Value:
-        """Return all lanes from the first of each row; one number if all lanes have the same."""
+        """Return all lanes, computed from the first lane of each row.
+
+        The result is one number if all lanes have the same.
+        """
         build = self.build
         if self.rows is None and not stride:
             return start

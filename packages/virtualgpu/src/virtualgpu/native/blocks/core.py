@@ -399,7 +399,10 @@ class Core:
         intrinsics.serve(number, group, self.context)
 
     def location(self) -> Location:
-        """Return line and thread of the last check of the clock, or else only the block."""
+        """Return the line and thread of the last stop or check of the clock.
+
+        Before the first one, return only the block.
+        """
         if self._stood is not None:
             return barriers.location(*self.stand())
         block, _ = Wave(self.launch, self.word("block"), 1).where(0)

@@ -50,7 +50,7 @@ def take_over(launch: Launch, found: StateLayout, core: Core) -> Wave:
     """Return a wave of blocks in which no lane can continue in native code.
 
     Native lanes meet only at one instruction. The interpreter can match lanes at several
-    instructions, or else reports which lanes wait.
+    instructions. If it cannot match them either, it reports which lanes wait.
     """
     wave = _Handover(launch, found, core).wave
     parked, wave.parked = wave.parked, {}
