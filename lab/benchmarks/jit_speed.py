@@ -61,7 +61,7 @@ def errors(results, exact) -> list[float]:
 
 
 def too_wrong(program, args, found) -> list[tuple[float, float]]:
-    """Return the results, with both errors, whose error exceeds twice NumPy's (or one unit)."""
+    """Return (error, NumPy's error) where ours exceeds twice NumPy's (or one unit)."""
     import jax
     import numpy as np
 

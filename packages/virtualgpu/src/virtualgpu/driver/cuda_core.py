@@ -33,7 +33,7 @@ _saved: list[tuple[ModuleType, str, Any]] = []
 
 
 class ResultExplanations:
-    """Explanations of result codes: the virtual GPU's own message, or else that of cuda.core."""
+    """Explanations of result codes: the virtual GPU's own message if it has one, or cuda.core's."""
 
     def __init__(self, explanations: Any):
         self._explanations = explanations

@@ -36,8 +36,8 @@ CODE_BASE = 0x3_0000_0000  # addresses of functions; code cannot be read or writ
 FRAME_ALIGN = 16
 
 Follow = Callable[[Function], tuple[Function, dict[int, Comparison]]]
-# Marks of a block in `Program.ran`, uint8: the interpreter began to run it; it ran to its end;
-# lanes took its branch; lanes continued after it.
+# Marks of a block in `Program.ran`, uint8. BEGAN: the interpreter began to run the block. RAN: the
+# block ran to its end. TAKEN: lanes took its branch. FELL: lanes continued after its branch.
 BEGAN, RAN, TAKEN, FELL = range(4)
 BLOCK_MARKS = 4
 

@@ -157,7 +157,9 @@ def refuse_without_switch(config: pytest.Config) -> None:
 
 
 def of_run(config: pytest.Config) -> Settings:
-    """Return the settings from options, or else from the configuration file and the environment.
+    """Return the settings of a run.
+
+    A setting without an option comes from the configuration file or the environment.
 
     Raises pytest.UsageError for invalid values.
     """
@@ -229,7 +231,7 @@ def _standins(config: pytest.Config, options: argparse.Namespace) -> tuple[str, 
 
 
 def of_test(node: pytest.Item, run: Settings) -> Settings:
-    """Return the settings from a test's markers, or else those of ``run``.
+    """Return the settings of a test: those of ``run``, changed by the test's markers.
 
     Raises pytest.UsageError for invalid values.
     """

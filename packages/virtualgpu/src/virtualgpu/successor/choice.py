@@ -1,8 +1,8 @@
 """Choice of the package that ``numba.cuda`` refers to: numba-cuda or numba-cuda-mlir.
 
-``VIRTUALGPU_NUMBA`` selects one. By default it is numba-cuda if that is installed, or else its
-successor. If the successor is chosen, ``from numba import cuda`` imports ``numba_cuda_mlir.cuda``,
-with and without a GPU, so that the same source runs on either.
+``VIRTUALGPU_NUMBA`` selects one. By default it is numba-cuda, or its successor if numba-cuda is
+not installed. If the successor is chosen, ``from numba import cuda`` imports
+``numba_cuda_mlir.cuda``, with and without a GPU, so that the same source runs on either.
 """
 
 from __future__ import annotations

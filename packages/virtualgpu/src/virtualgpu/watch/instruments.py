@@ -99,7 +99,10 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def checkers(report: Report) -> Iterator[tuple[Observer, ...]]:
-    """Yield the observers that fill ``report``; they can be reused until the context ends."""
+    """Yield the observers that fill ``report``.
+
+    The observers can be reused until the context ends.
+    """
     from virtualgpu.watch.checking import Recorder
     from virtualgpu.watch.clustercheck import Clustercheck
     from virtualgpu.watch.copycheck import Copycheck

@@ -78,7 +78,11 @@ class Replay:
 
 
 def record(launch: Launch, observed: Observed, found: Finding) -> list[Replay]:
-    """Return one recording in which an update is lost, or else two in different orders."""
+    """Return one recording in which an update is lost, or up to two in different orders.
+
+    The list is empty if the launch reached its limits or no recording shows both threads at one
+    address.
+    """
     pair = np.array(
         [
             _number(observed, found.block, found.thread),
