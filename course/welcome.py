@@ -25,7 +25,7 @@ gpucourse.progress()
 # - If you know C++ and threads, solve the puzzles, and then take the lesson on PyCUDA.
 #
 # Every lesson asks you to predict the output of a cell before you run it. Press a button even if you aren't sure,
-# because only you see your guess. The explanation is folded up below the cell.
+# because only you see your guess. The explanation is folded up below the next cell, whose output you predicted.
 
 # %% [markdown] id="lessons"
 # ## The lessons

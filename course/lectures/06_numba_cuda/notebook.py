@@ -5,8 +5,8 @@
 # across the beam in GeV, and `phi` is its angle around the beam. `eta`, the *pseudorapidity*, measures its direction
 # relative to the beam. It is 0 at right angles to the beam and ±2.4 at 10° from it.
 #
-# Run the next cell, which runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so
-# you need no download, and we know the true masses. `gpucourse data fetch` downloads real events, 2.2 GB, from [record
+# Run the next cell. It runs *this function* on a GPU, once for each of 13,114 pairs. The events are simulated, so you
+# need no download, and we know the true masses. `gpucourse data fetch` downloads real events, 2.2 GB, from [record
 # 12341 of CMS Open Data](https://opendata.cern.ch/record/12341).
 
 # %% id="the-question"

@@ -2,8 +2,8 @@
 # ## A right sum, in a queue
 #
 # The first cell loads the 71,009 simulated muons of "Numba CUDA" again and repeats the sum that came out right, in
-# which each thread adds its muon's momentum to one total with an atomic. Run the cell, in which `virtualgpu.profile()`
-# counts the operations of the launch.
+# which each thread adds its muon's momentum to one total with an atomic. Run the cell. In it, `virtualgpu.profile()`
+# counts the launch's operations.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -49,8 +49,8 @@ print(f"{d_total.copy_to_host()[0]:,.1f} GeV, by {profile.counters.global_atomic
 # half. Then you fold the remaining half, and continue until one value is left. In each fold, no two threads access the
 # same element.
 #
-# `half` is rounded up, so if the number of values is odd, the middle one stays where it is. *Predict:* how many
-# launches does it take to fold 13 numbers into one?
+# If the number of values is odd, the lower half is the larger one, and its last value, the middle one, stays where it
+# is. Each fold is one launch. *Predict:* how many launches does it take to fold 13 numbers into one?
 
 # %% id="tree-guess"
 predict("tree", "3", "4", "12")

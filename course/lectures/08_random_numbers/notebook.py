@@ -3,7 +3,7 @@
 #
 # You can estimate π by throwing random points into a square, because a share of about π/4 of them falls inside the
 # quarter circle. Here 4,096 threads throw 64 points each, 262,144 in all, so the estimate of π should be within about
-# ±0.003. Run the cell, which does this five times, each time with a different seed.
+# ±0.003. Run the cell. It repeats this five times, each time with a different seed.
 
 # %% id="the-question"
 # %load_ext gpucourse
@@ -468,8 +468,9 @@ print(f"π = {4 * float((x * x + y * y < 1).mean()):.4f} ± {expected_error:.4f}
 # *Frequent questions.* "Why not seed with the time?" Then nobody can repeat the result, and threads that start together
 # get the same seed. "Is `np.random` on the host not enough?" It is enough for a few million numbers. More numbers take
 # long to copy, because the link to the device has tens of times less bandwidth than the device's memory. "Can all
-# threads have random seeds?" If n streams of length L start at random positions in a period P, the chance of an overlap
-# is about n²L/P. That is negligible for P = 2¹²⁸ but too large for P = 2³².
+# threads have random seeds?" Yes, if the generator's period is long enough. If n streams of length L start at random
+# positions in a period P, the chance of an overlap is about n²L/P. That is negligible for P = 2¹²⁸ but too large for P
+# = 2³².
 #
 # *What goes wrong.* On a real GPU the numbers are the same, because they are integers. Only sums of floats may differ
 # in the last digits.

@@ -2,8 +2,8 @@
 # ## At what angle must I throw?
 #
 # A ball flies through air that slows it down. No formula says where it lands, so a function for *one* ball computes its
-# flight step by step. Run the cell, which throws a thousand balls and computes the derivative of the distance with
-# respect to the angle.
+# flight step by step. Run the cell. It throws a thousand balls and computes the derivative of the distance with respect
+# to the angle.
 
 # %% id="the-question"
 # %load_ext gpucourse

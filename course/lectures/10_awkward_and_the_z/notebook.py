@@ -405,9 +405,9 @@ highest = cuda.device_array(len(muons), np.float32)
 highest_pt[391, 128](d_muons[:1000], highest)
 
 # %% [markdown] id="no-extension-why"
-# The message is only a tuple of the array and a *type*, `ak.ArrayView(…)`, which includes the offsets and the four
-# columns. Numba knows this type, but it doesn't know how to pass such an object to a kernel. Awkward Array knows how,
-# so the decorator has to name its extension, with `extensions=[ak.numba.cuda]`.
+# The message is only a tuple. It begins with the *type* that the array has for Numba, `ak.ArrayView(…)`, which
+# describes the offsets and the four columns. Numba knows this type, but it doesn't know how to pass such an object to a
+# kernel. Awkward Array knows how, so the decorator has to name its extension, with `extensions=[ak.numba.cuda]`.
 #
 # In the kernel, you can use `len(muons)`, `muons[i]`, slices, `for muon in muons[i]:` and `enumerate`, and access
 # fields by name. A kernel cannot change the array, and cannot call the functions of Awkward and NumPy. On the host, an
@@ -822,8 +822,8 @@ draw_histogram(histogram(found), f"All pairs, {name} events")
 #
 # *Frequent questions.* "Does uproot read directly into GPU memory?" No, the CPU decompresses the files, and then the
 # columns are copied. "Why not just pad?" For at most seven muons you can pad. But most jets have few tracks and some
-# have hundreds, so padding them would take far too much memory. "Is Awkward fast on the GPU?" Each operation is fast,
-# but there are many of them.
+# have hundreds, so padding them would take far too much memory. "Is Awkward fast on the GPU?" Not always. Each
+# operation is fast, but an analysis needs many of them.
 #
 # *What goes wrong.* On a real GPU the first `ak.` operation compiles all of Awkward's CUDA kernels, which may take
 # minutes, so run it before the class arrives. After `vector.register_awkward()`, names matter. A record that is called

@@ -136,8 +136,8 @@ Picture(figure, f"A scan of eight numbers in three steps. It begins with {list(m
 # %% [markdown] id="block-why" tags=["why"]
 # They take seven steps, because the distance doubles until it reaches 128. A loop on one core takes 127 additions, one
 # after the other. The scan makes some 770 additions, but it takes only 7 steps. Parallel algorithms often do more work
-# in total to finish sooner. G. E. Blelloch's tree, of 1990, needs only twice the additions of the loop, in twice as
-# many steps as this method.
+# in total to finish sooner. The tree that G. E. Blelloch published in 1990 takes twice as many steps as this method,
+# but only about twice as many additions as the loop.
 
 # %% [markdown] id="one-barrier-predict" tags=["predict"]
 # There are two barriers in each step. *Predict:* what happens if reading and writing are one line,

@@ -72,8 +72,8 @@ print("sorted:", few.groupby("event", sort=True)["pt"].sum().to_pandas().to_dict
 
 # %% [markdown] id="groups-why" tags=["why"]
 # pandas sorts the groups, but cuDF doesn't unless you ask it to. In cuDF, thousands of threads put rows into a hash
-# table, and the groups come out in the order of that table. So never rely on the order of groups, but pass `sort=True`,
-# or sort afterwards.
+# table, and the groups come out in the order of that table. So don't rely on the order of groups. Pass `sort=True`, or
+# sort afterwards.
 
 # %% [markdown] id="groups-then"
 # ### Exercise: one row for each event
@@ -621,7 +621,7 @@ if not sizes:
 # *Frequent questions.* "How much faster is it?" The last cell measures it on your GPU. Large group-bys and joins of
 # data that are already on the device gain most. A whole program gains less than its joins do, for the reasons in
 # section 7. "Can I use it for everything?" No, because pandas is the better choice for small tables. "Does it work with
-# Polars?" Polars can use cuDF as its GPU engine.
+# Polars?" Yes, Polars can use cuDF as its GPU engine.
 #
 # *What goes wrong.* If `cudf.pandas` is loaded after `import pandas`, it doesn't work properly, so restart the kernel.
 # On a GPU the first cell takes some seconds, because it creates the context and the memory pool. On a shared GPU, a

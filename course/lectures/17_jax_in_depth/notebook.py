@@ -67,9 +67,9 @@ print(leaves)
 print(structure)
 
 # %% [markdown] id="leaves-why" tags=["why"]
-# It has four leaves, because `None` is a tree without leaves. JAX sorts the keys of a dictionary, in whatever order you
-# wrote them. The **structure** of a tree is part of its type, so `jit` traces again if a tree has another key, or a
-# list in place of a tuple.
+# It has four leaves, because `None` is a tree without leaves. JAX sorts a dictionary's keys, so the order in which you
+# wrote them doesn't matter. The **structure** of a tree is part of its type, so `jit` traces again if a key is added or
+# renamed, or if a list takes the place of a tuple.
 
 # %% [markdown] id="two-trees-text"
 # `jax.tree.map(f, tree, …)` applies a function leaf by leaf. If you pass several trees, they must have the same

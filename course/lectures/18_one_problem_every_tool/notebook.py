@@ -459,7 +459,7 @@ for name, (launches, flops, nbytes) in work.items():
 # %% [markdown] id="cost-why" tags=["why"]
 # It moves nearly a thousand times as many. It also does more operations, because whole arrays cannot stop early for the
 # points that have left. The single kernel reads two numbers, keeps `x` and `y` in registers for all its steps, and
-# writes one number, which is the benefit of *fusing*. JAX fuses each iteration of the loop into a few passes over
+# writes one number. That is the benefit of *fusing*. JAX fuses each iteration of the loop into a few passes over
 # memory, so it is between the two.
 
 # %% [markdown] id="cost-then"
@@ -866,10 +866,10 @@ Picture(figure, "Seconds against pixels, on logarithmic axes. The processor's li
 # launches, and the check reports both.
 #
 # *Frequent questions.* "Which is fastest?" C++ is, as the timings in section 5 show. The kernels with one thread for
-# each pixel have nearly the same PTX, but C++ is 1.24 times as fast as Numba, because Numba counts steps in 64 bits, so
-# a step takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one,
-# but it is not the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your
-# machine has a GPU. This course shows only times that were measured.
+# each pixel have nearly the same PTX, but C++ is 1.24 times as fast as Numba. Numba counts steps in 64 bits, so a step
+# takes 14 machine instructions instead of 11. "Is fma wrong, then?" No, its result is closer to the exact one, but it
+# is not the same. "Where are the GPU timings?" They are in the recorded pictures, and below the cells if your machine
+# has a GPU. This course shows only times that were measured.
 #
 # *What goes wrong.* On a machine with a GPU, `import pycuda.autoinit` would create a second context, which can't access
 # the arrays of CuPy and Numba. Use `pycuda.autoprimaryctx`, which shares their context.

@@ -583,5 +583,5 @@ Picture(figure, f"The map of {PIXELS} pixels, beside the true sky; they are corr
 # `cuda` they write `continue`, but a thread has only one sweep, so it must `return`.
 #
 # *Frequent questions.* "Why not port straight to CUDA?" You can, with the same test. But the NumPy version shows what
-# the loop means, and you keep it as a slow reference that is right. "Are nine digits enough?" They are, if only the
-# order of the additions differs. Ask how much the last digit of a result matters, and write the answer down.
+# the loop means, and you keep it as a slow reference that is right. "Are nine digits enough?" Yes, if only the order of
+# the additions differs. Ask how much the last digit of a result matters, and write the answer down.

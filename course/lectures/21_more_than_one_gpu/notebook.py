@@ -79,8 +79,9 @@ where("P('y', 'x') on 4 × 2", jax.device_put(plate, NamedSharding(grid, P("y", 
 # %% [markdown] id="cut-task"
 # ### Exercise: cut an array
 #
-# Write `cut(array, mesh, axis)`, which returns the array on all devices of the mesh, cut along its axis `axis`. The
-# mesh has only one axis, whose name is `mesh.axis_names[0]`. If you are stuck, call `hint("cut")`.
+# Write `cut(array, mesh, axis)`, which cuts the array along axis number `axis` and returns it with one piece on each
+# device of the mesh. The mesh has only one axis, whose name is `mesh.axis_names[0]`. If you are stuck, call
+# `hint("cut")`.
 
 # %% id="cut-exercise" tags=["exercise"]
 def cut(array, mesh, axis):

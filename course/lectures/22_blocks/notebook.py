@@ -3,7 +3,7 @@
 #
 # 1,000 tracks have crossed a detector, with 64 readings each. (The readings are random numbers with a fixed seed.) The
 # first step is to subtract from every reading its pedestal, the value that the detector shows when no particle is
-# there. Run the cell, which subtracts it in two ways.
+# there. Run the cell. It subtracts the pedestals in two ways.
 
 # %% id="the-question"
 # %load_ext gpucourse

@@ -3,7 +3,7 @@
 #
 # A colleague has written six GPU programs, and there is a bug report about each of them. Some give a wrong number, one
 # crashes, one never returns, one is only slow, and one is right on most days. None of the reports says what causes the
-# problem. Run the cell, which reproduces the first report. Its energies, in GeV, are random draws from a gamma
+# problem. Run the cell. It reproduces the first report. Its energies, in GeV, are random draws from a gamma
 # distribution with a fixed seed.
 
 # %% id="the-question"

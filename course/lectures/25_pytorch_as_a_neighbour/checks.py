@@ -210,7 +210,7 @@ def _ask_pytorch(setup_context: Callable, backward: Callable, torch: Any) -> Non
     operator.register_autograd(backward, setup_context=setup_context)
     x = torch.tensor([0.3, 1.6, 4.2, -0.4], dtype=torch.float64, requires_grad=True)
     charge = torch.tensor([1.0, 0.5, 2.0, 1.5], dtype=torch.float64, requires_grad=True)
-    operators = "run the cell that turns deposit and collect into operators, and let `backward` call `collect`"
+    operators = "run the cell that turns `deposit` and `collect` into operators, and let `backward` call `collect`"
     try:
         torch.library.opcheck(operator, (x, charge, 5))
     except Exception as error:  # of many types

@@ -137,7 +137,7 @@ show_figure("Histogram of the masses of muon pairs from 0 to 120 GeV, in bins of
 # below `low`?
 
 # %% id="below-guess"
-predict("below", "0, underflow", "1, the first bin", "-1, which is no slot")
+predict("below", "0, underflow", "1, the first bin", "-1, which is not a slot")
 
 # %% id="below"
 low = 60.0

@@ -220,7 +220,7 @@ def check_of_version(project: Projects) -> str:
     """Return a command that fails with advice if ``python3`` is not a supported version."""
     versions = supported(project)
     lowest, highest = (tuple(map(int, versions[end].split("."))) for end in (0, -1))
-    advice = f"Take Python {versions[0]} to {versions[-1]}, as python{versions[-2]}"
+    advice = f"Use Python {versions[0]} to {versions[-1]}, for example python{versions[-2]}"
     fits = f"{lowest} <= sys.version_info[:2] <= {highest}"
     return f"""python3 -c "import sys; {fits} or sys.exit('{advice}')\""""
 

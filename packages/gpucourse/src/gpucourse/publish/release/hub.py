@@ -35,7 +35,7 @@ _LINKS = """\
 <!-- {generated} -->
 # Links for a JupyterHub
 
-Each link clones the course into the learner's home, or updates the clone, and opens one page.
+Each link clones the course into the learner's home directory, or updates the clone, and opens one page.
 The learners' own work in their notebooks stays. To make the links for your hub, run
 
     python -m gpucourse.publish.release.hub https://hub.my-university.edu
