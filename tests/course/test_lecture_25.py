@@ -38,7 +38,7 @@ def test_where_pytorch_is_missing_its_cells_say_so_in_one_sentence(shown):
 
 @pytest.mark.rehearsal
 def test_the_check_of_the_rule_says_what_was_not_asked(shown):
-    assert "PyTorch is not installed here: your rule was called as PyTorch calls it" in (
+    assert "PyTorch is not installed here. The check called your rule as PyTorch would" in (
         shown["rule-check"].text
     )
     assert "✓ rule" in shown["rule-check"].text

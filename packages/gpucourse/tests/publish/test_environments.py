@@ -253,7 +253,10 @@ def test_a_python_that_does_not_fit_is_told_which_do(project: Projects) -> None:
     assert subprocess.run(["sh", "-c", check]).returncode == 0
     newer = check.replace("sys.version_info[:2]", "(3, 99)")
     refused = subprocess.run(["sh", "-c", newer], capture_output=True, text=True)
-    assert (refused.returncode, refused.stderr) == (1, "Use Python 3.11 to 3.13, for example python3.12\n")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "Use Python 3.11 to 3.13, for example python3.12\n",
+    )
 
 
 def test_the_sites_tools_agree_with_the_course_and_stay_out_of_it(repository: Path) -> None:

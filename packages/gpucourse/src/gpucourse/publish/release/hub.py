@@ -35,8 +35,8 @@ _LINKS = """\
 <!-- {generated} -->
 # Links for a JupyterHub
 
-Each link clones the course into the learner's home directory, or updates the clone, and opens one page.
-The learners' own work in their notebooks stays. To make the links for your hub, run
+Each link clones the course into the learner's home directory, or updates the clone, and opens one
+page. The learners' own work in their notebooks stays. To make the links for your hub, run
 
     python -m gpucourse.publish.release.hub https://hub.my-university.edu
 
