@@ -34,7 +34,7 @@ def test_the_tools_name_what_the_text_says(shown):
     assert "uninitialised" in shown["sum"].text and "(24 times" in shown["sum"].text
     while_line = shown["hang"].error.location.line
     assert while_line == 5, "the line of the while in its cell"
-    assert "wait for another launch" in shown["days-found"].text
+    assert "in another launch" in shown["days-found"].text
     places = re.findall(r"of block (\d+)", shown["days-found"].text.split("\n  at ")[1])
     assert len(set(places)) == 2, "two blocks"
 

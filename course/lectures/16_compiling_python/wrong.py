@@ -124,7 +124,7 @@ def as_many_as_the_orbit_is_long(M, e):
     return E
 
 
-@wrong("vectorize", "none cannot be represented.*returns nothing: write `return`")
+@wrong("vectorize", "none cannot be represented.*without returning a value")
 @vectorize
 def forgets_to_return(M, e):
     E = math.pi
