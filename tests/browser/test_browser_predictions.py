@@ -84,7 +84,7 @@ def test_a_guess_by_keyboard_is_recorded_and_its_verdict_folded(tab: Tab):
     output.get_by_role("button", name="16", exact=True).focus()
     tab.page.keyboard.press("Enter")
     expect(output).to_contain_text("Your guess: 16.")
-    verdict = output.get_by_text("Half precision comes")
+    verdict = output.get_by_text("Numba uses half precision only")
     expect(verdict).to_have_count(1)
     expect(verdict).to_be_hidden()
     output.get_by_text("Was it right?").click()

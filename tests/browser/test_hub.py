@@ -256,7 +256,7 @@ def test_links_and_servers_take_the_repository_from_one_setting(
     # Links to another repository than the servers clone would open nothing.
     other = "https://git.my-university.edu/other.git"
     done = command(repository, "https://h.org", "--settings", str(yours), "--repository", other)
-    assert f"Servers clone {CLASS}" in done.stderr and f"COURSE_REPOSITORY: {other}" in done.stderr
+    assert f"servers clone {CLASS}" in done.stderr and f"COURSE_REPOSITORY: {other}" in done.stderr
     done = command(repository, "https://h.org", "--settings", str(tmp_path / "none.yaml"))
     assert done.returncode == 2 and "none.yaml: No such file" in done.stderr
 

@@ -63,7 +63,7 @@ def test_good_and_bad_kernels_are_told_apart(outputs):
     assert "✗ race" in words("card-race") and "put cuda.syncthreads()" in words("card-race")
     assert "✗ bad address" in words("card-out-of-bounds")
     assert "32 wavefronts; 1 would do" in words("banks")
-    assert "no bank is wanted twice" in words("banks")
+    assert "no bank is accessed twice" in words("banks")
     assert "66 at the end" in words("tree-right")
     assert "2 values never reach the top: element 10 (11), element 4 (15)" in words("tree-wrong")
     assert "that update is lost" in words("race-update")

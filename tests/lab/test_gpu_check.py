@@ -193,7 +193,7 @@ def test_errors_refused_checks_and_missing_packages_are_told_apart(tmp_path):
     assert (row.verdict, row.detail) == ("not run", "No module named 'cupy' (cell 'two')")
     row = judge(good, total=4, last="Segmentation fault")
     assert row.verdict == "fails" and "cell after 'one' (cell 1 of 4): Seg" in row.detail
-    assert "never began: killed" in lesson_pair.judge("x", tmp_path / "no", 3, "killed").detail
+    assert "did not start: killed" in lesson_pair.judge("x", tmp_path / "no", 3, "killed").detail
 
 
 def test_every_cell_of_the_course_has_its_name_and_its_errors(repository):

@@ -167,7 +167,7 @@ def test_a_file_of_the_successors_suite(tmp_path: Path):
     (tmp_path / "cudapy" / "test_zz_fails.py").write_text("njit = None\n\n@njit\ndef f(): pass\n")
     found = run(suite, source, sys.executable, ["test_zz"])
     assert found["outcomes"] == {"skipped": 1, "passed": 1, "failed": 1}
-    assert "never beside Numba" in found["not_passed"][0]["reason"]
+    assert "never imports Numba" in found["not_passed"][0]["reason"]
 
 
 def test_a_suite_is_copied_with_its_data(tmp_path: Path):

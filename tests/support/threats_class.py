@@ -56,7 +56,7 @@ ATTEMPTS = [
         "a notebook whose name is not UTF-8",
         place=renamed(NOT_UTF_8),
         earns=FULL,
-        says="'host.ipynb' where it was handed out",
+        says="was released as 'host.ipynb'",
     ),
     Attempt(
         67,
@@ -94,7 +94,7 @@ ATTEMPTS = [
         "a notebook's name that writes to the teacher's clipboard",
         place=renamed(MOVES),
         earns=FULL,
-        says="'host.ipynb' where it was handed out",
+        says="was released as 'host.ipynb'",
     ),
     Attempt(
         72,

@@ -293,7 +293,7 @@ ATTEMPTS = [
         "a pipe that never gives anything",
         place=instead(os.mkfifo),
         earns=NOTHING,
-        says="not a file",
+        says="not a regular file",
     ),
     attempt(
         43,

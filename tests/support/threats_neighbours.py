@@ -245,7 +245,7 @@ ATTEMPTS = [
         {"double": SLOW_DRIP, "total": "pass\n"},
         earns=(0.0, 0.0),
         limits=replace(LIMITS, total_seconds=3.0),
-        says="as a whole took longer",
+        says="as a whole exceeded its time",
         stock="nbgrader has a limit for each cell and none for all; nothing to compare",
     ),
     Attempt(27, "talkative", "prints a line of 20 MB", {"double": TALKATIVE}, earns=(3.0, 2.0)),

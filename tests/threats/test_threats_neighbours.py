@@ -92,7 +92,7 @@ def test_threat_29_secrets_in_the_environment(attempt, threat_course, protecting
 def test_threat_30_magics_are_reported_and_not_run(attempt, threat_course, server):
     verdict = holds(attempt, threat_course, server)
     assert any(
-        "not Python" in notice or "nothing in it is run" in notice for notice in verdict.notices
+        "not Python" in notice or "runs nothing in it" in notice for notice in verdict.notices
     )
 
 

@@ -1440,14 +1440,29 @@ def bounded(c, *steps):
     return [left[step] for step in steps]
 
 
+def bounded_if_rounded_otherwise(c, steps):
+    """The same for one number of steps, where the real part of z * z is rounded in another order."""
+    x, y = np.zeros(c.size), np.zeros(c.size)
+    for _ in range(steps):
+        x, y = (x - y) * (x + y) + c.real, 2 * x * y + c.imag
+        keep = x * x + y * y <= 4
+        x, y, c = x[keep], y[keep], c[keep]
+    return c.size
+
+
 def telling_seed(rng, first, n):
-    """A seed whose points tell an answer that iterates too little: 6 of them escape between step 500 and step
-    1,000, 3 of these after step 750. And how many never do."""
+    """Return a seed for which an answer that iterates too little is wrong, and the number of points that never escape.
+
+    Of the seed's points, 6 escape between step 500 and step 1,000, and 4 of these after step 750. Rounding must not
+    decide: some points lie so close to the edge that another order of the operations moves them across it.
+    """
     while True:
         seed = int(rng.integers(2**40))
-        half, most, all_of_them = bounded(reference_points(first, n, seed), 500, 750, 1000)
-        if half - all_of_them >= 6 and most - all_of_them >= 3:
-            return seed, all_of_them
+        points = reference_points(first, n, seed)
+        half, most, all_of_them = bounded(points, 500, 750, 1000)
+        if half - all_of_them >= 6 and most - all_of_them >= 4:
+            if bounded_if_rounded_otherwise(points, 1000) == all_of_them:
+                return seed, all_of_them
 
 
 for grid, block, first, least, limit in ((3, 50, 7, 1500, 200), (1, 32, 0, 0, 100), (1, 1, 9, 33, 50),
@@ -1465,7 +1480,7 @@ for number in range(3):  # in the launch that is counted the answer has to be ri
     seed, wanted = telling_seed(secret_rng(f"cost {number}"), 0, n)
     total = np.zeros(1, np.int64)
     launched = launch("mandelbrot_fast", 4, 128, seed, 0, n, 500, total, schedules=0)
-    expect(abs(total[0] - wanted) <= 2,
+    expect(abs(total[0] - wanted) <= 3,
            "not the answer that mandelbrot_hits gives, for another seed and number of points")
     each = launched.counters.warp_instructions / n / 1.2  # from seed to seed it varies by 15%
     expect(each <= 350, "more than 350 warp instructions for each point, for another seed")

@@ -71,6 +71,6 @@ def test_a_name_that_nbgrader_takes_for_a_pattern_is_refused_in_words(course, tm
     console = Console(record=True, width=300)
     grade_class.grade_class(root, [], console)
     said = console.export_text()
-    assert f"submitted/{name!a}: not graded" in said and "Rename it" in said
+    assert f"submitted/{name!a}: not graded" in said and "Rename the folder" in said
     assert not (root / "verdicts" / name).exists()
     assert set(penalties_of(root)) == {"ann", "bob"}
